@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in typing, without importing it
 if TYPE_CHECKING:
-    from antiphon.client.answers.answerers import Elicitor, OnRound, Roots, Sampler
+    from antiphon.client.answers.answerers import Elicitor, Extension, OnRound, Roots, Sampler
     from antiphon.client.by_hand import BY_HAND, Rounds
     from antiphon.client.client import Client, OnProgress
     from antiphon.client.connection.targets import Serves, Target
@@ -29,6 +29,7 @@ __all__ = [
     "Confirmer",
     "Confirming",
     "Elicitor",
+    "Extension",
     "Listening",
     "OnProgress",
     "OnRound",
@@ -54,6 +55,7 @@ _HOMES = {
     "Confirmer": "tool_calls",
     "Confirming": "tool_calls",
     "Elicitor": "answers.answerers",
+    "Extension": "answers.answerers",
     "Listening": "notifications",
     "OnProgress": "client",
     "OnRound": "answers.answerers",

@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, UnsetType
 from antiphon.auth.client.oauth import Auth
 from antiphon.call_time import TimeLeft
 from antiphon.channel import Channel
-from antiphon.client.answers.answerers import Answers, Elicitor, OnRound, Roots, Sampler
+from antiphon.client.answers.answerers import Answers, Elicitor, Extension, OnRound, Roots, Sampler
 from antiphon.client.by_hand import Rounds
 from antiphon.client.cache import Cache
 from antiphon.client.connection.handshake import allowed_revisions
@@ -111,6 +111,8 @@ class Client:
         wrap: called with the new channel; returns the channel to use, for example one that records.
         middleware: functions ``async (request, call_next) -> result`` around every request, the first outermost: those
             that this client sends, and the asks of the server that it answers. Each may change, answer or refuse it.
+        extension: what the client speaks beyond the protocol: capabilities, and messages of methods that no revision
+            has.
 
     Raises:
         ConfigError: an argument cannot be used; the message names it.
@@ -142,28 +144,22 @@ class Client:
         auth: Auth | None = None,
         wrap: Callable[[Channel], Channel] | None = None,
         middleware: Sequence[ClientMiddleware] = (),
+        extension: Extension | None = None,
     ) -> None:
         self.timeout, self._log_level = _seconds(timeout), log_level
-        self._answers = Answers(sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout)
+        self._answers = Answers(
+            sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout, extension=extension
+        )
         self._middleware = stack = _around(self._answers, middleware)
-        self._limits, self._notices = limits, Notices(on_log)
+        self._limits, self._notices = limits, Notices(on_log, extension)
         self._cache = self._notices.cache = Cache(lambda: asyncio.get_running_loop().time())
         consent = Consent(confirm, answer_timeout)
         known = KnownTools(keeps_definitions=consent.is_needed)
         settings = Settings(
-            where=with_options(resolve(target), headers, ssl, proxy, auth),
-            allowed=allowed_revisions(revision),
-            answers=self._answers,
-            limits=limits,
-            info=info or _this_library(),
-            log_level=log_level,
-            timeout=timeout,
-            notices=self._notices,
-            tools=known,
-            errlog=errlog,
-            inherit_env=inherit_env,
-            wrap=wrap,
-        )
+            where=with_options(resolve(target), headers, ssl, proxy, auth), allowed=allowed_revisions(revision),
+            answers=self._answers, limits=limits, info=info or _this_library(), log_level=log_level, timeout=timeout,
+            notices=self._notices, tools=known, errlog=errlog, inherit_env=inherit_env, wrap=wrap,
+        )  # fmt: skip
         self._link = Link(settings) if stack is None else LinkWithMiddleware(settings, stack)
         self._tool_calls = ToolCalls(self._link, self._cache, known, consent, self._tools_within, stack)
         self.rounds = Rounds(self._link, self._tool_calls, self._timeout)
@@ -488,6 +484,7 @@ class Client:
         progress: OnProgress | None = None,
         meta: dict[str, Any] | None = None,
         log_level: LoggingLevel | None = None,
+        extensions: Mapping[str, Any] | None = None,
     ) -> Received:
         """Make a request that another client made, for a proxy: what this library does not know of it is kept.
 
@@ -503,6 +500,7 @@ class Client:
             progress: called with each progress report: ``(progress, total, message)``; may be async.
             meta: further members of the request's ``_meta``.
             log_level: least severe level of log messages wanted during this call (2026-07-28).
+            extensions: those that the request declares beside the client's own, with their settings (2026-07-28).
 
         Returns:
             The result, decoded and as it came, without what it says of its own connection.
@@ -521,7 +519,7 @@ class Client:
                 passed[:] = [
                     await self._link.run(
                         Calls.forward, spec, request.params, original=original, timeout=time, progress=progress,
-                        meta=request.meta, log_level=log_level,
+                        meta=request.meta, log_level=log_level, extensions=extensions,
                     )
                 ]  # fmt: skip
                 return passed[0].read
@@ -534,6 +532,17 @@ class Client:
         result = await (forward(request) if self._middleware is None else self._middleware.run(request, forward))
         done = passed[0].changed(result) if passed else Received.of(result)
         return done.changed(self._tool_calls.learn(done.read)) if isinstance(done.read, ListToolsResult) else done
+
+    def notify(self, method: str, params: Received) -> None:
+        """Send a notification that another client sent, for a proxy, or one of an extension; it is sent as it is.
+
+        Nothing is sent if the server's revision has no such notification of a client.
+
+        Args:
+            method: name of the method.
+            params: its params.
+        """
+        self._link.calls.pass_on(method, params)
 
     # --- session ------------------------------------------------------------------------------------------------
 

@@ -255,6 +255,7 @@ class Link:
         wanted.tools.attach(self._opened.channel)
         channel = wanted.wrap(self._opened.channel) if wanted.wrap is not None else self._opened.channel
         session = ClientSession(wanted.info, wanted.answers.capabilities())
+        session.passes_on = wanted.answers.extension is not None
         session.set_log_level(wanted.log_level)
         calls = Calls(session, wanted.answers, target, wanted.limits)
         calls.watch = self._watch = told = _watch(wanted.where, channel)

@@ -15,6 +15,7 @@ from typing import Literal, Protocol, Self, runtime_checkable
 
 from msgspec import Struct
 
+from antiphon.client.answers.answerers import Extension
 from antiphon.client.cache import Cache
 from antiphon.client.middleware import ClientRequest, Stack
 from antiphon.client.requests.calls import Calls
@@ -71,7 +72,8 @@ class Change(Struct, frozen=True, kw_only=True):
 class Notices:
     """The notifications that one client receives."""
 
-    def __init__(self, on_log: OnLog | None) -> None:
+    def __init__(self, on_log: OnLog | None, extension: Extension | None = None) -> None:
+        self._extension = extension
         self.cache: Cache | None = None
         self.on_tools_changed: Callable[[], object] | None = None
         self.tasks: dict[str, asyncio.Event] = {}
@@ -106,6 +108,10 @@ class Notices:
         elif isinstance(params, GetTaskResult):
             if (news := self.tasks.get(params.task_id)) is not None:
                 news.set()
+        elif self._extension is not None and (
+            event.method.name not in METHODS or event.method.name == "notifications/elicitation/complete"
+        ):
+            return self._extension.notified(event.method.name, Received(passed_on(event.raw), params))
         elif event.method.name in _LISTS:
             kind, methods = _LISTS[event.method.name]
             self._forget(*methods)

@@ -207,7 +207,9 @@ class TaskHandle:
         calls = self._link.calls
         wanted = SubscriptionsListenRequestParams(notifications=SubscriptionFilter(task_ids=[self._id]))
         with contextlib.suppress(AntiphonError):
-            await calls.peer.request(calls.session.request(METHODS["subscriptions/listen"], wanted, tasks=True))
+            await calls.peer.request(
+                calls.session.request(METHODS["subscriptions/listen"], wanted, extensions=calls.session.for_tasks)
+            )
 
     async def _rest(self) -> None:
         """Wait until there is news, or it is time for another look.

@@ -53,11 +53,14 @@ from antiphon.wire.envelope import Envelope
 from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.lifecycle import ProgressNotificationParams
 
-__all__ = ["LATER", "Connection", "Handler", "Later"]
+__all__ = ["LATER", "OTHERS", "Connection", "Handler", "Later"]
 
 log = logging.getLogger("antiphon.connection")
 
 S = TypeVar("S", bound=Session)
+
+OTHERS = ""
+"""Key of the handler of requests whose methods no revision has, where the session passes them on."""
 
 MAX_SERVED = 1_000
 """Most open requests of one peer; further ones are refused. Each holds a task and its frame. Reader continues
@@ -336,7 +339,8 @@ class Connection(Generic[S]):
             if len(self.session.incoming) > self._max_served or len(self.suspended) >= self._max_served:
                 # A cancelled request is no longer open, but its handler may still be cleaning up.
                 raise InvalidRequest(f"Too many requests at once: {self._max_served} are open already; try again later")
-            outcome = self._handlers[request.method.name](request, self)
+            handler = self._handlers.get(request.method.name) or self._handlers[OTHERS]
+            outcome = handler(request, self)
             if isinstance(outcome, CoroutineType):
                 run = run_alone(outcome, self._note_task, request) if has_task else drive(outcome, self._waits, request)
                 outcome = await run

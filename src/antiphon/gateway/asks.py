@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar, Token
 from typing import Any, Literal, NoReturn
+from weakref import ReferenceType, WeakSet, ref
 
 from msgspec import Struct, structs
 
@@ -19,6 +21,7 @@ from antiphon.gateway.known_clients import shows
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.host.review.review import NoReviewer
+from antiphon.server.limits import Bucket, Rate
 from antiphon.server.middleware import ServerRequest
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -26,7 +29,10 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.origin import Origin
 from antiphon.wire.revisions import revision
 
-__all__ = ["Answered", "Answerers", "ElicitsIn", "OpenRequests", "by_client", "by_host"]
+__all__ = ["NOTICE_RATE", "Answered", "Answerers", "Clients", "ElicitsIn", "OpenRequests", "by_client", "by_host"]
+
+NOTICE_RATE = Rate(per_second=100, burst=200)
+"""Notifications that the servers of one group may send outside of all requests; those beyond are dropped."""
 
 Answered = Literal["host", "relay"]
 """``host``: by the gateway's host, whatever the client offers; ``relay``: by the client, if it offers that."""
@@ -44,6 +50,8 @@ class Answerers(Struct, frozen=True):
     roots: Any
     open: OpenRequests
     """What must know which requests are open."""
+    declared: ClientCapabilities = ClientCapabilities()
+    """Those of the client, where they are declared to the server as they are."""
 
 
 _open_request: ContextVar[ServerRequest] = ContextVar("antiphon_gateway_request")
@@ -75,6 +83,56 @@ class _During:
             self._turn.release()
 
 
+class Clients:
+    """The connections of one group's clients, which are told what belongs to no request.
+
+    Args:
+        send: sends one of them a notification; see ``Server.notify``.
+        list_roots: asks one of them for its roots; see ``Server.list_roots``.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[object, str, Received], bool] = lambda _client, _method, _params: False,
+        list_roots: Callable[[object], Awaitable[Received]] | None = None,
+    ) -> None:
+        self._send = send
+        self._list_roots = list_roots
+        self._connected: WeakSet[object] = WeakSet()
+        self._changed_roots: ReferenceType[object] | None = None
+        self._room: Bucket | None = None
+
+    def add(self, client: object) -> None:
+        """Add a connection; it is forgotten when it has ended."""
+        self._connected.add(client)
+
+    def tell(self, method: str, params: Received) -> None:
+        """Send all of them a notification; of a flood, only as much as ``NOTICE_RATE`` allows."""
+        now = asyncio.get_running_loop().time()
+        if self._room is None:
+            self._room = Bucket(NOTICE_RATE, now)
+        if self._room.try_take(now):
+            for client in list(self._connected):
+                self._send(client, method, params)
+
+    def roots_changed(self, client: object) -> None:
+        """Take note of whose roots are asked for next."""
+        self._changed_roots = ref(client)
+
+    async def list_roots(self) -> Received:
+        """Ask the client whose roots have changed, or the only one.
+
+        Raises:
+            Rejected: there are several, and none has said that its roots have changed.
+        """
+        changed = self._changed_roots() if self._changed_roots is not None else None
+        connected = list(self._connected)
+        client = changed or (connected[0] if len(connected) == 1 else None)
+        if client is None or self._list_roots is None:
+            raise _no_call()
+        return await self._list_roots(client)
+
+
 class OpenRequests:
     """The requests of clients that one server works on now.
 
@@ -86,6 +144,8 @@ class OpenRequests:
     """
 
     def __init__(self, *, one_at_a_time: bool = False) -> None:
+        self.clients = Clients()
+        """All clients whose requests may be open."""
         self._turn = asyncio.Lock() if one_at_a_time else None
         self._open: list[ServerRequest] = []
 
@@ -102,12 +162,22 @@ class OpenRequests:
         return _open_request.get(None)
 
     async def log(self, message: Received) -> None:
-        """Pass a log message on: to the open request, or one of each client, if there are several."""
-        told: set[object] = set()
-        for request in reversed(self._open):
-            if request.client not in told:
-                told.add(request.client)
-                await request.log(message)
+        """Pass a log message on: to the open request, or one of each client; to all clients if none is open."""
+        if not self._open:
+            self.clients.tell("notifications/message", message)
+        for request in self._newest():
+            await request.log(message)
+
+    async def notify(self, method: str, params: Received) -> None:
+        """Pass a notification on in the same way."""
+        if not self._open:
+            self.clients.tell(method, params)
+        for request in self._newest():
+            await request.notify(method, params)
+
+    def _newest(self) -> Sequence[ServerRequest]:
+        """Return the newest open request of each client."""
+        return list({request.client: request for request in self._open}.values())
 
 
 # --- by the host -----------------------------------------------------------------------------------------------------
@@ -207,6 +277,7 @@ def by_client(capabilities: ClientCapabilities) -> Answerers:
         passes("elicitation/create", capabilities.elicitation),
         passes("roots/list", capabilities.roots),
         requests,
+        capabilities,
     )
 
 
@@ -225,16 +296,21 @@ class _Relayed:
     async def forward(self, ask: Received, origin: Origin, key: str | None) -> Received:
         """Have the client answer."""
         request = self._requests.owner(origin)
+        if request is None and self._method == "roots/list":
+            # Roots belong to no call: a server may ask for them at any time (2025-11-25 client/roots).
+            return await self._requests.clients.list_roots()
         if request is None:
-            raise Rejected(
-                "No call of this client is open that the request could belong to", data={"reason": "no-call"}
-            )
+            raise _no_call()
         try:
             return await request.forward(self._method, _with_id(ask), key=key)
         except NotInRevision as error:
             # It offers more than its revision has.
             feature = self._method.partition("/")[0]
             raise MissingCapability(str(error), data={"requiredCapabilities": {feature: {}}}) from None
+
+
+def _no_call() -> Rejected:
+    return Rejected("No call of this client is open that the request could belong to", data={"reason": "no-call"})
 
 
 def _with_id(ask: Received) -> Received:

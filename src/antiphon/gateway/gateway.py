@@ -13,18 +13,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Unpack
+from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError, InternalError
-from antiphon.gateway.asks import Answered, Answerers, ElicitsIn, by_client, by_host
+from antiphon.gateway.asks import Answered, Answerers, Clients, ElicitsIn, by_client, by_host
 from antiphon.gateway.catalogue import Exposure
+from antiphon.gateway.extensions import without_ours
 from antiphon.gateway.filters import ALL, Filters
 from antiphon.gateway.group import Group
 from antiphon.gateway.names import Given, Style
 from antiphon.gateway.overview import ShownServers
-from antiphon.gateway.requests import SERVED, SUBSCRIBED
+from antiphon.gateway.requests import SERVED, SUBSCRIBED, pass_on
 from antiphon.gateway.terms import RunOptions, terms_of
 from antiphon.gateway.upstream import Upstream
 from antiphon.host.configured_host import Configured
@@ -35,6 +37,9 @@ from antiphon.server.network import ServeOptions
 from antiphon.transports.stdio.guardian import GUARDIAN
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.envelope import encode
+from antiphon.wire.lifecycle import ServerCapabilities
+from antiphon.wire.lossless import Received
+from antiphon.wire.methods import METHODS
 from antiphon.wire.tools import Tool
 
 __all__ = ["Gateway", "Reloads"]
@@ -101,16 +106,10 @@ class Gateway:
         self._groups: OrderedDict[bytes, Group] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
         self._starts_itself = False
-        self.server = Server(
-            "antiphon-gateway",
-            lifespan=self._lifespan,
-            tool_rate=None,
-            declares=("tools", "prompts", "resources", "completions"),
-        )
+        self._clients: WeakKeyDictionary[object, Group] = WeakKeyDictionary()
+        """By connection of a client, the servers that it has used last."""
+        self.server = self._in_front()
         """The server that clients connect to."""
-        self.server.middleware(self._serve)
-        self.server.tool_definition(self._tool)
-        self.server.on_unsubscribe(self._unsubscribed)
         self._terms = terms_of(host, options)
         self.processes = self._terms.processes
         """Those of all servers, for all clients."""
@@ -125,6 +124,15 @@ class Gateway:
         )
         self.shown = ShownServers(host, self._exposure, self._groups.values)
         """The servers as the host's review page shows them."""
+
+    def _in_front(self) -> Server:
+        declares = ("tools", "prompts", "resources", "completions")
+        server = Server("antiphon-gateway", lifespan=self._lifespan, tool_rate=None, declares=declares)
+        server.middleware(self._serve)
+        server.extend(_Spoken(self._group_for, self._clients))
+        server.tool_definition(self._tool)
+        server.on_unsubscribe(self._unsubscribed)
+        return server
 
     @property
     def upstreams(self) -> Sequence[Upstream]:
@@ -190,7 +198,8 @@ class Gateway:
 
     def _started(self, key: bytes, answerers: Callable[[], Answerers], principal: str | None) -> Group:
         terms = structs.replace(self._terms, principal=principal)
-        group = self._groups[key] = self._group(self._servers, terms, answerers, seen_by=key)
+        clients = Clients(self.server.notify, self.server.list_roots)
+        group = self._groups[key] = self._group(self._servers, terms, answerers, seen_by=key, clients=clients)
         group.start()
         return group
 
@@ -202,13 +211,19 @@ class Gateway:
     def _group_of(self, request: ServerRequest) -> Group:
         """Return the servers as this client has them: no principal shares one with another."""
         about = request.ctx.request
-        offered = about.capabilities
-        key = _key(about.principal, None if self._asks == "host" else offered)
+        group = self._group_for(about.principal, about.capabilities)
+        if self._clients.get(request.client) is not group:
+            self._clients[request.client] = group
+            group.clients.add(request.client)
+        return group
+
+    def _group_for(self, principal: str | None, offered: ClientCapabilities) -> Group:
+        key = _key(principal, None if self._asks == "host" else offered)
         if key not in self._groups:
             if len(self._groups) >= MAX_GROUPS:
                 self._drop_one()
             by_host = None if self._asks == "relay" else self._by_host
-            return self._started(key, by_host or partial(by_client, offered), about.principal)
+            return self._started(key, by_host or partial(by_client, offered), principal)
         self._groups.move_to_end(key)
         return self._groups[key]
 
@@ -227,12 +242,43 @@ class Gateway:
             return await serve(self._group_of(request), request)
         if (subscribe := SUBSCRIBED.get(request.method)) is not None:
             return await subscribe(self._group_of(request).watches, request, call_next)
+        if request.method not in METHODS:
+            return await pass_on(self._group_of(request), request)
         return await call_next(request)
 
     def _unsubscribed(self) -> None:
         left = self.server.subscribed
         for group in self._groups.values():
             group.watches.keep(left)
+
+
+class _Spoken:
+    """What the servers behind a gateway speak beyond the protocol. See ``server.Extension``.
+
+    ``group_for``: returns the servers as a client has them; ``clients``: the same by connection.
+    """
+
+    def __init__(
+        self,
+        group_for: Callable[[str | None, ClientCapabilities], Group],
+        clients: WeakKeyDictionary[object, Group],
+    ) -> None:
+        self._group_for = group_for
+        self._clients = clients
+
+    def capabilities(self, principal: str | None, client: ClientCapabilities | None) -> ServerCapabilities:
+        """Return what the servers declare, as far as it is known."""
+        try:
+            return self._group_for(principal, client or ClientCapabilities()).capabilities
+        except InternalError:
+            # Too many kinds of clients: said when it makes a request.
+            return ServerCapabilities()
+
+    def notified(self, client: object, method: str, params: Received) -> None:
+        """Pass a notification on. A client that has made no request yet has told nothing that a server could use."""
+        group = self._clients.get(client)
+        if group is not None:
+            group.notified(client, method, params)
 
 
 def _searched() -> Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]]:
@@ -253,4 +299,11 @@ def _answers_of(
 
 def _key(principal: str | None, offered: ClientCapabilities | None) -> bytes:
     """Tell one kind of client from another. ``offered``: what asks can be relayed to, if they are."""
-    return encode((principal, None if offered is None else (offered.sampling, offered.elicitation, offered.roots)))
+    return encode((principal, None if offered is None else _relayed(offered)))
+
+
+def _relayed(offered: ClientCapabilities) -> tuple[object, ...]:
+    """Return what of a client's capabilities a server is told."""
+    return (
+        offered.sampling, offered.elicitation, offered.roots, without_ours(offered.extensions), offered.experimental,
+    )  # fmt: skip

@@ -11,16 +11,19 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
-from msgspec import structs
+from msgspec import Raw, structs
 
 from antiphon.client.connection.targets import Target
 from antiphon.errors import InvalidParams, ResourceNotFound
-from antiphon.gateway.asks import Answerers
+from antiphon.gateway.asks import Answerers, Clients
 from antiphon.gateway.catalogue import Catalogue, Exposure, Noun, Owned
+from antiphon.gateway.extensions import Spoken, addressed, chosen, note, spoken_by, without_ours
 from antiphon.gateway.offer import KINDS, Kind, Offer
 from antiphon.gateway.subscriptions import Watches
 from antiphon.gateway.terms import Terms
 from antiphon.gateway.upstream import Unavailable, Upstream
+from antiphon.wire.lifecycle import ServerCapabilities
+from antiphon.wire.lossless import Received
 
 __all__ = ["Group"]
 
@@ -48,6 +51,7 @@ class Group:
         changed: called with the kind of list that has changed.
         updated: called with the URI of a resource that has changed and is subscribed to.
         seen_by: who sees these lists.
+        clients: their connections; by default none is told anything outside of its requests.
     """
 
     def __init__(
@@ -60,7 +64,10 @@ class Group:
         changed: Callable[[Kind], object],
         updated: Callable[[str], object] = lambda _uri: None,
         seen_by: bytes = b"",
+        clients: Clients | None = None,
     ) -> None:
+        self.clients = Clients() if clients is None else clients
+        """Their connections."""
         self._terms = terms
         self._answerers = answerers
         self._exposure = exposure
@@ -156,12 +163,50 @@ class Group:
             raise InvalidParams(f"Unknown resource template: {uri_template}")
         return Owned(server, uri_template)
 
+    # --- extensions ---------------------------------------------------------------------------------------------
+
+    @property
+    def spoken(self) -> Spoken:
+        """The servers that declare extensions, as far as that is known, with these."""
+        offers = ((name, one.offer) for name, one in self.upstreams.items())
+        return {
+            k: v for name, offer in offers for k, v in spoken_by(name, offer.extensions, offer.experimental).items()
+        }
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """What the servers declare beyond the protocol; of two with the same, as the first has it."""
+        offers = [one.offer for one in reversed(list(self.upstreams.values()))]
+        extensions = {name: value for offer in offers for name, value in offer.extensions.items()}
+        experimental = {name: value for offer in offers for name, value in offer.experimental.items()}
+        return ServerCapabilities(extensions=without_ours(extensions), experimental=experimental or None)
+
+    async def speaker(self, method: str, params: Raw) -> tuple[str, Raw]:
+        """Return the server that a request of an extension is for, and its params there. See ``extensions.chosen``."""
+        catalogue = await self.listed()
+        return chosen(method, params, self.spoken, catalogue)
+
+    async def note(self, server: str, method: str) -> None:
+        """Record a request of an extension before it is made."""
+        await note(self._terms, self.upstreams[server].target, method)
+
+    def notified(self, client: object, method: str, params: Received) -> None:
+        """Pass a notification of a client on to the running servers that it may be for."""
+        servers = addressed(method, self.spoken)
+        if method == "notifications/roots/list_changed":
+            self.clients.roots_changed(client)
+            servers = [name for name, one in self.upstreams.items() if one.has_roots]
+        for name in servers:
+            self.upstreams[name].notify(method, params)
+
     # --- starting -----------------------------------------------------------------------------------------------
 
     def _upstream(self, name: str, target: Target) -> Upstream:
         lists = self._terms.lists
         kept = lists.of(target, self._seen_by) if lists is not None else None
-        one = Upstream(name, target, self._answerers(), self._terms, changed=self._changed, kept=kept)
+        answerers = self._answerers()
+        answerers.open.clients = self.clients
+        one = Upstream(name, target, answerers, self._terms, changed=self._changed, kept=kept)
         one.recall()
         return one
 

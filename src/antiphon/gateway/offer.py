@@ -37,6 +37,10 @@ class Offer(Struct, frozen=True, kw_only=True):
     completes: bool = False
     """Whether it completes arguments."""
     instructions: str | None = None
+    extensions: dict[str, Any] = {}
+    """Its capabilities of extensions, with their settings."""
+    experimental: dict[str, Any] = {}
+    """Its other capabilities beyond the protocol."""
     originals: dict[str, Raw] = {}
     """The definitions with members that their types do not know, as they came, by ``place_of``."""
 
@@ -51,7 +55,13 @@ def place_of(item: Definition) -> str:
 async def fetch(client: Client, before: Offer, kinds: Collection[Kind] = KINDS) -> Offer:
     """List what a server offers; what is not of these ``kinds`` stays as it was ``before``."""
     has = client.server_capabilities
-    offer = structs.replace(before, completes=has.completions is not None, instructions=client.instructions)
+    offer = structs.replace(
+        before,
+        completes=has.completions is not None,
+        instructions=client.instructions,
+        extensions=dict(has.extensions or {}),
+        experimental=dict(has.experimental or {}),
+    )
     offered = {"tools": has.tools, "prompts": has.prompts, "resources": has.resources, "templates": has.resources}
     for name in ("tools", "prompts", "resources", "templates"):
         if ("resources" if name == "templates" else name) in kinds:

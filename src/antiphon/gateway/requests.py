@@ -13,6 +13,7 @@ from msgspec import structs
 
 from antiphon.errors import InternalError, PeerError, Rejected, ResultInvalid
 from antiphon.gateway.catalogue import Catalogue
+from antiphon.gateway.extensions import declared_by
 from antiphon.gateway.group import Group
 from antiphon.gateway.logs import level_for
 from antiphon.gateway.progress import reporting
@@ -28,7 +29,7 @@ from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesRe
 from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.tools import CallToolResult, ListToolsResult
 
-__all__ = ["SERVED", "SUBSCRIBED"]
+__all__ = ["SERVED", "SUBSCRIBED", "pass_on"]
 
 
 async def _list_tools(group: Group, request: ServerRequest) -> ListToolsResult:
@@ -131,14 +132,26 @@ SUBSCRIBED: Mapping[str, Callable[[Watches, ServerRequest, CallNext], Awaitable[
 """By method, what the gateway's own server serves then: ``async (watches, request, call_next) -> result``."""
 
 
-async def _made(group: Group, server: str, request: ServerRequest, params: Any) -> Any:
+async def pass_on(group: Group, request: ServerRequest) -> Any:
+    """Make a request of an extension that only a server behind the gateway knows."""
+    received = request.received
+    server, params = await group.speaker(request.method, received.raw)
+    await group.note(server, request.method)
+    return await _made(group, server, request, request.params, Received(params, received.read))
+
+
+async def _made(
+    group: Group, server: str, request: ServerRequest, params: Any, received: Received | None = None
+) -> Any:
     try:
-        return await _forwarded(group, server, request, params)
+        return await _forwarded(group, server, request, params, received)
     except Unavailable as error:
         raise InternalError(str(error)) from None
 
 
-async def _forwarded(group: Group, server: str, request: ServerRequest, params: Any) -> Any:
+async def _forwarded(
+    group: Group, server: str, request: ServerRequest, params: Any, received: Received | None = None
+) -> Any:
     """Make a request to the server it is for, with all its members, and return the result with all of its."""
     meta = request.ctx.request.meta
     passed = {name: value for name, value in meta.items() if not is_of_one_connection(name)}
@@ -151,8 +164,8 @@ async def _forwarded(group: Group, server: str, request: ServerRequest, params: 
         ):
             await upstream.logs.want(client, request.log_level)
             result = await client.forward(
-                request.method, params, request.received, progress=report,
-                meta=passed or None, log_level=level,
+                request.method, params, received or request.received, progress=report,
+                meta=passed or None, log_level=level, extensions=declared_by(request),
             )  # fmt: skip
     except PeerError as error:
         if isinstance(error, Rejected) and not error.remote:

@@ -21,12 +21,14 @@ from antiphon.client.client import Client
 from antiphon.client.connection.targets import Command, Target, located, resolve
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, ConnectionClosed, RemoteProtocolError
 from antiphon.gateway.asks import Answerers
+from antiphon.gateway.extensions import PassesOn
 from antiphon.gateway.kept_lists import KeptOffer
 from antiphon.gateway.logs import LogLevels, LogsPassedOn
 from antiphon.gateway.offer import KINDS, Kind, Offer, changes, fetch
 from antiphon.gateway.processes import Full, Place
 from antiphon.gateway.terms import Terms
 from antiphon.server.middleware import ServerRequest
+from antiphon.wire.lossless import Received
 from antiphon.wire.origin import identify
 
 __all__ = ["State", "Unavailable", "Upstream"]
@@ -202,6 +204,21 @@ class Upstream:
         except ConfigError:
             return ""
 
+    def notify(self, method: str, params: Received) -> None:
+        """Send the server a notification of a client, if it is running.
+
+        Args:
+            method: name of the method.
+            params: its params, as they came.
+        """
+        if self._run is not None and self._run.client.is_open:
+            self._run.client.notify(method, params)
+
+    @property
+    def has_roots(self) -> bool:
+        """Whether the roots of the clients are declared to it."""
+        return self.answerers.roots is not None
+
     @property
     def is_used(self) -> bool:
         """Whether anybody holds it."""
@@ -318,6 +335,7 @@ class Upstream:
                 timeout=terms.timeout,
                 errlog=self._heard,
                 on_log=LogsPassedOn(self.answerers.open),
+                extension=PassesOn(self.answerers),
                 wrap=self._opened,
             )
         except BaseException:

@@ -6,6 +6,7 @@ basic/versioning).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -48,7 +49,7 @@ from antiphon.wire.lifecycle import (
 )
 from antiphon.wire.logging import LoggingLevel
 from antiphon.wire.lossless import Received
-from antiphon.wire.methods import METHODS, MethodSpec, Side
+from antiphon.wire.methods import MAX_NAME, METHODS, MethodSpec, Side, unknown_request
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, Revision, revision
 from antiphon.wire.task import TASKS
 
@@ -56,6 +57,9 @@ __all__ = ["ClientSession", "is_modern_error"]
 
 _SESSION_WRITES = {PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL}
 """Members of ``_meta`` that the session sets; callers cannot."""
+
+
+_FOR_TASKS: Mapping[str, Any] = {TASKS: {}}
 
 
 def is_modern_error(error: PeerError) -> bool:
@@ -97,10 +101,13 @@ class ClientSession(Session):
         """The least severe log level that modern requests ask for."""
         self._info = info
         self._capabilities = capabilities
+        self.for_tasks: Mapping[str, Any] | None = None
+        """What a request declares that may become a task or concerns one; ``None`` if the server has no tasks."""
+        self.passes_on = False
+        """Whether messages of extensions that this library does not know are passed on to somebody who may."""
+        self._declared: tuple[Mapping[str, Any], bytes] = {}, b""
+        """The extensions that a request declared beside the client's own, and its ``_meta``."""
         self._modern_meta = b""
-        self._tasks_meta = b""
-        """The same, declaring the tasks extension; only to a server that has it, and in requests that may concern a
-        task."""
 
     # --- opening ------------------------------------------------------------------------------------------------
 
@@ -163,6 +170,7 @@ class ClientSession(Session):
         self.revision = agreed
         self.server_capabilities = capabilities
         self._sendable.clear()
+        self.for_tasks = _FOR_TASKS if extends(capabilities, TASKS) else None
         self.server_info = info
         self.instructions = instructions
 
@@ -175,16 +183,16 @@ class ClientSession(Session):
         )
 
     def _set_meta(self, agreed: Revision) -> None:
-        meta = self._meta_for(agreed)
-        self._modern_meta = self._tasks_meta = encode(meta)[1:-1]
-        if self.has_tasks and meta.client_capabilities is not None:
-            declared = structs.replace(meta.client_capabilities, extensions={TASKS: {}})
-            self._tasks_meta = encode(structs.replace(meta, client_capabilities=declared))[1:-1]
+        self._modern_meta = encode(self._meta_for(agreed))[1:-1]
+        self._declared = {}, self._modern_meta
 
-    @property
-    def has_tasks(self) -> bool:
-        """Whether the server declared the tasks extension."""
-        return extends(self.server_capabilities, TASKS)
+    def _meta_declaring(self, more: Mapping[str, Any], agreed: Revision) -> bytes:
+        """Return the ``_meta`` of a request that declares more extensions than the client does."""
+        if self._declared[0] != more:
+            own = structs.replace(self._capabilities, extensions={**(self._capabilities.extensions or {}), **more})
+            meta = structs.replace(self._meta_for(agreed), client_capabilities=agreed.lower(own))
+            self._declared = more, encode(meta)[1:-1]
+        return self._declared[1]
 
     def set_log_level(self, level: LoggingLevel | None) -> None:
         """Set the log level that modern requests carry from now on; ``None`` asks for no log messages."""
@@ -203,13 +211,13 @@ class ClientSession(Session):
         meta: dict[str, Any] | None = None,
         log_level: LoggingLevel | None = None,
         original: Received | None = None,
-        tasks: bool = False,
+        extensions: Mapping[str, Any] | None = None,
     ) -> Outgoing:
         """Send a request. ``meta`` adds members to ``_meta``, under prefixed names of the caller's own.
 
         ``log_level``: least severe level of log messages wanted during this request, in place of the session's.
         ``original``: the params of another peer that these were made from; members unknown to their type are sent.
-        ``tasks``: it may become a task, or concerns one.
+        ``extensions``: those that it declares beside the client's own (2026-07-28).
 
         The session sets all other members of ``_meta``: those that the params already have are not sent.
 
@@ -228,7 +236,10 @@ class ClientSession(Session):
         lowered = agreed.lower(params)
         encoded = encode(lowered) if original is None else bytes(original.carrying(lowered))
         id = next(self._ids)
-        members = self._meta_members(id, wants_progress, meta, self._tasks_meta if tasks else self._modern_meta)
+        own = self._modern_meta
+        if extensions and agreed.modern:
+            own = self._meta_declaring(extensions, agreed)
+        members = self._meta_members(id, wants_progress, meta, own)
         if log_level is not None and agreed.modern and self.log_level is None:
             members = b'%b,"%b":"%b"' % (members, LOG_LEVEL.encode(), log_level.encode())
         if members:
@@ -293,6 +304,8 @@ class ClientSession(Session):
 
     def _accept(self, envelope: Envelope, id: RequestId, method: str) -> Event:
         spec = METHODS.get(method)
+        if spec is None and self._takes(method):
+            spec = unknown_request(method)
         agreed = self.revision or LATEST_LEGACY
         if spec is None or spec.kind != "request" or not spec.sent_by("server", agreed.name):
             raise MethodNotFound(f"Method not found: {shortened(method)}")
@@ -330,6 +343,9 @@ class ClientSession(Session):
 
     # --- notifications of the server
     # ------------------------------------------------------------------------------
+
+    def _takes(self, method: str) -> bool:
+        return self.passes_on and method not in METHODS and len(method) <= MAX_NAME
 
     def _other_notification(self, event: Notified) -> Event:
         agreed = self.revision or LATEST_LEGACY

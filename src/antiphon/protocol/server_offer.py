@@ -17,6 +17,7 @@ from antiphon.protocol.events import Request
 from antiphon.wire.common import PROTOCOL_VERSION, SERVER_INFO, Implementation, Meta, Result, Wire
 from antiphon.wire.envelope import encode, prepend
 from antiphon.wire.lifecycle import DiscoverResult, ListChangedCapability, ResourcesCapability, ServerCapabilities
+from antiphon.wire.methods import MAX_NAME, METHODS
 from antiphon.wire.revisions import REVISIONS, Revision
 from antiphon.wire.rounds import InputRequiredResult
 
@@ -89,16 +90,9 @@ class Offer:
     """What a server offers; immutable. When a server gets new features, a new one is made."""
 
     __slots__ = (
-        "_sessionless",
-        "capabilities",
-        "info",
-        "instructions",
-        "modern",
-        "newest_legacy",
-        "results",
-        "revisions",
-        "servable",
-    )
+        "_sessionless", "capabilities", "info", "instructions", "modern", "newest_legacy", "passes_on", "results",
+        "revisions", "servable",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -106,6 +100,8 @@ class Offer:
         capabilities: ServerCapabilities,
         instructions: str | None = None,
         revisions: Sequence[Revision] = REVISIONS,
+        *,
+        passes_on: bool = False,
     ) -> None:
         newest_first = sorted(revisions, key=lambda one: one.order, reverse=True)
         self.info = info
@@ -118,6 +114,8 @@ class Offer:
         self.newest_legacy = next((one for one in newest_first if not one.modern), None)
         self.servable = {one.name: servable(capabilities, one) for one in newest_first}
         """The methods of the requests that are served, for each revision."""
+        self.passes_on = passes_on
+        """Whether messages of extensions that this library does not know are passed on to somebody who may."""
         self.results = ModernResults(info)
         self._sessionless: Offer | None = None
 
@@ -132,8 +130,14 @@ class Offer:
                 prompts=has.prompts and ListChangedCapability(),
                 resources=has.resources and ResourcesCapability(),
             )
-            self._sessionless = Offer(self.info, narrowed, self.instructions, tuple(self.revisions.values()))
+            revisions = tuple(self.revisions.values())
+            self._sessionless = Offer(self.info, narrowed, self.instructions, revisions, passes_on=self.passes_on)
         return self._sessionless
+
+    def takes(self, method: str) -> bool:
+        """Tell whether this is a method of an extension, which is passed on."""
+        row = METHODS.get(method)
+        return self.passes_on and len(method) <= MAX_NAME and (row is None or row.extension is not None)
 
     def widened(self, newer: Offer) -> Offer:
         """Return what a client of this offer may rely on after a newer one was made.
@@ -144,7 +148,8 @@ class Offer:
         both = {name: before[name] if now[name] is None else now[name] for name in now}
         if both == now:
             return newer
-        return Offer(newer.info, ServerCapabilities(**both), newer.instructions, tuple(newer.revisions.values()))
+        revisions = tuple(newer.revisions.values())
+        return Offer(newer.info, ServerCapabilities(**both), newer.instructions, revisions, passes_on=newer.passes_on)
 
     def legacy_revision(self, requested: str) -> Revision:
         """Choose the revision that a handshake agrees on: the requested one, or else the newest we speak.
@@ -186,6 +191,7 @@ class Offer:
             supported_versions=list(self.revisions),
             capabilities=self.capabilities,
             instructions=self.instructions,
-            ttl_ms=_DISCOVER_TTL_MS,
-            cache_scope="public",
+            # What is passed on is somebody else's: who asks later, or is another client, may learn something else.
+            ttl_ms=0 if self.passes_on else _DISCOVER_TTL_MS,
+            cache_scope="private" if self.passes_on else "public",
         )

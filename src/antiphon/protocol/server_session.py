@@ -6,6 +6,7 @@ this itself. Both may share one channel (2026-07-28 basic/versioning, "Backward 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -37,7 +38,7 @@ from antiphon.wire.envelope import Envelope, RequestId, decode, encode, prepend,
 from antiphon.wire.lifecycle import InitializeRequestParams, InitializeResult
 from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
 from antiphon.wire.lossless import Received
-from antiphon.wire.methods import METHODS, MethodSpec, Side
+from antiphon.wire.methods import METHODS, MethodSpec, Side, unknown_request
 from antiphon.wire.revisions import Revision
 
 __all__ = ["NO_SESSIONS", "ServerSession"]
@@ -79,6 +80,8 @@ class ServerSession(Session):
         """What a legacy client declared in the handshake."""
         self.log_level: LoggingLevel | None = None
         """The level a legacy client has set; ``None`` sends messages of all levels."""
+        self.offered_to: Callable[[ClientCapabilities | None], Offer] | None = None
+        """Returns what is offered to a client with these capabilities, where that is not the same for all clients."""
         self._offer = offer if self.is_kept else offer.sessionless
         self._has_modern_client = False
 
@@ -96,7 +99,9 @@ class ServerSession(Session):
         try:
             if spec is None:
                 self._check_served(envelope, method)
-                raise _not_found(method)
+                if not self._offer.takes(method):
+                    raise _not_found(method)
+                spec = unknown_request(method)
             given = params if params is not None else self._read(envelope, spec)
             meta = given.meta
             if meta is None or meta.protocol_version is None:
@@ -119,11 +124,12 @@ class ServerSession(Session):
     def _modern(self, request: Request) -> Event:
         name = request.method.name
         self._has_modern_client = True
-        if name not in self._offer.servable[request.revision.name]:
+        if name not in self._offer.servable[request.revision.name] and not self._offer.takes(name):
             raise _not_found(name)
         if request.capabilities is None:
             raise InvalidParams("Invalid params: _meta must have io.modelcontextprotocol/clientCapabilities")
         if name == "server/discover":
+            self._look_again(request.capabilities)
             return self._answer(request, self._offer.discovered())
         self.incoming[request.id] = request
         return request
@@ -133,7 +139,7 @@ class ServerSession(Session):
         if name == "initialize":
             return self._initialize(id, params)
         agreed = self.revision or self._revision_before_handshake(name, params.meta)
-        if name not in self._offer.servable[agreed.name]:
+        if name not in self._offer.servable[agreed.name] and not self._offer.takes(name):
             self._check_discover(name)
             raise _not_found(name)
         client = self.client
@@ -153,6 +159,7 @@ class ServerSession(Session):
             raise InvalidRequest("Already initialized")
         if not isinstance(params, InitializeRequestParams):
             raise InvalidParams("Invalid params of initialize")
+        self._look_again(params.capabilities)
         agreed = self._offer.legacy_revision(params.protocol_version)
         if following is not None:
             self.phase, self.client, self.revision = following, params, agreed
@@ -163,6 +170,10 @@ class ServerSession(Session):
             instructions=self._offer.instructions,
         )
         return Answered(result_frame(id, encode(agreed.lower(result))), id)
+
+    def _look_again(self, declared: ClientCapabilities | None) -> None:
+        if self.offered_to is not None:
+            self.offer(self.offered_to(declared))
 
     def _revision_before_handshake(self, method: str, meta: RequestMeta | None = None) -> Revision:
         """Return the revision for a request that names none and comes before the handshake."""
@@ -189,7 +200,7 @@ class ServerSession(Session):
             agreed = self._offer.modern_revision(meta.protocol_version)
         else:
             agreed = self.revision or self._revision_before_handshake(method)
-        if method not in self._offer.servable[agreed.name]:
+        if method not in self._offer.servable[agreed.name] and not self._offer.takes(method):
             self._check_discover(method)
             raise _not_found(method)
 
@@ -205,8 +216,13 @@ class ServerSession(Session):
 
     # --- notifications ------------------------------------------------------------------------------------------
 
+    def _takes(self, method: str) -> bool:
+        return self._offer.takes(method)
+
     def _other_notification(self, event: Notified) -> Event:
         name = event.method.name
+        if name not in METHODS and self._has_modern_client:
+            return event
         if self.revision is None or not event.method.sent_by("client", self.revision.name):
             return Ignored(f"{name} is not the client's to send now")
         if name == "notifications/initialized":

@@ -47,7 +47,7 @@ from antiphon.wire.envelope import (
 from antiphon.wire.failure import to_wire
 from antiphon.wire.lifecycle import CancelledNotificationParams, ProgressNotificationParams
 from antiphon.wire.lossless import Received
-from antiphon.wire.methods import METHODS, MethodSpec, Side
+from antiphon.wire.methods import METHODS, MethodSpec, Side, unknown_notification
 from antiphon.wire.revisions import Revision
 
 __all__ = ["MAX_BATCH", "Correlation", "Session", "read_params", "shortened"]
@@ -235,6 +235,8 @@ class Session(Correlation):
 
     def _notification(self, envelope: Envelope, method: str) -> Event:
         spec = METHODS.get(method)
+        if spec is None and self._takes(method):
+            spec = unknown_notification(method)
         if spec is None or spec.kind != "notification":
             return Ignored(f"unknown notification {shortened(method)}")
         try:
@@ -246,6 +248,10 @@ class Session(Correlation):
         if isinstance(params, ProgressNotificationParams):
             return self._progress_arrived(spec, params, envelope.params)
         return self._other_notification(Notified(spec, params, envelope.params))
+
+    def _takes(self, method: str) -> bool:
+        """Tell whether messages of this method, which no revision has, are passed on."""
+        raise AssertionError("each side defines what it passes on")
 
     def _other_notification(self, event: Notified) -> Event:
         raise AssertionError("each side defines which notifications it takes")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         TaskStore,
     )
     from antiphon.server.context import Context
+    from antiphon.server.core import Extension
     from antiphon.server.decorators import Features
     from antiphon.server.fallback import Completes
     from antiphon.server.features.feature_options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
@@ -50,6 +51,7 @@ __all__ = [
     "Context",
     "Elicited",
     "EventStore",
+    "Extension",
     "Features",
     "HttpOptions",
     "Lifespan",
@@ -101,6 +103,7 @@ _HOMES = {
     "Context": "antiphon.server.context",
     "Elicited": "antiphon.server.asks.elicitation",
     "EventStore": "antiphon.transports.http.server.event_store",
+    "Extension": "antiphon.server.core",
     "Features": "antiphon.server.decorators",
     "HttpOptions": "antiphon.server.network",
     "Lifespan": "antiphon.server.app",

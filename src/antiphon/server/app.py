@@ -19,7 +19,7 @@ from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions
 from antiphon.server.calls.state_store import StateStore
 from antiphon.server.calls.task.task_options import DEFAULT_TASKS, TaskOptions
-from antiphon.server.core import Core, Declared
+from antiphon.server.core import Core, Declared, Extension
 from antiphon.server.decorators import Features
 from antiphon.server.fallback import Fallback, SamplingFallback
 from antiphon.server.limits import DEFAULT_TOOL_RATE, Rate
@@ -27,6 +27,7 @@ from antiphon.server.middleware import Middleware
 from antiphon.server.service import Service
 from antiphon.server.subscriptions import ListKind
 from antiphon.wire.common import Icon, Implementation
+from antiphon.wire.lossless import Received
 from antiphon.wire.revisions import REVISIONS, Revision, revision
 
 if TYPE_CHECKING:
@@ -197,6 +198,45 @@ class Server(Features):
         self._service.core.find_tool = function
         return function
 
+    def extend(self, extension: Extension, /) -> None:
+        """Speak more than the protocol: requests of methods that no revision has pass the middleware from now on.
+
+        A request that no middleware answers is refused: method not found. Extend a server before it runs.
+
+        Args:
+            extension: declares what is spoken, and takes the notifications.
+        """
+        self._service.core.extension = extension
+        self._offered = None
+
+    def notify(self, client: object, method: str, params: Received) -> bool:
+        """Send one client a notification of another server, outside of any request, for middleware that relays.
+
+        Args:
+            client: its connection: ``ServerRequest.client``.
+            method: name of the method; one that no revision has is sent as it is.
+            params: the other server's params.
+
+        Returns:
+            Whether it was sent. A client that has left, one whose revision has no such notification, and one of
+            2026-07-28, which is notified within its requests only, get nothing.
+        """
+        return self._service.notify(client, method, params)
+
+    async def list_roots(self, client: object) -> Received:
+        """Ask one client for its roots, outside of any request, for middleware that relays (up to 2025-11-25).
+
+        Args:
+            client: its connection: ``ServerRequest.client``.
+
+        Raises:
+            MissingCapability: it offers no roots.
+            NotInRevision: it speaks 2026-07-28, and is asked within its requests only.
+            PeerError: it refused.
+            ConnectionClosed: it has left.
+        """
+        return await self._service.list_roots(client)
+
     @property
     def subscribed(self) -> set[str]:
         """URIs of the resources that clients subscribe to now."""
@@ -290,7 +330,10 @@ class Server(Features):
         """Return what the server offers. It is the same object for all sessions until something in it changes."""
         offer, capabilities = self._offered, self._service.core.capabilities()
         if offer is None or offer.capabilities != capabilities or offer.instructions != self.instructions:
-            offer = self._offered = Offer(self.info, capabilities, self.instructions, self._revisions)
+            passes_on = self._service.core.extension is not None
+            offer = self._offered = Offer(
+                self.info, capabilities, self.instructions, self._revisions, passes_on=passes_on
+            )
         return offer
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import Raw
 
@@ -24,17 +24,45 @@ from antiphon.server.features.completion import Completions
 from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.tools import Requirement
 from antiphon.server.limits import Rate, RateLimiter
+from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.envelope import encode
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
+from antiphon.wire.lossless import Received
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
 
-__all__ = ["Core", "Declared"]
+__all__ = ["Core", "Declared", "Extension"]
 
 log = logging.getLogger("antiphon.server")
 
 Declared = Literal["tools", "prompts", "resources", "completions"]
 """A kind of features that a server may declare before it has one."""
+
+
+class Extension(Protocol):
+    """What a server speaks beyond the protocol. Requests of extensions pass the middleware, which answers them."""
+
+    def capabilities(self, principal: str | None, client: ClientCapabilities | None) -> ServerCapabilities:
+        """Return what is declared beside the server's own: ``extensions`` and ``experimental`` of the result.
+
+        Args:
+            principal: who the client has proven to be; ``None`` where it has not.
+            client: what the client declares.
+        """
+        ...
+
+    def notified(self, client: object, method: str, params: Received) -> object:
+        """Take a notification of a client: one that no revision has, or that its roots have changed.
+
+        Args:
+            client: identifies the connection, as ``ServerRequest.client`` does.
+            method: name of the method.
+            params: its params, as they came.
+
+        Returns:
+            A coroutine, which is then run, or anything else.
+        """
+        ...
 
 
 class Core:
@@ -56,6 +84,7 @@ class Core:
         "_limiter",
         "code_version",
         "completions",
+        "extension",
         "fallback",
         "features",
         "find_tool",
@@ -88,6 +117,8 @@ class Core:
         """The resource templates by the schemes of their URIs, and for which version of them."""
         self.find_tool: Callable[[str], Tool | None] | None = None
         """Finds the definition of a tool that middleware serves."""
+        self.extension: Extension | None = None
+        """What it speaks beyond the protocol."""
         self._declares = frozenset(declares)
         self._error_details = error_details
         self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None

@@ -14,11 +14,12 @@ from typing import Any
 
 from msgspec import Raw, structs
 
-from antiphon.engine.connection import LATER, Connection, Handler, Later
+from antiphon.engine.connection import LATER, OTHERS, Connection, Handler, Later
 from antiphon.errors import (
     ElicitationUnavailable,
     InsufficientScope,
     InvalidParams,
+    MethodNotFound,
     MissingCapability,
     PeerError,
     SamplingUnavailable,
@@ -107,6 +108,7 @@ class Handlers:
         }
         if not self._middleware:
             return table
+        table[OTHERS] = _unknown
         around = {method: partial(self._around, handler) for method, handler in table.items()}
         return around | dict.fromkeys(self._finders(), self._around_call)
 
@@ -454,6 +456,11 @@ class Handlers:
         if peer.session.is_kept:
             peer.session.log_level = params.level
         return EmptyResult()
+
+
+def _unknown(request: Request, _peer: Peer) -> Wire:
+    """Refuse a method of an extension that no middleware has served."""
+    raise MethodNotFound(f"Method not found: {request.method.name}")
 
 
 async def _outcome(outcome: Wire | Raw | Later | CoroutineType[Any, Any, Any], request: Request) -> Any:

@@ -8,12 +8,13 @@ itself (the handshake, ``ping``, ``server/discover``) passes no middleware.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from msgspec import Raw, structs
 
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, NotInRevision
 from antiphon.server.calls.call import Call
 from antiphon.server.context import Context
 from antiphon.server.core import Core
@@ -21,7 +22,7 @@ from antiphon.server.functions.code_digest import digest_code
 from antiphon.wire.common import LoggingLevel, Wire
 from antiphon.wire.envelope import decode, encode
 from antiphon.wire.lossless import Received, passed_on
-from antiphon.wire.methods import METHODS
+from antiphon.wire.methods import METHODS, unknown_notification
 from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = ["CallNext", "Middleware", "ServerRequest", "Stack"]
@@ -107,6 +108,21 @@ class ServerRequest:
         if call.request is not None:
             await call.send(call.connection.session.log(message.read, call.request, message))
 
+    async def notify(self, method: str, params: Received) -> None:
+        """Send the client a notification of another server, as one that belongs to this request.
+
+        Nothing is sent if the client's revision has no such notification, or the request has ended.
+
+        Args:
+            method: name of the method; one that no revision has is sent as it is.
+            params: the other server's params.
+        """
+        call = self._call
+        if call.request is not None:
+            spec = METHODS.get(method) or unknown_notification(method)
+            with suppress(NotInRevision):
+                await call.send(call.connection.session.notify(spec, params.read, call.request, params))
+
     def pass_on(self, result: Received) -> Any:
         """Return the result of another server, decoded, for middleware that relays.
 
@@ -143,7 +159,8 @@ class ServerRequest:
         """Ask the client what another server asks, with all members, known or not.
 
         Args:
-            method: ``sampling/createMessage``, ``elicitation/create`` or ``roots/list``.
+            method: ``sampling/createMessage``, ``elicitation/create`` or ``roots/list``; or one that no revision has,
+                for a client up to 2025-11-25.
             ask: the other server's params.
             key: the other server's name of the ask in a round (2026-07-28), if it has one.
 

@@ -11,34 +11,44 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
+
+from msgspec import structs
 
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
 from antiphon.engine.telemetry import watch
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, NotInRevision
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Notified
 from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls.call import read_reply
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions, Rounds
 from antiphon.server.calls.task.served_tasks import ServedTasks
 from antiphon.server.calls.task.task_options import TaskOptions
 from antiphon.server.calls.task.task_worker import TaskWorker
-from antiphon.server.core import Core
+from antiphon.server.core import Core, Extension
 from antiphon.server.handlers import Handlers
 from antiphon.server.lifespan import Held
 from antiphon.server.listing import Pages
 from antiphon.server.middleware import Middleware, Stack
 from antiphon.server.mounts import Mount, Mounts
 from antiphon.server.subscriptions import Changes, ListKind, Subscriptions
+from antiphon.wire.common import ClientCapabilities, RequestParams
+from antiphon.wire.logging import LoggingMessageNotificationParams
+from antiphon.wire.lossless import Received, passed_on
+from antiphon.wire.methods import METHODS, unknown_notification
 from antiphon.wire.task import GetTaskResult
 from antiphon.wire.tools import Tool
 
 __all__ = ["Service"]
 
 log = logging.getLogger("antiphon.server")
+
+_ROOTS = 60.0
+"""Seconds that a client has to list its roots, which needs nobody."""
 
 _GRACE = 2.0
 """Seconds that running handlers have to finish after a client has ended its side, for the last answers of a piped
@@ -290,11 +300,13 @@ class Service:
         """
         offer = self._offer()
         session = ServerSession(offer, None if assumed is None else offer.assumed(assumed))
+        if self.core.extension is not None:
+            session.offered_to = partial(self._offered_to, self.core.extension, principal)
         told = watch(channel, over=None if headers is None else "tcp", knows=self.core.has)
         peer = Connection(channel, session, told.serving(self._handlers) if told else self._handlers, grace=_GRACE)
         if told is not None:
             peer.watch, session.carries = told, told.carries
-        peer.on_notified = partial(_notified, peer)
+        peer.on_notified = partial(self._notified, peer)
         peer.on_close = partial(self.subscriptions.close, peer)
         peer.on_end = partial(self._left, peer)
         peer.principal, peer.caller = principal, caller
@@ -321,11 +333,52 @@ class Service:
             finally:
                 await peer.close()
 
+    def _offered_to(self, extension: Extension, principal: str | None, client: ClientCapabilities | None) -> Offer:
+        """Return what is offered to one client, with what the extension declares to it."""
+        own, more = self._offer(), extension.capabilities(principal, client)
+        if not more.extensions and not more.experimental:
+            return own
+        has = own.capabilities
+        both = structs.replace(
+            has,
+            extensions={**(has.extensions or {}), **(more.extensions or {})} or None,
+            experimental={**(has.experimental or {}), **(more.experimental or {})} or None,
+        )
+        return Offer(own.info, both, own.instructions, tuple(own.revisions.values()), passes_on=True)
+
+    def _notified(self, peer: Connection[ServerSession], event: Notified) -> object:
+        method = event.method.name
+        if method == "notifications/initialized":
+            peer.ready.set()
+        elif self.core.extension is not None:
+            return self.core.extension.notified(peer, method, Received(passed_on(event.raw), event.params))
+        return None
+
+    def notify(self, client: object, method: str, params: Received) -> bool:
+        """Send one client a notification outside of any request. See ``Server.notify``."""
+        if not isinstance(client, Connection) or client.is_over or not client.ready.is_set():
+            return False
+        peer = cast("Connection[ServerSession]", client)
+        try:
+            if isinstance(params.read, LoggingMessageNotificationParams):
+                data = peer.session.log(params.read, None, params)
+            else:
+                spec = METHODS.get(method) or unknown_notification(method)
+                data = peer.session.notify(spec, params.read, None, params)
+        except NotInRevision:
+            return False
+        if data is not None:
+            peer.send(data)
+        return data is not None
+
+    async def list_roots(self, client: object) -> Received:
+        """Ask one client for its roots, outside of any request. See ``Server.list_roots``."""
+        if not isinstance(client, Connection) or not client.ready.is_set():
+            raise NotInRevision("this client is asked for its roots within its requests only")
+        peer, spec = cast("Connection[ServerSession]", client), METHODS["roots/list"]
+        reply = await peer.request(peer.session.ask(spec, RequestParams(), None), timeout=_ROOTS)
+        return Received(passed_on(reply), read_reply(reply, spec))
+
     def _left(self, peer: Connection[ServerSession]) -> None:
         self.subscriptions.leave(peer)
         self.core.forget(peer)
-
-
-def _notified(peer: Connection[ServerSession], event: Notified) -> None:
-    if event.method.name == "notifications/initialized":
-        peer.ready.set()

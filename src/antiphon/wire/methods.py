@@ -43,7 +43,9 @@ from antiphon.wire.subscriptions import (
 from antiphon.wire.task import TASKS, GetTaskResult, TaskParams, UpdateTaskParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
 
-__all__ = ["METHODS", "Direction", "Kind", "MethodSpec", "Side", "spec", "unknown_request"]
+__all__ = [
+    "MAX_NAME", "METHODS", "Direction", "Kind", "MethodSpec", "Side", "spec", "unknown_notification", "unknown_request",
+]  # fmt: skip
 
 Kind = Literal["request", "notification"]
 Side = Literal["client", "server"]
@@ -249,7 +251,16 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
 
 def unknown_request(name: str) -> MethodSpec:
     """Return a row for a request of an extension, which this library passes on without knowing it."""
-    return MethodSpec(name=name, kind="request", direction="client", params=RequestParams, result=Result)
+    return MethodSpec(name=name, kind="request", direction="both", params=RequestParams, result=Result)
+
+
+def unknown_notification(name: str) -> MethodSpec:
+    """Return a row for a notification of an extension, likewise."""
+    return MethodSpec(name=name, kind="notification", direction="both", params=NotificationParams)
+
+
+MAX_NAME = 256
+"""Most characters of the name of a method that is passed on; those of the protocol have fewer than 50."""
 
 
 spec = METHODS.get

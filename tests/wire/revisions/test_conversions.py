@@ -13,6 +13,7 @@ from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.lifecycle import DiscoverResult, InitializeRequestParams, InitializeResult, ServerCapabilities
 from antiphon.wire.revisions import LEGACY, revision
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
+from antiphon.wire.task import TASKS
 from antiphon.wire.tools import CallToolResult, ListToolsResult, Tool
 
 HI = TextContent(text="hi")
@@ -34,17 +35,18 @@ def test_cache_hints_of_the_maker_stay():
 
 
 @pytest.mark.parametrize("each", LEGACY, ids=lambda each: each.name)
-def test_cache_hints_and_extensions_are_modern(each):
-    """Legacy revisions have neither."""
+def test_cache_hints_and_tasks_are_modern(each):
+    """Legacy revisions have neither; extensions that nobody here knows are declared as their owners say."""
     assert each.lower(ListToolsResult(tools=[], ttl_ms=5, cache_scope="public")) == ListToolsResult(tools=[])
-    assert each.lower(ClientCapabilities(extensions={"a/b": {}})) == ClientCapabilities()
-    assert each.lower(ServerCapabilities(extensions={"a/b": {}})) == ServerCapabilities()
+    for kind in (ClientCapabilities, ServerCapabilities):
+        assert each.lower(kind(extensions={TASKS: {}})) == kind()
+        assert each.lower(kind(extensions={TASKS: {}, "a/b": {}})) == kind(extensions={"a/b": {}})
 
 
 def test_capabilities_are_lowered_where_they_stand():
     """The handshake of 2025-03-26 offers no elicitation, and its server none of what came later."""
     who = Implementation(name="n", version="1", title="N", website_url="https://example.org")
-    offered = ClientCapabilities(elicitation=None, extensions={"a/b": {}}, roots=RootsCapability(list_changed=True))
+    offered = ClientCapabilities(elicitation=None, extensions={TASKS: {}}, roots=RootsCapability(list_changed=True))
     ask = InitializeRequestParams(protocol_version="2025-03-26", capabilities=offered, client_info=who)
     plain = Implementation(name="n", version="1")
     lowered = revision("2025-03-26").lower(ask)

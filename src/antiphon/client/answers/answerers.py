@@ -43,6 +43,7 @@ __all__ = [
     "Answers",
     "Around",
     "Elicitor",
+    "Extension",
     "Forwards",
     "OnRound",
     "PutAside",
@@ -110,6 +111,40 @@ class PutAside(NamedTuple):
     origin: Origin
 
 
+class Extension(Protocol):
+    """What a client speaks beyond the protocol. Its requests are made by ``Client.forward``."""
+
+    @property
+    def capabilities(self) -> ClientCapabilities:
+        """What is declared beside the client's own: ``extensions`` and ``experimental``."""
+        ...
+
+    async def requested(self, method: str, params: Received, origin: Origin) -> Received:
+        """Answer a request of the server whose method no revision has (up to 2025-11-25).
+
+        Args:
+            method: name of the method.
+            params: its params, as they came.
+            origin: the server.
+
+        Returns:
+            The result, as it is to be sent.
+        """
+        ...
+
+    def notified(self, method: str, params: Received) -> object:
+        """Take a notification of the server: one that no revision has, or the end of the visit of an address.
+
+        Args:
+            method: name of the method.
+            params: its params, as they came.
+
+        Returns:
+            A coroutine, which is then run, or anything else.
+        """
+        ...
+
+
 class Answers:
     """The answerers of one client."""
 
@@ -121,6 +156,7 @@ class Answers:
         *,
         on_round: OnRound | None = None,
         timeout: float | None = None,
+        extension: Extension | None = None,
     ) -> None:
         for name, answerer in (("sampling", sampling), ("elicitation", elicitation)):
             if answerer is not None and not takes_two(answerer):
@@ -128,6 +164,8 @@ class Answers:
         if on_round is not None and not callable(on_round):
             raise ConfigError(f"on_round= must be a function (pending); got {on_round!r}")
         _check_roots(roots)
+        self.extension = extension
+        """What is spoken beyond the protocol."""
         self.on_round = on_round
         """Sees each round first."""
         self._sampling = sampling
@@ -149,7 +187,10 @@ class Answers:
 
     def capabilities(self) -> ClientCapabilities:
         """Return the client's capabilities: those an answerer declares itself, or else the plain ones."""
+        more = ClientCapabilities() if self.extension is None else self.extension.capabilities
         return ClientCapabilities(
+            experimental=more.experimental,
+            extensions=more.extensions,
             sampling=_own(self._sampling, "sampling", SamplingCapability()),
             elicitation=_own(self._elicitation, "elicitation", ElicitationCapability(form={})),
             roots=self._declared_roots(),

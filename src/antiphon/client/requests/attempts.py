@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from msgspec import DecodeError, Raw, Struct, json
@@ -70,11 +70,11 @@ class Sending(Generic[R]):
     """Sends the requests of one call.
 
     ``timeout``: seconds, or the remaining time of a larger operation. ``forwarding``: for whom else it is made, if that
-    is another peer.
+    is another peer. ``extensions``: those that it declares beside the client's own.
     """
 
     __slots__ = (
-        "_forwarding", "_idle", "_on_progress", "_peer", "_result", "_session", "_tasks", "call", "meta", "time",
+        "_extensions", "_forwarding", "_idle", "_on_progress", "_peer", "_result", "_session", "call", "meta", "time",
     )  # fmt: skip
 
     def __init__(
@@ -88,15 +88,14 @@ class Sending(Generic[R]):
         progress: Callable[..., object] | None,
         meta: dict[str, Any] | None,
         forwarding: Forwarding | None = None,
-        tasks: bool = False,
+        extensions: Mapping[str, Any] | None = None,
     ) -> None:
         self.call = call
         self._forwarding = forwarding
         self.time = call.time = TimeLeft.of(timeout)
         """What is left."""
         self.meta = meta
-        self._tasks = tasks
-        # Whether the call may become a task.
+        self._extensions = extensions
         self._session = session
         self._peer = peer
         self._result = result
@@ -128,7 +127,7 @@ class Sending(Generic[R]):
             meta=meta,
             log_level=None if passed is None else passed.log_level,
             original=None if passed is None else passed.original,
-            tasks=self._tasks,
+            extensions=self._extensions,
         )
         self.call.request = outgoing.id
         try:

@@ -10,6 +10,8 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import count
 from types import CoroutineType
 from typing import Any, TypeVar
@@ -17,12 +19,12 @@ from typing import Any, TypeVar
 from msgspec import Raw, structs
 
 from antiphon.call_time import TimeLeft, counting
-from antiphon.client.answers.answerers import Answers, PutAside, shaped_answers
+from antiphon.client.answers.answerers import Answers, Extension, PutAside, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
 from antiphon.client.requests.attempts import Forwarding, Sending, read_legacy, read_modern
 from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
 from antiphon.client.rounds.pending import Ask, PendingRound
-from antiphon.engine.connection import Connection, Handler
+from antiphon.engine.connection import OTHERS, Connection, Handler
 from antiphon.engine.telemetry import Watch
 from antiphon.errors import (
     CallTimeout,
@@ -30,6 +32,7 @@ from antiphon.errors import (
     InvalidParams,
     InvalidRequest,
     LocalProtocolError,
+    NotInRevision,
     PeerError,
     RemoteProtocolError,
 )
@@ -40,7 +43,7 @@ from antiphon.wire.envelope import encode
 from antiphon.wire.lifecycle import DiscoverResult
 from antiphon.wire.logging import LoggingLevel
 from antiphon.wire.lossless import Received, passed_on
-from antiphon.wire.methods import METHODS, MethodSpec
+from antiphon.wire.methods import METHODS, MethodSpec, unknown_notification
 from antiphon.wire.origin import Launch, Origin, OriginTask, Round, coarser, describe_target, identify, task_name
 from antiphon.wire.revisions import LATEST
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
@@ -86,7 +89,8 @@ class Calls:
         """Make a request without rounds, and decode its result."""
         try:
             spec = METHODS[method]
-            outgoing = self.session.request(spec, params, tasks=spec.extension is not None)
+            declared = self.session.for_tasks if spec.extension is not None else None
+            outgoing = self.session.request(spec, params, extensions=declared)
             raw = await self.peer.request(outgoing, timeout=timeout)
         finally:
             self.open.rested()
@@ -125,8 +129,10 @@ class Calls:
         Raises:
             BecameTask: the call, which is one of a tool, goes on as a task.
         """
-        tasks = method == "tools/call"
-        done = await self.counted(method, params, result, timeout=timeout, progress=progress, meta=meta, tasks=tasks)
+        declared = self.session.for_tasks if method == "tools/call" else None
+        done = await self.counted(
+            method, params, result, timeout=timeout, progress=progress, meta=meta, extensions=declared
+        )
         return done[0]
 
     async def forward(
@@ -139,13 +145,14 @@ class Calls:
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
         log_level: LoggingLevel | None = None,
+        extensions: Mapping[str, Any] | None = None,
     ) -> Received:
         """Make a request of another peer: members of it, and of its result, that are not known here are kept."""
         call = self.open.open(spec.name, params)
         options = Forwarding(spec, original, log_level)
         send: Sending[Any] = Sending(
             self.session, self.peer, call, spec.result or Result, timeout=timeout, progress=progress, meta=meta,
-            forwarding=options,
+            forwarding=options, extensions=extensions,
         )  # fmt: skip
         if spec.rounds:
             done, _ = await self._made(send, params)
@@ -168,7 +175,7 @@ class Calls:
         timeout: float | TimeLeft | None,
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
-        tasks: bool = False,
+        extensions: Mapping[str, Any] | None = None,
     ) -> CoroutineType[Any, Any, tuple[R, int]]:
         """Make a request that may have rounds; return its result and the number of rounds. Await it at once.
 
@@ -176,7 +183,7 @@ class Calls:
         """
         call = self.open.open(method, params)
         send = Sending(
-            self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta, tasks=tasks
+            self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta, extensions=extensions
         )
         return self._made(send, params)
 
@@ -256,6 +263,12 @@ class Calls:
     def notify(self, method: str, params: Wire) -> None:
         """Send a notification."""
         self.peer.send(self.session.notify(METHODS[method], params))
+
+    def pass_on(self, method: str, params: Received) -> None:
+        """Send a notification of another peer, if the revision has it."""
+        with suppress(NotInRevision):
+            spec = METHODS.get(method) or unknown_notification(method)
+            self.peer.send(self.session.notify(spec, params.read, None, params))
 
     # --- rounds by hand -----------------------------------------------------------------------------------------
 
@@ -379,7 +392,21 @@ class Calls:
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the handlers of asks that may come as requests (up to 2025-11-25)."""
-        return dict.fromkeys(("sampling/createMessage", "elicitation/create", "roots/list"), self._asked)
+        handlers: dict[str, Handler] = dict.fromkeys(
+            ("sampling/createMessage", "elicitation/create", "roots/list"), self._asked
+        )
+        if self._answers.extension is not None:
+            handlers[OTHERS] = partial(self._requested, self._answers.extension)
+        return handlers
+
+    async def _requested(self, extension: Extension, request: Request, peer: Connection[ClientSession]) -> Raw:
+        """Have a request of an extension answered, which counts as an ask."""
+        owner = self.open.owner(request.related_to)
+        if len(self.open) and not self.open.charge(owner, is_certain=request.related_to is not None):
+            self._give_up(peer, owner)
+            raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
+        params = Received(passed_on(request.raw), request.params)
+        return (await extension.requested(request.method.name, params, self._origin(owner, None))).raw
 
     async def _asked(self, request: Request, peer: Connection[ClientSession]) -> Wire:
         owner = self.open.owner(request.related_to)

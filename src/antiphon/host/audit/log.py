@@ -16,7 +16,7 @@ from typing import TypedDict, Unpack
 import msgspec
 
 from antiphon.host.store.asks import SpentKey, SpentRow, spend
-from antiphon.host.store.base import Store
+from antiphon.host.store.base import Change, Store
 from antiphon.host.store.chain import (
     GENESIS,
     Entry,
@@ -111,6 +111,17 @@ class Audit:
         record = self.draft(origin, method, step, outcome, digest, **facts)
         self.keep(record)
         return record
+
+    async def record(self, origin: Origin, method: str, step: Step, outcome: str) -> None:
+        """Make a record of what is about to happen by itself, and keep it in the store first.
+
+        Args:
+            origin: who is concerned.
+            method: name of the method.
+            step: what happens.
+            outcome: how.
+        """
+        await self._store.commit(Change(records=(self.note(origin, method, step, outcome),)))
 
     def draft(
         self,

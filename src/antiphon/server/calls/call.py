@@ -27,6 +27,7 @@ from antiphon.errors import (
     InvalidParams,
     LocalProtocolError,
     MissingCapability,
+    NotInRevision,
     RemoteProtocolError,
     SamplingUnavailable,
 )
@@ -38,7 +39,7 @@ from antiphon.server.limits import PROGRESS_RATE, Bucket
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import decode
 from antiphon.wire.lossless import Received, passed_on
-from antiphon.wire.methods import METHODS, MethodSpec
+from antiphon.wire.methods import METHODS, MethodSpec, unknown_request
 from antiphon.wire.task import TASKS
 
 __all__ = ["Answer", "Call", "CallAbandoned", "Handled", "read_answer", "read_given", "read_reply"]
@@ -156,8 +157,10 @@ class Call:
             # Answers come back under the key, so with an unusable one the question would be repeated for
             # ever.
             raise LocalProtocolError(f"key= of {method} must be a text that is not empty, got {key!r}")
-        spec = METHODS[method]
+        spec = METHODS.get(method) or unknown_request(method)
         session, facts = self.connection.session, self.request or self.first
+        if facts.revision.modern and method not in METHODS:
+            raise NotInRevision(f"{method} is no ask of revision {facts.revision.name}")
         try:
             lowered = session.check_ask(spec, params, facts)
         except MissingCapability as error:

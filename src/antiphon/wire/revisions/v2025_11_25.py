@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -15,11 +15,14 @@ from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions.difference import Difference, not_in, without_structure
 from antiphon.wire.rounds import InputRequiredResult
+from antiphon.wire.task import TASKS
 from antiphon.wire.tools import CallToolResult, Tool
 
 __all__ = ["DIFFERENCE", "NAME"]
 
 NAME = "2025-11-25"
+
+C = TypeVar("C", ClientCapabilities, ServerCapabilities)
 
 
 def _lacks() -> dict[type[Wire], tuple[str, ...]]:
@@ -90,15 +93,23 @@ def _url_with_id(params: ElicitRequestParams, revision: str) -> ElicitRequestPar
     return params
 
 
+def _without_tasks(capabilities: C, _revision: str) -> C:
+    """Leave out the one extension of ours, whose messages need a later revision; others are their owners' matter."""
+    if not capabilities.extensions or TASKS not in capabilities.extensions:
+        return capabilities
+    kept = {name: value for name, value in capabilities.extensions.items() if name != TASKS}
+    return replace(capabilities, extensions=kept or None)
+
+
 DIFFERENCE = Difference(
     lacks={
         **_lacks(),
-        ClientCapabilities: ("extensions",),
-        ServerCapabilities: ("extensions",),
     },
     refuses={InputRequiredResult: "A result that asks for input"},
     changes={
         CallToolResult: _structured_object,
+        ClientCapabilities: _without_tasks,
+        ServerCapabilities: _without_tasks,
         ElicitRequestParams: _url_with_id,
         Tool: _schemas_of_objects,
         ToolResultContent: _structured_object_of_use,
