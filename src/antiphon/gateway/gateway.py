@@ -11,7 +11,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Unpack
 from weakref import WeakKeyDictionary
 
@@ -218,7 +218,7 @@ class Gateway:
         return group
 
     def _group_for(self, principal: str | None, offered: ClientCapabilities) -> Group:
-        key = _key(principal, None if self._asks == "host" else offered)
+        key = _key_of(principal) if self._asks == "host" else _key(principal, offered)
         if key not in self._groups:
             if len(self._groups) >= MAX_GROUPS:
                 self._drop_one()
@@ -307,3 +307,9 @@ def _relayed(offered: ClientCapabilities) -> tuple[object, ...]:
     return (
         offered.sampling, offered.elicitation, offered.roots, without_ours(offered.extensions), offered.experimental,
     )  # fmt: skip
+
+
+@lru_cache(MAX_GROUPS)
+def _key_of(principal: str | None) -> bytes:
+    """Return the key of a client where nothing depends on what it offers: every request wants it."""
+    return _key(principal, None)

@@ -109,6 +109,8 @@ def merge(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
 
 
 def _merge(original: Raw, before: Raw, after: Raw) -> Raw:
+    if bytes(after)[:1] not in (b"{", b"["):
+        return after
     kinds = {bytes(text).lstrip(_SPACE)[:1] for text in (original, before, after)}
     if kinds == {b"{"}:
         return _merge_objects(original, before, after)

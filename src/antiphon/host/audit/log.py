@@ -109,7 +109,7 @@ class Audit:
             facts: further members of the record.
         """
         record = self.draft(origin, method, step, outcome, digest, **facts)
-        self.keep(record)
+        self._recent.append(record)
         return record
 
     async def record(self, origin: Origin, method: str, step: Step, outcome: str) -> None:
@@ -148,7 +148,7 @@ class Audit:
             identity=origin.identity,
             method=method,
             step=step,
-            outcome=_bounded(outcome),
+            outcome=outcome if len(outcome) <= MAX_OUTCOME else _bounded(outcome),
             digest=digest,
             host=self._store.host,
             call=origin.call.id if origin.call else None,
@@ -220,8 +220,6 @@ class Audit:
 
 def _bounded(outcome: str) -> str:
     """Keep the beginning of what a server may have written, and the hash of all of it."""
-    if len(outcome) <= MAX_OUTCOME:
-        return outcome
     whole = hashlib.sha256(outcome.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{outcome[: MAX_OUTCOME // 2]}… sha256:{whole}"
 

@@ -6,10 +6,12 @@ request.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from copy import copy
+from operator import gt
 
 import msgspec
 
@@ -20,6 +22,8 @@ __all__ = ["Gate", "LimitReached", "Limits", "Pass"]
 _MAX_KNOWN = 10_000
 """Most servers and calls whose counts are kept; the one unused for longest is dropped."""
 _MINUTE = 60.0
+_COUNTED = ("max_tokens", "rounds", "per_minute", "concurrent", "per_call", "concurrent_per_call")
+"""The limits that an ask must be within to be admitted."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,6 +63,8 @@ class Gate:
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
+        self.counted = _counted(limits)
+        """What an ask must be within to be admitted, in the order of ``_COUNTED``."""
         self._clock = clock
         self._recent: OrderedDict[str, deque[float]] = OrderedDict()
         self._of_call: OrderedDict[str, int] = OrderedDict()
@@ -69,7 +75,7 @@ class Gate:
     def within(self, limits: Limits) -> Gate:
         """Return a gate with other limits that shares these counts."""
         other = copy(self)
-        other.limits = limits
+        other.limits, other.counted = limits, _counted(limits)
         return other
 
     def enter(self, origin: Origin, max_tokens: int = 0) -> Pass:
@@ -78,25 +84,39 @@ class Gate:
         Raises:
             LimitReached: a limit is reached; nothing was counted.
         """
-        admitted = Pass(origin.alike, _chain(origin))
-        limits, recent = self.limits, self._window(admitted.server)
-        for name, count, most in (
-            ("max_tokens", max_tokens, limits.max_tokens),
-            ("rounds", origin.round.n if origin.round else 0, limits.rounds),
-            ("per_minute", len(recent) + 1, limits.per_minute),
-            ("concurrent", self._open[admitted.server] + 1, limits.concurrent),
-            ("per_call", self._of_call.get(admitted.call, 0) + 1, limits.per_call),
-            ("concurrent_per_call", self._open[admitted.call] + 1, limits.concurrent_per_call),
-        ):
-            if most is not None and count > most:
-                self._tidy(admitted)
-                raise LimitReached(name)
-        recent.append(self._clock())
-        self._of_call[admitted.call] = self._of_call.get(admitted.call, 0) + 1
-        self._of_call.move_to_end(admitted.call)
+        admitted = self._admitted(origin, max_tokens)
         # One by one: ``Counter.update`` first finds out what it was given, which takes longer.
         for key in (admitted.server, admitted.call):
             self._open[key] += 1
+        return admitted
+
+    def count(self, origin: Origin) -> None:
+        """Admit an ask that is decided at once, and count it.
+
+        Raises:
+            LimitReached: a limit is reached; nothing was counted.
+        """
+        self._admitted(origin, 0)
+
+    def _admitted(self, origin: Origin, max_tokens: int) -> Pass:
+        admitted = Pass(origin.alike, _chain(origin))
+        recent, opened = self._window(admitted.server), self._open
+        asked = self._of_call.get(admitted.call, 0) + 1
+        counts = (
+            max_tokens,
+            origin.round.n if origin.round else 0,
+            len(recent) + 1,
+            opened.get(admitted.server, 0) + 1,
+            asked,
+            opened.get(admitted.call, 0) + 1,
+        )
+        if True in map(gt, counts, self.counted):
+            raise LimitReached(
+                next(name for name, *both in zip(_COUNTED, counts, self.counted, strict=True) if gt(*both))
+            )
+        recent.append(self._clock())
+        self._of_call[admitted.call] = asked
+        self._of_call.move_to_end(admitted.call)
         _forget(self._recent)
         _forget(self._of_call)
         return admitted
@@ -145,6 +165,12 @@ class Gate:
         for key in (admitted.server, admitted.call):
             if self._open[key] <= 0:
                 del self._open[key]
+
+
+def _counted(limits: Limits) -> tuple[float, ...]:
+    """Return the limits of what is counted, so that all are compared at once."""
+    given = (getattr(limits, name) for name in _COUNTED)
+    return tuple(math.inf if most is None else most for most in given)
 
 
 def _chain(origin: Origin) -> str:

@@ -5,7 +5,7 @@ Pure: no person, no clock, no I/O. Remembered permissions are in ``grants``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -184,9 +184,9 @@ _SAID: dict[Kind, str] = {
 }
 
 
-def _ranked(policy: Policy) -> Iterator[Rule]:
-    for effect in _ORDER:
-        yield from (rule for rule in policy.rules if rule.effect == effect)
+def _ranked(policy: Policy) -> list[Rule]:
+    # The sort is stable: rules of one effect stay in the user's order.
+    return sorted(policy.rules, key=lambda rule: _ORDER.index(rule.effect))
 
 
 def _name(rule: Rule | None) -> str:

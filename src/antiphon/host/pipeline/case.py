@@ -147,6 +147,11 @@ class Case:
         return min((each for each in (self.desk.review_timeout, left) if each is not None), default=None)
 
     @property
+    def is_saved(self) -> bool:
+        """Whether nothing is left to be saved."""
+        return not self._unsaved and self.held is None and self.ticket is None and self.became is None
+
+    @property
     def cost(self) -> int | None:
         """What the completion cost, in nano-dollars; ``None`` if nobody knows, or the price is not known."""
         price = self.chosen.price

@@ -77,7 +77,8 @@ async def concluded(case: Case, work: Awaitable[T]) -> T:
         failure = case.failure(f"the store failed: {type(error).__name__}: {error}")
         await _closed(case)
         raise failure from None
-    await _closed(case)
+    if not case.is_saved:
+        await _closed(case)
     case.desk.released.add(case.origin, case.method, tuple(case.reviews), by_person=case.by_person)
     return outcome
 

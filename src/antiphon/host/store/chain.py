@@ -131,11 +131,13 @@ class _Linked(msgspec.Struct, frozen=True, kw_only=True):
 def extend(head: Head, records: Iterable[Record]) -> tuple[list[Entry], Head]:
     """Link records to the end of a chain. Returns them in their places, and the new end."""
     entries: list[Entry] = []
+    seq, last = head.seq, head.hash
     for record in records:
-        body = _CANONICAL.encode(_Linked(seq=head.seq + 1, prev=head.hash, record=record))
-        head = Head(seq=head.seq + 1, hash=hashlib.sha256(body).hexdigest())
-        entries.append(Entry(seq=head.seq, body=body.decode(), hash=head.hash))
-    return entries, head
+        seq += 1
+        body = _CANONICAL.encode(_Linked(seq=seq, prev=last, record=record))
+        last = hashlib.sha256(body).hexdigest()
+        entries.append(Entry(seq=seq, body=body.decode(), hash=last))
+    return entries, Head(seq=seq, hash=last)
 
 
 def verify(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault | None]:
