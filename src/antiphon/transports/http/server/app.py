@@ -183,7 +183,7 @@ class HttpApp:
             and not self._closed
             and b"origin" not in http.headers
             and len(http.headers) == len(http.scope["headers"])
-            and self._guard.check(http.headers) is None
+            and self._guard.is_allowed_host(http.headers)
             and (http.scope["path"] == self._path or self._is_here(http.scope))
             and (self._gate is None or self._is_remembered(http, self._gate))
         )

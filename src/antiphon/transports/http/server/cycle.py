@@ -9,7 +9,9 @@ imports uvicorn, so it is imported only by programs that serve.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct
@@ -17,7 +19,6 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from antiphon.transports.http.server.asgi import ASGIApp, AtOnce, Endpoint, HeaderPair, Message, Scope
-from antiphon.transports.http.server.header_lines import header_line, header_lines
 
 __all__ = ["Cycle"]
 
@@ -28,6 +29,8 @@ _NO_BODY = (204, 304)
 _LAST_CHUNK = b"0\r\n\r\n"
 _JOINED = 64 * 1024
 """Size of a body in bytes from which a second write is cheaper than a copy."""
+_BAD_NAME = re.compile(rb'[\x00-\x1f\x7f()<>@,;:\[\]={} \t\\"]')
+_BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _FAILED = b"Internal Server Error"
 _FAILED_HEADERS: list[HeaderPair] = [
     (b"content-type", b"text/plain; charset=utf-8"),
@@ -205,14 +208,14 @@ class Cycle(AtOnce, Struct, eq=False):
         """Send the head and the first bytes after it, unless that cannot be done now."""
         if self.response_started or self.disconnected or self._flow.write_paused or self.scope["method"] == "HEAD":
             return False
+        head = _opening(status, (*self.defaults, *headers))
         end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
-        head = (STATUS_LINE[status], header_lines(tuple(self.defaults)), header_lines(headers), framing, end)
         self.response_started = True
         self._may_continue = False
         if len(first) < _JOINED:
-            self.transport.write(b"".join((*head, first)))
+            self.transport.write(b"%b%b%b%b" % (head, framing, end, first))
         else:
-            self.transport.write(b"".join(head))
+            self.transport.write(b"%b%b%b" % (head, framing, end))
             self.transport.write(first)
         return True
 
@@ -229,7 +232,7 @@ class Cycle(AtOnce, Struct, eq=False):
         lines = [STATUS_LINE[status]]
         for name, value in (*self.defaults, *headers):
             if name.lower() not in _FRAMING or self._frame(name.lower(), value):
-                lines.append(header_line(name, value))
+                lines.append(_line(name, value))
         if not self.keep_alive:
             lines.append(b"connection: close\r\n")
         if not self._is_framed and self.scope["method"] != "HEAD" and status not in _NO_BODY:
@@ -284,6 +287,20 @@ class Cycle(AtOnce, Struct, eq=False):
             head = b""
         if head or body:
             self.transport.write(head + body)
+
+
+@functools.lru_cache(256)
+def _line(name: bytes, value: bytes) -> bytes:
+    """Encode a header. Raises ``RuntimeError`` if it is not valid."""
+    if not name or _BAD_NAME.search(name) or _BAD_VALUE.search(value):
+        raise RuntimeError(f"Invalid HTTP header: {name!r}")
+    return b"%b: %b\r\n" % (name.lower(), value)
+
+
+@functools.lru_cache(64)
+def _opening(status: int, headers: tuple[HeaderPair, ...]) -> bytes:
+    """Encode the status line and headers. Raises ``RuntimeError`` if one is not valid."""
+    return STATUS_LINE[status] + b"".join(_line(name, value) for name, value in headers)
 
 
 def _expects_continue(headers: Iterable[HeaderPair]) -> bool:

@@ -42,15 +42,20 @@ class Guard:
 
     def check(self, headers: Headers) -> Refusal | None:
         """Refuse requests with a foreign host or from a foreign page (403)."""
-        host = headers.get(b"host", b"").lower()
-        if host not in self._hosts:
-            name, colon, port = host.rpartition(b":")
-            if not (colon and port.isdigit() and name in self._hosts) and b"*" not in self._hosts:
-                return Refusal(403, InvalidRequest("Host not allowed"))
+        if not self.is_allowed_host(headers):
+            return Refusal(403, InvalidRequest("Host not allowed"))
         origin = headers.get(b"origin")
         if origin is not None and not self._is_allowed_origin(origin):
             return Refusal(403, InvalidRequest("Origin not allowed"))
         return None
+
+    def is_allowed_host(self, headers: Headers) -> bool:
+        """Tell whether a request names a host that is served, with any port unless one is part of the name."""
+        host = headers.get(b"host", b"").lower()
+        if host in self._hosts:
+            return True
+        name, colon, port = host.rpartition(b":")
+        return bool(colon and port.isdigit() and name in self._hosts) or b"*" in self._hosts
 
     def _is_allowed_origin(self, origin: bytes) -> bool:
         text = origin.decode("latin-1").lower()

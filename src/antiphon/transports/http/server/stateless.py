@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar
 
+from msgspec import UNSET
+
 from antiphon.channel import Channel, Frame, Oversized, Peer
 from antiphon.errors import ConnectionClosed
 from antiphon.protocol.http.rules import status_of
@@ -88,8 +90,9 @@ class Stateless:
     def __init__(self, connect: Connect, settings: Settings) -> None:
         self._connect = connect
         self._settings = settings
+        self._lines: set[_Line] = set()
+        """Those of all peers; one is busy while it leads to an exchange."""
         self._idle: list[_Line] = []
-        self._busy: set[_Line] = set()
         self._closed = False
 
     async def serve(
@@ -100,29 +103,29 @@ class Stateless:
         ``params`` as in ``channel.Peer``; ``revision``: the legacy one that is assumed, if it is no modern message.
         """
         line = self._take(http, revision)
-        if not isinstance(envelope.id, RequestId):
+        id = envelope.id
+        if id is UNSET or id is None:
             if (wait := line.peer.tell(envelope)) is not None:
                 await wait
             await self._keep(line)
             await send_empty(http, 202)
             return
+        peer, caller = line.peer, http.caller
         kind = _SingleExchange if revision is None else _LegacySingleExchange
-        exchange = line.exchange = kind(http, self._settings, id=envelope.id, _peer=line.peer, _method=envelope.method)
-        self._busy.add(line)
-        timer = None if http.caller is None or not exchange.must_stream() else expiry(http.caller, exchange.expire)
+        exchange = line.exchange = kind(http, self._settings, id=id, _peer=peer, _method=envelope.method)
+        timer = None if caller is None or not exchange.must_stream() else expiry(caller, exchange.expire)
         try:
-            await line.peer.handle(envelope, waits=exchange.waits, params=params, caller=http.caller)
+            await peer.handle(envelope, waits=exchange.waits, params=params, caller=caller)
             await exchange.answer()
         finally:
             line.exchange = None
-            self._busy.discard(line)
             if timer is not None:
                 timer.cancel()
             if exchange.waited:
                 exchange.let_go()
             if exchange.reply is None or exchange.gone:
-                await line.peer.close()
-            elif self._closed or line.peer.is_over or len(self._idle) >= _POOL:
+                await self._drop(line)
+            elif self._closed or peer.is_over or len(self._idle) >= _POOL:
                 await self._keep(line)
             else:
                 self._idle.append(line)
@@ -130,22 +133,26 @@ class Stateless:
     async def _keep(self, line: _Line) -> None:
         """Keep a peer for its principal's next request; the one kept longest is dropped to make room."""
         if self._closed or line.peer.is_over:
-            await line.peer.close()
+            await self._drop(line)
             return
         self._idle.append(line)
         if len(self._idle) > _POOL:
-            await self._idle.pop(0).peer.close()
+            await self._drop(self._idle.pop(0))
+
+    async def _drop(self, line: _Line) -> None:
+        self._lines.discard(line)
+        await line.peer.close()
 
     @property
     def is_busy(self) -> bool:
         """Whether a request is being served that will end by itself."""
-        return any(line.exchange is not None and not line.exchange.must_stream() for line in self._busy)
+        return any(line.exchange is not None and not line.exchange.must_stream() for line in self._lines)
 
     async def close(self) -> None:
         """End what is being served."""
         self._closed = True
-        idle, self._idle = self._idle, []
-        for line in (*idle, *self._busy):
+        self._idle = []
+        for line in list(self._lines):
             await line.peer.close()
             if line.exchange is not None:
                 line.exchange.end(503)
@@ -158,7 +165,9 @@ class Stateless:
         else:
             line = next((each for each in reversed(idle) if each.owner == owner), None)
             if line is None:
-                return _Line(self._connect, http, revision)
+                line = _Line(self._connect, http, revision)
+                self._lines.add(line)
+                return line
             idle.remove(line)
         line.peer.headers = RequestHeaders(http.headers)
         return line
