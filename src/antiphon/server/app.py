@@ -274,6 +274,7 @@ class Server(Features):
         *,
         host: str = "127.0.0.1",
         port: int = 8000,
+        workers: int = 1,
         **options: Unpack[ServeOptions],
     ) -> None:
         """Serve until the client ends the session, or until interrupted. Blocks, so call it last.
@@ -285,14 +286,17 @@ class Server(Features):
                 ``/ws``.
             host: address to listen on; not used by ``"stdio"``.
             port: TCP port to listen on, 0 for a free one; not used by ``"stdio"``.
+            workers: number of processes that serve, 1 by default; not for ``"stdio"``. With more than one, this process
+                starts the program again that many times, and each of them serves when it reaches this line.
             options: see ``ServeOptions``.
 
         Raises:
             ConfigError: there is no such transport, or it cannot be served with these options.
+            AntiphonError: no worker could be started.
         """
         from antiphon.server.run import run
 
-        run(self._service, transport, host, port, options)
+        run(self._service, transport, host, port, options, workers)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> ServerApp:
         """Return this server as an ASGI application (Streamable HTTP, both eras), to mount in any ASGI framework.

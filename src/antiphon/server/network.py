@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 from antiphon.errors import ConfigError, RemoteProtocolError
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
 from antiphon.server.asgi_server import StopWatch
-from antiphon.server.process_memory import collect_less
+from antiphon.server.multiprocess.memory import collect_less
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -304,6 +304,72 @@ async def serve_network(service: Service, transport: str, host: str, port: int, 
     _check_address(host, port)
     collect_less()
     await network.serve()
+
+
+async def serve_with_workers(
+    service: Service, transport: str, host: str, port: int, options: ServeOptions, count: int
+) -> None:
+    """Serve on an address by several processes until told to stop by a signal: this one starts them, or is one.
+
+    Raises:
+        ConfigError: see ``network_server``; or such a server cannot be served so, and the message says why.
+        AntiphonError: no worker could be started.
+    """
+    from antiphon.server.multiprocess.worker_link import inherited
+
+    ends = inherited()
+    if ends is not None:
+        from antiphon.server.multiprocess.worker import serve_as_worker, watch_parent
+
+        watch_parent(ends)
+        network = network_server(service, transport, host, port, options)
+        collect_less()
+        await serve_as_worker(service, network, ends)
+        return
+    from antiphon.server.multiprocess.parent import serve_workers
+
+    _check_workers(service, transport, options)
+    # Made only to find out before any process is started whether it can be.
+    network_server(service, transport, host, port, options)
+    with contextlib.ExitStack() as open_sockets:
+        listening = [open_sockets.enter_context(each) for each in _listening(host, port)]
+        await serve_workers(count, listening)
+
+
+def _check_workers(service: Service, transport: str, options: ServeOptions) -> None:
+    if not hasattr(os, "fork"):
+        raise ConfigError("workers=: only systems with Unix sockets have them; run several servers behind a proxy")
+    if transport == "sse" or (service.has_sessions and transport != "websocket" and not options.get("stateless")):
+        raise ConfigError(
+            "workers=: a session of the older revisions lives in one process, and a client may reach any of them; "
+            "serve such clients without sessions (stateless=True), or none of them (Server(revisions=...))"
+        )
+    if service.keeps_tasks_in_memory:
+        raise ConfigError(
+            "workers=: tasks have to be where all processes find them: "
+            "Server(tasks=TaskOptions(store=SqlTaskStore(...)), keys=[...])"
+        )
+
+
+def _listening(host: str, port: int) -> Sequence[socket.socket]:
+    """Listen on all addresses of a name, as a server in one process does. Raises ``ConfigError`` if that cannot be."""
+    _check_address(host, port)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    made: list[socket.socket] = []
+    for family, place in dict.fromkeys((each[0], str(each[4][0])) for each in found):
+        # If the system is to choose a port, it is the same for all addresses.
+        chosen = made[0].getsockname()[1] if made else port
+        try:
+            made.append(socket.create_server((place, chosen), family=family, backlog=_BACKLOG))
+        except OSError as error:
+            for each in made:
+                each.close()
+            raise ConfigError(f"cannot serve at {host}:{port}: {error.strerror or error}") from None
+    return made
+
+
+_BACKLOG = 2_048
+"""Connections that wait to be accepted, as in uvicorn."""
 
 
 def _check_address(host: str, port: int) -> None:

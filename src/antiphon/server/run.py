@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from antiphon.errors import ConfigError
-from antiphon.server.process_memory import collect_less, keep_large_blocks
+from antiphon.server.multiprocess.memory import collect_less, keep_large_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["run", "serve_stdio"]
 
+MAX_WORKERS = 256
+"""Most processes of one server: more than a machine has cores."""
 
-def run(service: Service, transport: str, host: str, port: int, options: ServeOptions) -> None:
+
+def run(service: Service, transport: str, host: str, port: int, options: ServeOptions, workers: int = 1) -> None:
     """Run a server until it ends. See ``Server.run``."""
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
@@ -32,13 +35,21 @@ def run(service: Service, transport: str, host: str, port: int, options: ServeOp
             "run() begins an event loop of its own, and one runs here already: call it from plain code, or "
             "`await server.serve(channel)`, or serve `server.asgi()` with an ASGI server"
         )
+    if workers.__class__ is not int or not 1 <= workers <= MAX_WORKERS:
+        raise ConfigError(f"workers= is a number from 1 to {MAX_WORKERS}, not {workers!r}")
     if transport == "stdio":
+        if workers > 1:
+            raise ConfigError("workers= is for servers on a network: over stdio each client starts its own process")
         serving = serve_stdio(service)
     else:
-        from antiphon.server.network import serve_network
+        from antiphon.server.network import serve_network, serve_with_workers
 
         keep_large_blocks()
-        serving = serve_network(service, transport, host, port, options)
+        serving = (
+            serve_network(service, transport, host, port, options)
+            if workers == 1
+            else serve_with_workers(service, transport, host, port, options, workers)
+        )
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
         run_loop(serving)
 

@@ -107,6 +107,10 @@ class Service:
         self._entered = AsyncExitStack()
         """What is left when the server closes: its lifespan, and its mounted servers."""
         self._is_open = False
+        self._keeps_tasks = tasks.store is not None and tasks.store.shared
+        self._seal = seal
+        self.on_notice: Callable[[str, str], object] | None = None
+        """Called with what clients of other processes are to be told, too: ``resource`` and its URI, or a list."""
         self._users = 0
         self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
         self._watch()
@@ -131,14 +135,44 @@ class Service:
     def list_changed(self, kind: ListKind) -> None:
         """Notify the clients of this server, and of those it is mounted on, that a list has changed."""
         self.changes.list(kind)
+        if self.on_notice is not None:
+            self.on_notice(kind, "")
         for outer in self._outer:
             outer.list_changed(kind)
 
     def resource_updated(self, uri: str) -> None:
         """Notify the clients of this server, and of those it is mounted on, that a resource has changed."""
         self.changes.resource(uri)
+        if self.on_notice is not None:
+            self.on_notice("resource", uri)
         for outer in self._outer:
             outer.resource_updated(uri)
+
+    def noticed(self, kind: str, uri: str) -> None:
+        """Notify the clients of this process of what another process says has changed."""
+        if kind == "resource":
+            self.changes.resource(uri)
+        elif kind in ("tools", "prompts", "resources"):
+            self.changes.list(kind)
+
+    # --- several processes --------------------------------------------------------------------------------------
+
+    def share(self, key: bytes) -> None:
+        """Seal with a key that other processes have, too, unless the server was given keys of its own."""
+        self._seal.share(key)
+        self.rounds.is_shared = True
+        for other in self._mounted:
+            other.share(key)
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether clients of a revision with a handshake are served."""
+        return self._offer().newest_legacy is not None
+
+    @property
+    def keeps_tasks_in_memory(self) -> bool:
+        """Whether calls may become tasks that no other process would find."""
+        return not self._keeps_tasks and any(tool.task != "never" for tool in self.core.features.tools)
 
     def _task_changed(self, task: GetTaskResult) -> None:
         if self.subscriptions.tasks:

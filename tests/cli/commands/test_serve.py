@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import signal
 import socket
 import ssl
@@ -85,8 +87,9 @@ def served(option: str, *more: str) -> Iterator[tuple[str, subprocess.Popen[str]
     try:
         yield place, process
     finally:
-        process.kill()
-        process.communicate()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
 
 
 async def connected(url: str, revision: str, trusting: ssl.SSLContext | None = None, auth: str | None = None) -> Client:
@@ -126,6 +129,21 @@ async def test_a_server_is_served_over_a_network(option: str, url: str, revision
     assert "ERROR" not in err
 
 
+async def test_workers_are_said_once_and_end_together():
+    """However many there are; the second knows what it serves though it was started by the first."""
+    with served("--http", "--workers", "2", "--stateless") as (place, process):
+        client = await connected(f"http://{place}/mcp", "2025-11-25")
+        assert client.server_info is not None
+        assert client.server_info.name == "second"
+        await client.close()
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = await asyncio.to_thread(process.communicate, timeout=60)
+    assert process.returncode == 0
+    assert err.count("Serving 'second'") == 1
+    assert "with 2 workers. Ctrl-C" in err
+    assert "Traceback" not in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -133,7 +151,8 @@ async def test_a_server_is_served_over_a_network(option: str, url: str, revision
         (["--http", "127.0.0.1:99999"], "is no address"),
         (["--http", "127.0.0.1:1", "--ws", "127.0.0.1:2"], "choose one of --http, --sse and --ws"),
         (["--http", "0.0.0.0:8000"], "allowed_hosts"),
-        (["--stateless"], "--stateless: for a network only"),
+        (["--stateless", "--workers", "2"], "--stateless, --workers: for a network only"),
+        (["--http", "127.0.0.1:0", "--workers", "2"], "a session of the older revisions lives in one process"),
         (["--ws", "127.0.0.1:0", "--stateless"], "websocket: "),
     ],
 )

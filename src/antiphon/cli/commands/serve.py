@@ -19,7 +19,9 @@ from antiphon.cli.options import option_sets
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.server.app import Server
+from antiphon.server.multiprocess.worker_link import is_worker
 from antiphon.server.network import ServeOptions
+from antiphon.server.run import MAX_WORKERS
 
 __all__ = ["command", "find_server", "load"]
 
@@ -48,6 +50,19 @@ Stateless = Annotated[
     ),
 ]
 
+Workers = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        max=MAX_WORKERS,
+        help="Number of processes that serve. Ctrl-C or SIGTERM ends them all, SIGHUP replaces them one by one. "
+        "Default: 1.",
+        show_default=False,
+    ),
+]
+
 
 @option_sets
 def command(
@@ -56,6 +71,7 @@ def command(
     listening: Listening,
     config: ConfigFile = None,
     stateless: Stateless = False,
+    workers: Workers = 1,
 ) -> int:
     """Serve the server that a Python file defines.
 
@@ -70,20 +86,26 @@ def command(
         options = listening.options(load_config(os.environ, file=config).auth if config is not None else None)
         if stateless:
             options["stateless"] = True
-        return _serve_at(place, server, options)
-    others = ("--config" if config is not None else "", "--stateless" if stateless else "")
-    given = ", ".join(filter(None, (listening.given, *others)))
+        return _serve_at(place, server, options, workers)
+    others = {"--config": config is not None, "--stateless": stateless, "--workers": workers > 1}
+    given = ", ".join(filter(None, (listening.given, *(name for name, is_given in others.items() if is_given))))
     if given:
         raise ConfigError(f"{given}: for a network only; add --http, --sse or --ws")
+    return _serve_over_stdio(server)
+
+
+def _serve_over_stdio(server: Server) -> int:
     if sys.stdin.isatty():
         print(f"Serving {server.name!r} over stdio: a client is awaited. Ctrl-C ends it.", file=sys.stderr)
     server.run()
     return 0
 
 
-def _serve_at(place: Place, server: Server, options: ServeOptions) -> int:
-    print(f"Serving {server.name!r} at {place.url(options)}. Ctrl-C ends it.", file=sys.stderr)
-    server.run(place.kind, host=place.host, port=place.port, **options)
+def _serve_at(place: Place, server: Server, options: ServeOptions, workers: int) -> int:
+    if not is_worker():
+        by = f" with {workers} workers" if workers > 1 else ""
+        print(f"Serving {server.name!r} at {place.url(options)}{by}. Ctrl-C ends it.", file=sys.stderr)
+    server.run(place.kind, host=place.host, port=place.port, workers=workers, **options)
     return 0
 
 

@@ -12,6 +12,7 @@ import contextlib
 import selectors
 import socket
 from collections.abc import Awaitable, Callable, Generator
+from typing import Any
 
 import uvicorn
 
@@ -43,12 +44,43 @@ class GracefulServer(uvicorn.Server):
         super().__init__(config)
         self._close = close
         self._sweep = Sweep(limits or Limits())
+        self.on_started: Callable[[], object] | None = None
+        """Called when it serves."""
+        self.on_look: Callable[[], object] | None = None
+        """Called ten times a second."""
 
     async def on_tick(self, counter: int) -> bool:
         """Do the work that is due, ten times a second."""
         if counter % _TICKS == 0:
             self._sweep(self.server_state.connections, asyncio.get_running_loop().time())
+        if self.on_look is not None:
+            self.on_look()
         return await super().on_tick(counter)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve."""
+        await super().startup(sockets)
+        if self.on_started is not None:
+            self.on_started()
+
+    async def take(self, connection: socket.socket) -> None:
+        """Serve a connection that somebody else has accepted.
+
+        Raises:
+            OSError: it has ended already, or its TLS handshake failed.
+        """
+        connection.setblocking(False)
+        loop, config = asyncio.get_running_loop(), self.config
+        protocol: Any = config.http_protocol_class
+
+        def make() -> asyncio.Protocol:
+            made: asyncio.Protocol = protocol(
+                config=config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
+            )
+            return made
+
+        # As uvicorn does for those that it accepts.
+        await loop.connect_accepted_socket(make, connection, ssl=config.ssl)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, let the application end what is open, then continue as uvicorn does."""

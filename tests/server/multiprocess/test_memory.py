@@ -11,7 +11,7 @@ LINUX = sys.platform.startswith("linux")
 
 PROGRAM = """
 import resource
-from antiphon.server.process_memory import keep_large_blocks
+from antiphon.server.multiprocess.memory import keep_large_blocks
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -28,7 +28,7 @@ print(kept, faults() < 1000)
 
 COLLECTING = """
 import gc, sys
-from antiphon.server.process_memory import collect_less
+from antiphon.server.multiprocess.memory import collect_less
 
 if len(sys.argv) > 1:
     gc.set_threshold(int(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""Processes that serve: their memory, and several of them on one port."""

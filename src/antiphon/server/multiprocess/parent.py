@@ -1,0 +1,329 @@
+"""The process that starts workers, and what it does for them: accepts connections, and hands each to the idlest one.
+
+Only this process listens. What waits to be accepted belongs to no worker, so one that dies or is replaced loses the
+connections it serves and no others; and a worker that is held up gets none, since it does not report that its own have
+ended. A worker is this program, started again: it has no threads, locks or connections of another process, and it has
+the present code when it replaces another one (SIGHUP).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+
+from antiphon.errors import AntiphonError
+from antiphon.server.multiprocess.worker_link import VARIABLE, Closed, Link, Message, Notice, Ready, Welcome
+
+__all__ = ["Parent", "serve_workers"]
+
+log = logging.getLogger("antiphon.server")
+
+START = 60.0
+"""Seconds that a worker has to begin to serve."""
+
+STOP = 30.0
+"""Seconds that a worker has to end: five for its open requests, the rest for the lifespan of the server."""
+
+_PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 15.0)
+"""Seconds before a worker that died is started again, by how many have died early in a row."""
+
+_EARLY = 10.0
+"""Seconds: what dies before has died early."""
+
+_AGAIN = 0.05
+"""Seconds until connections are accepted again after no worker could take one."""
+
+_AT_ONCE = 64
+"""Most connections that are accepted before anything else is looked at."""
+
+
+class Worker:
+    """One process that serves, as its parent sees it."""
+
+    def __init__(self, number: int, heard: Callable[[Worker, Message], object]) -> None:
+        self.number = number
+        self.given = 0
+        """Number of connections it was given."""
+        self.ended_connections = 0
+        """Number of those that have ended, as far as it has said."""
+        self.is_ready = False
+        self.is_leaving = False
+        self.since = asyncio.get_running_loop().time()
+        self.began = asyncio.Event()
+        """Set when it serves, or will never."""
+        self.ended = asyncio.Event()
+        ours, theirs = socket.socketpair()
+        self._life, their_life = socket.socketpair()
+        with theirs, their_life:
+            self.process = _started(theirs.fileno(), their_life.fileno())
+        self.link = Link(ours)
+        self.link.start(lambda message, _connection: heard(self, message), lambda: None)
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._wait, args=(loop,), name=f"worker {number}", daemon=True).start()
+
+    @property
+    def open(self) -> int:
+        """Number of connections it serves, or was given and has not looked at yet."""
+        return self.given - self.ended_connections
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it can be given connections."""
+        return self.is_ready and not self.is_leaving and not self.ended.is_set()
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.process.wait()
+        with contextlib.suppress(RuntimeError):
+            # The loop may have ended before a process that had to be killed.
+            loop.call_soon_threadsafe(self._note_end)
+
+    def _note_end(self) -> None:
+        self.link.close()
+        self._life.close()
+        self.ended.set()
+        self.began.set()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it is still there."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+    async def leave(self) -> None:
+        """Have it serve what is open, and end; one that does not is killed."""
+        self.is_leaving = True
+        self.signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(STOP):
+                await self.ended.wait()
+        except TimeoutError:
+            log.warning("worker %d did not end within %g s, and is killed", self.number, STOP)
+            self.signal(signal.SIGKILL)
+            await self.ended.wait()
+
+    @property
+    def fate(self) -> str:
+        """How it ended, in words."""
+        code = self.process.returncode
+        return f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+
+
+def _started(*files: int) -> subprocess.Popen[bytes]:
+    """Start this program again, as a worker with these files.
+
+    Ctrl-C reaches all processes of a terminal: a worker is started with SIGINT blocked, so that only its parent acts on
+    it, and a person who presses it meanwhile is heard when the worker has started.
+    """
+    environment = {**os.environ, VARIABLE: ",".join(map(str, files))}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        return subprocess.Popen(
+            [sys.executable, *sys.orig_argv[1:]], stdin=subprocess.DEVNULL, env=environment, pass_fds=files
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Parent:
+    """Keeps a number of workers running, and gives them the connections that arrive."""
+
+    def __init__(self, count: int, listening: Sequence[socket.socket]) -> None:
+        self._count = count
+        self._listening = listening
+        self._key = os.urandom(32)
+        self._workers: dict[int, Worker] = {}
+        """The workers by number."""
+        self._others: set[Worker] = set()
+        """Those that replace one of these, and do not serve yet, and those that were replaced."""
+        self._keepers: list[asyncio.Task[None]] = []
+        self._rolling: asyncio.Task[None] | None = None
+        self._failures = 0
+        self._turn = 0
+        self._stopping = asyncio.Event()
+        self._failed: str | None = None
+        # Whoever starts it with nohup wants it to go on.
+        self._ends_with_terminal = _has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+
+    async def run(self) -> None:
+        """Serve until a signal says to stop.
+
+        Raises:
+            AntiphonError: no worker could be started; each has said why.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+        self._keepers = [loop.create_task(self._keep(number)) for number in range(1, self._count + 1)]
+        for each in self._listening:
+            each.setblocking(False)
+        self._accept_again()
+        await self._stopping.wait()
+        await self._end()
+        if self._failed is not None:
+            raise AntiphonError(self._failed)
+
+    # --- workers ------------------------------------------------------------------------------------------------
+
+    async def _keep(self, number: int) -> None:
+        """Keep one worker running: start it, and another one each time it ends."""
+        while not self._stopping.is_set():
+            worker = self._start(number)
+            if await self._begins(worker):
+                await worker.ended.wait()
+                while number in self._workers and self._workers[number] is not worker:
+                    # It was replaced; its replacement is kept from now on.
+                    worker = self._workers[number]
+                    await worker.ended.wait()
+            late = asyncio.get_running_loop().time() - worker.since >= _EARLY
+            self._failures = 0 if late else self._failures + 1
+            if not self._stopping.is_set():
+                log.warning("worker %d %s; another one is started", number, worker.fate)
+                await asyncio.sleep(_PAUSES[min(max(0, self._failures - self._count), len(_PAUSES) - 1)])
+
+    def _start(self, number: int) -> Worker:
+        worker = self._workers[number] = Worker(number, self._heard)
+        worker.link.send(Welcome(self._key))
+        return worker
+
+    async def _begins(self, worker: Worker) -> bool:
+        """Wait until a worker serves; give up if none does."""
+        try:
+            async with asyncio.timeout(START):
+                await worker.began.wait()
+        except TimeoutError:
+            log.warning("worker %d did not begin to serve within %g s, and is killed", worker.number, START)
+            worker.signal(signal.SIGKILL)
+            await worker.ended.wait()
+        if worker.is_ready:
+            return True
+        if not any(each.is_serving for each in self._workers.values()) and self._failures + 1 >= self._count:
+            self._failed = f"no worker could be started: the last one {worker.fate}; what it has said is above"
+            self._stop()
+        return False
+
+    def _heard(self, worker: Worker, message: Message) -> None:
+        match message:
+            case Ready():
+                worker.is_ready = True
+                worker.began.set()
+            case Closed():
+                worker.ended_connections = message.count
+            case Notice():
+                for other in self._workers.values():
+                    if other is not worker and not other.ended.is_set():
+                        other.link.send(message)
+            case _:
+                pass
+
+    # --- connections --------------------------------------------------------------------------------------------
+
+    def _accept_again(self) -> None:
+        if not self._stopping.is_set():
+            for each in self._listening:
+                asyncio.get_running_loop().add_reader(each.fileno(), self._accept, each)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Give what has connected to the workers, each to the one with the fewest connections."""
+        for _ in range(_AT_ONCE):
+            if not any(each.is_serving for each in self._workers.values()):
+                self._pause()
+                return
+            try:
+                connection, _ = listening.accept()
+            except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+                return
+            except OSError as error:
+                # Too many open files, say.
+                log.warning("connections cannot be accepted now: %s", error)
+                self._pause()
+                return
+            with connection:
+                if not self._hand_over(connection):
+                    self._pause()
+                    return
+
+    def _hand_over(self, connection: socket.socket) -> bool:
+        serving = [each for each in self._workers.values() if each.is_serving]
+        self._turn += 1
+        for worker in sorted(serving, key=lambda each: (each.open, (each.number + self._turn) % self._count)):
+            if worker.link.hand_over(connection):
+                worker.given += 1
+                return True
+        return False
+
+    def _pause(self) -> None:
+        loop = asyncio.get_running_loop()
+        for each in self._listening:
+            loop.remove_reader(each.fileno())
+        loop.call_later(_AGAIN, self._accept_again)
+
+    # --- signals ------------------------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        if self._stopping.is_set():
+            # Somebody is in a hurry.
+            for worker in (*self._workers.values(), *self._others):
+                worker.signal(signal.SIGKILL)
+        self._stopping.set()
+
+    def _hung_up(self) -> None:
+        """Replace the workers one by one; or stop, if the signal says that the terminal is gone."""
+        if self._ends_with_terminal and not _has_terminal():
+            self._stop()
+        elif self._rolling is None or self._rolling.done():
+            self._rolling = asyncio.get_running_loop().create_task(self._roll())
+
+    async def _roll(self) -> None:
+        log.info("the workers are replaced, one after the other")
+        for number in range(1, self._count + 1):
+            new = Worker(number, self._heard)
+            self._others.add(new)
+            new.link.send(Welcome(self._key))
+            try:
+                async with asyncio.timeout(START):
+                    await new.began.wait()
+            except TimeoutError:
+                new.signal(signal.SIGKILL)
+            if not new.is_ready:
+                await new.ended.wait()
+                self._others.discard(new)
+                log.error("the workers are not replaced: the new one %s; the old ones go on", new.fate)
+                return
+            self._others.discard(new)
+            old, self._workers[number] = self._workers[number], new
+            self._others.add(old)
+            await old.leave()
+            self._others.discard(old)
+        log.info("the workers are replaced")
+
+    async def _end(self) -> None:
+        for each in self._listening:
+            asyncio.get_running_loop().remove_reader(each.fileno())
+            each.close()
+        waits = [*self._keepers, *(() if self._rolling is None else (self._rolling,))]
+        for task in waits:
+            task.cancel()
+        await asyncio.wait(waits)
+        await asyncio.gather(*(each.leave() for each in (*self._workers.values(), *self._others)))
+
+
+def _has_terminal() -> bool:
+    """Tell whether this process belongs to a terminal that is open."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+async def serve_workers(count: int, listening: Sequence[socket.socket]) -> None:
+    """Run workers that serve what connects to these sockets, until a signal says to stop. See ``Parent.run``."""
+    await Parent(count, listening).run()

@@ -1,0 +1,110 @@
+"""A worker: this process serves connections that another one has accepted, and ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import threading
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from antiphon.server.multiprocess.worker_link import Closed, Ends, Link, Message, Notice, Ready, Take, Welcome
+
+if TYPE_CHECKING:
+    from antiphon.server.service import Service
+    from antiphon.transports.http.server.shutdown import GracefulServer
+
+__all__ = ["LAST", "serve_as_worker", "watch_parent"]
+
+LAST = 15.0
+"""Seconds that a worker has to end by itself after the process that started it is gone."""
+
+
+def watch_parent(ends: Ends) -> None:
+    """End this process when the one that started it has ended, however that was, and whatever happens here."""
+    signal.signal(signal.SIGINT, _leave_to_parent)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    threading.Thread(target=_outlive_nobody, args=(ends.life,), name="parent", daemon=True).start()
+
+
+def _leave_to_parent(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing at a Ctrl-C in the terminal, which the parent has heard, too."""
+
+
+def _outlive_nobody(life: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        life.recv(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait(LAST)
+    os._exit(1)
+
+
+async def serve_as_worker(service: Service, network: GracefulServer, ends: Ends) -> None:
+    """Serve the connections that come, until told to stop by a signal."""
+    link = Link(ends.messages)
+    worker = _Serving(service, network, link)
+    serving = asyncio.ensure_future(worker.serve())
+    link.start(worker.got, lambda: None)
+    try:
+        await serving
+    finally:
+        link.close()
+
+
+class _Serving:
+    def __init__(self, service: Service, network: GracefulServer, link: Link) -> None:
+        self._service = service
+        self._network = network
+        self._link = link
+        self._welcome = asyncio.Event()
+        self._taking: set[asyncio.Task[None]] = set()
+        self._taken = 0
+        self._ended = 0
+
+    async def serve(self) -> None:
+        await self._welcome.wait()
+        network = self._network
+        loop = asyncio.get_running_loop()
+        network.on_started, network.on_look = self._started, self._report
+        # Changes may be told by any thread.
+        self._service.on_notice = lambda kind, uri: loop.call_soon_threadsafe(self._link.send, Notice(kind, uri))
+        await network.serve(sockets=[])
+        self._service.on_notice = None
+        for task in self._taking:
+            task.cancel()
+
+    def _started(self) -> None:
+        signal.signal(signal.SIGINT, _leave_to_parent)
+        self._link.send(Ready())
+
+    def _report(self) -> None:
+        """Say how many connections have ended, if there are more than when it was said last."""
+        ended = self._taken - len(self._taking) - len(self._network.server_state.connections)
+        if ended != self._ended:
+            self._ended = ended
+            self._link.send(Closed(ended))
+
+    def got(self, message: Message, connection: socket.socket | None) -> None:
+        match message:
+            case Welcome():
+                self._service.share(message.key)
+                self._welcome.set()
+            case Take() if connection is not None:
+                self._taken += 1
+                task = asyncio.get_running_loop().create_task(self._take(connection))
+                self._taking.add(task)
+                task.add_done_callback(self._taking.discard)
+            case Notice():
+                self._service.noticed(message.kind, message.uri)
+            case _:
+                pass
+
+    async def _take(self, connection: socket.socket) -> None:
+        try:
+            await self._network.take(connection)
+        except OSError:
+            # It was closed already, or its TLS handshake failed.
+            connection.close()

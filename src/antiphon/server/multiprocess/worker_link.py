@@ -1,0 +1,219 @@
+"""The link between the process that was started and one of its workers: messages, and connections to serve.
+
+Made before the worker, which inherits one end of it. A second pair of sockets says only that the other process lives:
+the system closes its end however it dies, and a thread sees it even where an event loop is held up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.errors import ConfigError
+
+__all__ = [
+    "VARIABLE",
+    "Closed",
+    "Ends",
+    "Link",
+    "Message",
+    "Notice",
+    "Ready",
+    "Take",
+    "Welcome",
+    "inherited",
+    "is_worker",
+]
+
+VARIABLE = "ANTIPHON_WORKER"
+"""Environment variable that tells a worker which files of its own lead to the process that started it: two numbers,
+and nothing secret."""
+
+_HEAD = 4
+_MAX = 64 * 1024
+MAX_UNSENT = 1024 * 1024
+"""Most bytes that wait for a process that does not read; beyond that it gets no further notices."""
+
+_FILES = 16
+"""Most connections that are received at once."""
+
+
+class Welcome(Struct, frozen=True, tag=True):
+    """The first message to a worker."""
+
+    key: bytes
+    """Seals request states where the program has no keys of its own."""
+
+
+class Take(Struct, frozen=True, tag=True):
+    """A connection to serve comes with this message."""
+
+
+class Ready(Struct, frozen=True, tag=True):
+    """The worker serves from now on."""
+
+
+class Closed(Struct, frozen=True, tag=True):
+    """How many of the connections that a worker was given have ended so far."""
+
+    count: int
+
+
+class Notice(Struct, frozen=True, tag=True):
+    """Clients of all workers are to be told that a resource or a list has changed."""
+
+    kind: str
+    """``resource``, or the list."""
+    uri: str = ""
+
+
+Message = Welcome | Take | Ready | Closed | Notice
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Message).decode
+
+
+class Link:
+    """One end. Messages that the other end does not read fast enough are refused, never awaited."""
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        self._end = end
+        self._buffer = bytearray()
+        self._files: deque[int] = deque()
+        self._unsent = bytearray()
+        self._reading = False
+
+    def start(self, got: Callable[[Message, socket.socket | None], object], over: Callable[[], object]) -> None:
+        """Call ``got`` for each message from now on, with its connection if it has one, and ``over`` at the end."""
+        self._reading = True
+        asyncio.get_running_loop().add_reader(self._end.fileno(), self._read, got, over)
+
+    def send(self, message: Message) -> None:
+        """Send a message; one that finds no room waits in memory. Notices are dropped where too much waits."""
+        if isinstance(message, Notice) and len(self._unsent) > MAX_UNSENT:
+            return
+        data = _encode(message)
+        self._unsent += len(data).to_bytes(_HEAD, "big") + data
+        if len(self._unsent) == _HEAD + len(data):
+            self._write()
+
+    def hand_over(self, connection: socket.socket) -> bool:
+        """Send a connection; return ``False`` if the other end has no room for it now."""
+        if self._unsent:
+            return False
+        data = _encode(Take())
+        frame = len(data).to_bytes(_HEAD, "big") + data
+        try:
+            sent = socket.send_fds(self._end, [frame], [connection.fileno()])
+        except OSError:
+            return False
+        if sent < len(frame):
+            self._unsent += frame[sent:]
+            self._await_room()
+        return True
+
+    def close(self) -> None:
+        """End it."""
+        if self._end.fileno() >= 0:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._end.fileno())
+            loop.remove_writer(self._end.fileno())
+        self._end.close()
+        while self._files:
+            os.close(self._files.popleft())
+
+    def _write(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            sent = self._end.send(self._unsent)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            # The other end is gone, which the reader notices.
+            self._unsent.clear()
+            sent = 0
+        del self._unsent[:sent]
+        if self._unsent:
+            self._await_room()
+        elif self._end.fileno() >= 0:
+            loop.remove_writer(self._end.fileno())
+
+    def _await_room(self) -> None:
+        asyncio.get_running_loop().add_writer(self._end.fileno(), self._write)
+
+    def _read(self, got: Callable[[Message, socket.socket | None], object], over: Callable[[], object]) -> None:
+        try:
+            data, files, _, _ = socket.recv_fds(self._end, _MAX, _FILES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, files = b"", []
+        self._files += files
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._end.fileno())
+            over()
+            return
+        self._buffer += data
+        for message in self._complete():
+            connection = None
+            if isinstance(message, Take):
+                connection = socket.socket(fileno=self._files.popleft())
+            got(message, connection)
+
+    def _complete(self) -> Sequence[Message]:
+        """Take the complete messages out of what has come."""
+        found: list[Message] = []
+        start = 0
+        while len(self._buffer) - start >= _HEAD:
+            end = start + _HEAD + int.from_bytes(self._buffer[start : start + _HEAD], "big")
+            if len(self._buffer) < end:
+                break
+            found.append(_decode(self._buffer[start + _HEAD : end]))
+            start = end
+        del self._buffer[:start]
+        return found
+
+
+class Ends(Struct, frozen=True):
+    """The worker's ends of a link."""
+
+    messages: socket.socket
+    life: socket.socket
+
+
+def is_worker() -> bool:
+    """Tell whether this process was started as a worker, and has not begun to serve."""
+    return VARIABLE in os.environ
+
+
+def inherited() -> Ends | None:
+    """Return the ends that this process has inherited; ``None`` if it is no worker. What it starts inherits neither.
+
+    Raises:
+        ConfigError: the variable is there, and what it names is not.
+    """
+    said = os.environ.pop(VARIABLE, None)
+    if said is None:
+        return None
+    try:
+        ends = [_socket(int(number)) for number in said.split(",")]
+        return Ends(*ends)
+    except (ValueError, OSError, TypeError):
+        raise ConfigError(
+            f"{VARIABLE} is set by the server that starts workers, and is nothing to set by hand"
+        ) from None
+
+
+def _socket(number: int) -> socket.socket:
+    if not stat.S_ISSOCK(os.fstat(number).st_mode):
+        raise ValueError
+    os.set_inheritable(number, False)
+    return socket.socket(fileno=number)

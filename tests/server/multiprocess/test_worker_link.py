@@ -1,0 +1,110 @@
+"""The link to a worker: messages whole and in order, connections with them, and what is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from antiphon import ConfigError
+from antiphon.server.multiprocess.worker_link import (
+    MAX_UNSENT,
+    VARIABLE,
+    Closed,
+    Link,
+    Message,
+    Notice,
+    Ready,
+    Take,
+    Welcome,
+    inherited,
+    is_worker,
+)
+
+
+class Bench:
+    """Both ends of a link, and what has come to one of them."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        self.near, self.far = Link(ours), Link(theirs)
+        self.got: asyncio.Queue[tuple[Message, socket.socket | None]] = asyncio.Queue()
+        self.over = asyncio.Event()
+
+    def listen(self) -> None:
+        """Take what comes."""
+        self.far.start(lambda message, connection: self.got.put_nowait((message, connection)), self.over.set)
+
+
+@pytest.fixture
+async def bench() -> AsyncGenerator[Bench]:
+    """Make a link, and close it at the end."""
+    made = Bench()
+    yield made
+    made.near.close()
+    made.far.close()
+
+
+async def test_messages_and_connections_come_in_order(bench: Bench) -> None:
+    """A connection is the one that was handed over, whatever was sent around it."""
+    bench.listen()
+    server = socket.create_server(("127.0.0.1", 0))
+    with server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        bench.near.send(Welcome(b"k" * 32))
+        with accepted:
+            assert bench.near.hand_over(accepted)
+        bench.near.send(Closed(3))
+        async with asyncio.timeout(30):
+            (first, _), (second, taken), (third, _) = [await bench.got.get() for _ in range(3)]
+        assert (first, second, third) == (Welcome(b"k" * 32), Take(), Closed(3))
+        assert taken is not None
+        with taken:
+            taken.send(b"hi")
+            assert client.recv(2) == b"hi"
+
+
+async def test_what_is_not_read_waits_and_notices_do_not(bench: Bench) -> None:
+    """A worker that is held up costs no more than a bound, gets no connections, and misses nothing but notices."""
+    count = 0
+    uri = "x" * 10_000
+    while len(bench.near._unsent) <= MAX_UNSENT:
+        bench.near.send(Notice("resource", uri))
+        count += 1
+    bench.near.send(Notice("resource", uri))
+    bench.near.send(Ready())
+    with socket.create_server(("127.0.0.1", 0)) as any_socket:
+        assert not bench.near.hand_over(any_socket)
+    bench.listen()
+    async with asyncio.timeout(30):
+        messages = [(await bench.got.get())[0] for _ in range(count + 1)]
+    assert messages[-1] == Ready()
+    assert all(message == Notice("resource", uri) for message in messages[:-1])
+
+
+async def test_the_end_of_the_other_side_is_told(bench: Bench) -> None:
+    """Once."""
+    bench.listen()
+    bench.near.close()
+    async with asyncio.timeout(30):
+        await bench.over.wait()
+
+
+@pytest.mark.parametrize("value", ["", "1", "a,b", "99998,99999"])
+def test_a_variable_that_names_no_link_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody has set it by hand."""
+    monkeypatch.setenv(VARIABLE, value)
+    assert is_worker()
+    with pytest.raises(ConfigError, match=f"{VARIABLE} is set by the server that starts workers"):
+        inherited()
+    assert VARIABLE not in os.environ
+
+
+def test_who_was_started_by_nobody_is_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its environment says so."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert not is_worker()
+    assert inherited() is None

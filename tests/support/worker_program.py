@@ -1,0 +1,60 @@
+"""A server of two workers. Usage: worker_program.py PORT.
+
+Standard output says which processes began and ended to serve.
+With ANTIPHON_BROKEN in its environment its workers fail before they serve.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from antiphon import Context, Server
+
+URI = "shop://stock"
+
+
+@asynccontextmanager
+async def lifespan(_server: Server) -> AsyncIterator[None]:
+    """Say when this process serves."""
+    if "ANTIPHON_BROKEN" in os.environ:
+        raise RuntimeError("the shop is closed")
+    print("opened", os.getpid(), flush=True)
+    yield
+    print("closed", os.getpid(), flush=True)
+
+
+server = Server("shop", lifespan=lifespan)
+
+
+@server.tool
+async def pid() -> str:
+    """Say which process this is."""
+    return str(os.getpid())
+
+
+@server.tool
+async def ask(ctx: Context) -> str:
+    """Note which process began, ask, and say which one ended."""
+    began = await ctx.step("begin", lambda: str(os.getpid()))
+    answer = await ctx.sample("?")
+    return f"{began} {answer.text} {os.getpid()}"
+
+
+@server.resource(URI)
+def stock() -> str:
+    """Say what there is."""
+    return "hats"
+
+
+@server.tool
+async def sell() -> None:
+    """Change the stock."""
+    server.resource_updated(URI)
+
+
+if __name__ == "__main__":
+    server.run("http", port=int(sys.argv[1]), workers=2, stateless=True)
+    print("left", os.getpid(), flush=True)
