@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import text
 
 from antiphon.server import MemoryTaskStore, SqlTaskStore, StoredTask, TaskStore
 from antiphon.server.calls.task.task_store import TaskRoom, TasksFull
+from tests.support.postgres import shared_postgres
 
 ROOM = TaskRoom(tasks=10, tasks_of_owner=3, bytes=1_000, bytes_of_owner=600, bytes_of_task=500)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
+
+
+@pytest.fixture(params=["memory", "sqlite", POSTGRES])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[TaskStore]:
     """A store of each kind."""
     if request.param == "memory":
         yield MemoryTaskStore()
         return
-    async with SqlTaskStore(tmp_path / "tasks.db") as opened:
+    async with SqlTaskStore(place(request.param, tmp_path)) as opened:
+        await opened.sweep(math.inf)
         yield opened
+
+
+def place(kind: str, folder: Path) -> str:
+    """Return where a database is."""
+    return shared_postgres() if kind == "postgres" else str(folder / "tasks.db")
 
 
 def task(id: str, size: int, owner: str = "alice", **members: Any) -> StoredTask:
@@ -79,12 +93,47 @@ async def test_what_has_expired_does_not_count(store: TaskStore) -> None:
     assert await reason(store.add(task("c", 500), {}, ROOM)) == "bytes"
 
 
+@pytest.mark.parametrize("kind", ["sqlite", POSTGRES])
+async def test_a_bound_holds_for_several_processes_that_write_at_once(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner's number and bytes, to the last one; what was written before anybody counted counts, too."""
+    monkeypatch.setattr("antiphon.sql.patience.PATIENCE", 60.0)
+    wide = msgspec.structs.replace(ROOM, tasks_of_owner=5, bytes=10_000, tasks=100, bytes_of_owner=400)
+    async with AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(SqlTaskStore(place(kind, tmp_path))) for _ in range(3)]
+        await stores[0].sweep(math.inf)
+
+        async def added(number: int) -> bool:
+            try:
+                await stores[number % 3].add(task(f"t{number}", 10), {}, wide)
+            except TasksFull:
+                return False
+            return True
+
+        assert (await asyncio.gather(*map(added, range(12)))).count(True) == 5
+        ids = [f"t{number}" for number in range(12) if await stores[0].get(f"t{number}") is not None]
+
+        async def grown(number: int) -> bool:
+            more = task(ids[number], 110, version=2)
+            try:
+                return await stores[number % 3].write(more, {}, wide)
+            except TasksFull:
+                return False
+
+        assert (await asyncio.gather(*map(grown, range(5)))).count(True) == 3
+        await stores[0]._run(lambda connection: connection.execute(text("DELETE FROM server_task_totals")))
+        later = await stack.enter_async_context(SqlTaskStore(place(kind, tmp_path)))
+        assert await reason(later.add(task("late", 10), {}, wide)) == "tasks"
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"], indirect=True)
 async def test_many_entries_are_written_at_once(store: TaskStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a statement has parameters, as of a handler that takes all its steps at the same moment."""
     # A busy machine takes longer for them than a call would wait for its store.
     monkeypatch.setattr("antiphon.sql.patience.PATIENCE", 60.0)
     wide = TaskRoom(tasks=10, tasks_of_owner=3, bytes=10**9, bytes_of_owner=10**9, bytes_of_task=10**9)
-    entries = {f"step {number}": b"v" for number in range(90_000)}
+    entries = {f"step {number}": b"v" for number in range(40_000)}
     await store.add(task("a", 1), entries, wide)
     await store.add(task("b", 1), {}, wide)
     assert await store.write(task("b", 1, version=2), entries, wide)

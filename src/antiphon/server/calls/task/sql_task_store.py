@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from antiphon.server.calls.task.task_store import StoredTask, TaskNotice, TaskRoom
+from antiphon.server.calls.task.task_store import StoredTask, TaskNotice, TaskRoom, TasksFull
 from antiphon.sql.location import runner_at
 from antiphon.sql.patience import Patience
 
@@ -28,9 +28,10 @@ T = TypeVar("T")
 class SqlTaskStore:
     """A ``TaskStore`` in SQLite or PostgreSQL: tasks survive their process, and another one goes on with them.
 
-    It opens when first used, and creates its tables, ``server_tasks`` and ``server_task_entries``, if they are missing.
-    What is committed survives ``kill -9`` and a power cut. What is in a task is sealed with the keys of its server, so
-    each server needs a database, or at least a file, of its own. Close it when the server ends (``async with``).
+    It opens when first used, and creates its tables, ``server_tasks``, ``server_task_entries`` and
+    ``server_task_totals``, if they are missing. What is committed survives ``kill -9`` and a power cut. What is in a
+    task is sealed with the keys of its server, so each server needs a database, or at least a file, of its own. Close
+    it when the server ends (``async with``).
 
     Args:
         place: a path, ``"sqlite:///path"`` or ``"postgresql://user@host/name"``; a new file gets mode 0600.
@@ -75,7 +76,7 @@ class SqlTaskStore:
 
     async def add(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom) -> None:
         """See ``TaskStore.add``."""
-        await self._run(partial(self._table.add, task=task, entries=entries, room=room))
+        await self._run_in_room(partial(self._table.add, task=task, entries=entries, room=room))
 
     async def get(self, id: str) -> StoredTask | None:
         """See ``TaskStore.get``."""
@@ -85,7 +86,7 @@ class SqlTaskStore:
         self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None, *, tell: bool = False
     ) -> bool:
         """See ``TaskStore.write``."""
-        return await self._run(partial(self._table.write, task=task, entries=entries, room=room, tell=tell))
+        return await self._run_in_room(partial(self._table.write, task=task, entries=entries, room=room, tell=tell))
 
     async def journal(self, id: str) -> Mapping[str, bytes]:
         """See ``TaskStore.journal``."""
@@ -126,6 +127,16 @@ class SqlTaskStore:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    async def _run_in_room(self, work: Callable[[Connection], T]) -> T:
+        """Run a piece of work; once more without what has expired, if there is no room."""
+        try:
+            return await self._run(work)
+        except TasksFull as error:
+            if error.of == "task":
+                raise
+        await self.sweep(await self.clock())
+        return await self._run(work)
 
     async def _run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
         """Run one piece of work in a transaction.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from sqlalchemy import (
     literal,
     literal_column,
     select,
+    text,
     update,
 )
 from sqlalchemy import (
@@ -67,8 +69,6 @@ _tasks = Table(
     Index("server_tasks_by_due", "due"),
     Index("server_tasks_by_end", "expires"),
     Index("server_tasks_by_holder", "holder"),
-    # Everything that is counted when a task grows.
-    Index("server_tasks_by_owner", "owner", "expires", "size"),
 )
 """``learnt``: bytes of the entries; ``size``: bytes in all."""
 
@@ -82,12 +82,35 @@ _entries = Table(
     Column("value", LargeBinary, nullable=False),
 )
 
+_totals = Table(
+    "server_task_totals",
+    _metadata,
+    Column("owner", Text, primary_key=True),
+    Column("tasks", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+)
+"""How many tasks an owner has, and how large they are together. Whoever changes a row has it until its transaction
+ends, so that an owner passes no bound by writing at several processes at once. It is the last row that a transaction
+changes, and the only one here; a sweep, which changes several, goes by their order. So nobody waits in a circle.
+"""
+
 
 def make(connection: Connection) -> None:
     """Create the tables if they are missing; one process at a time."""
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
     _metadata.create_all(connection)
+    _recount(connection)
+
+
+def _recount(connection: Connection) -> None:
+    """Count everything: an earlier version of this program may have written tasks, and knows no totals."""
+    if connection.dialect.name == "postgresql":
+        # Who has changed a total commits first; who has not yet does it on what is counted here.
+        connection.execute(text("LOCK TABLE server_task_totals IN EXCLUSIVE MODE"))
+    connection.execute(deletion(_totals))
+    sums = select(_tasks.c.owner, func.count(), func.sum(_tasks.c.size)).group_by(_tasks.c.owner)
+    connection.execute(insert(_totals).from_select(["owner", "tasks", "bytes"], sums))
 
 
 def clock(connection: Connection) -> float:
@@ -99,20 +122,33 @@ def add(connection: Connection, task: StoredTask, entries: Mapping[str, bytes], 
     """Store a new task if there is room."""
     learnt = bytes_of(entries)
     size = len(task.data) + learnt
-    number, of_owner, held, held_by_owner = _counted(connection, task.owner)
-    room.check_number(number, of_owner)
-    room.check_bytes(held + size, held_by_owner + size, size)
+    # Whoever has no room learns it without waiting for the others of its owner.
+    _check(connection, task, room, size, more=size, tasks=1)
     connection.execute(insert(_tasks).values(**_members(task), learnt=learnt, size=size))
     if entries:
         connection.execute(insert(_entries), _rows(task, entries))
+    _count(connection, task.owner, 1, size)
+    _check(connection, task, room, size, tasks=0)
 
 
-def _counted(connection: Connection, owner: str) -> tuple[int, int, int, int]:
-    """Count all tasks and those of an owner, and the bytes of both."""
-    size, is_theirs = _tasks.c.size, _tasks.c.owner == owner
-    columns = (func.count(), func.sum(case((is_theirs, 1))), func.sum(size), func.sum(case((is_theirs, size))))
-    row = connection.execute(select(*columns).where(_tasks.c.expires > _now(connection))).one()
-    return int(row[0]), int(row[1] or 0), int(row[2] or 0), int(row[3] or 0)
+def _count(connection: Connection, owner: str, tasks: int, size: int) -> None:
+    """Add to the totals of an owner."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    new = dialect.insert(_totals).values(owner=owner, tasks=tasks, bytes=size)
+    more = {"tasks": _totals.c.tasks + new.excluded.tasks, "bytes": _totals.c.bytes + new.excluded.bytes}
+    connection.execute(new.on_conflict_do_update(index_elements=["owner"], set_=more))
+
+
+def _check(
+    connection: Connection, task: StoredTask, room: TaskRoom, size: int, *, more: int = 0, tasks: int | None = None
+) -> None:
+    """Check that there is room. ``more``, ``tasks``: bytes and tasks that are not counted yet; ``None``: any number."""
+    number, held, is_theirs = _totals.c.tasks, _totals.c.bytes, _totals.c.owner == task.owner
+    columns = (func.sum(number), func.sum(case((is_theirs, number))), func.sum(held), func.sum(case((is_theirs, held))))
+    there = [int(each or 0) for each in connection.execute(select(*columns)).one()]
+    if tasks is not None:
+        room.check_number(there[0] + tasks - 1, there[1] + tasks - 1)
+    room.check_bytes(there[2] + more, there[3] + more, size)
 
 
 def get(connection: Connection, id: str) -> StoredTask | None:
@@ -141,9 +177,6 @@ def write(
         new = {place: value for place, value in entries.items() if place not in there}
         learnt += bytes_of(new)
     size = len(task.data) + learnt
-    if room is not None and size > row.size:
-        _, _, held, held_by_owner = _counted(connection, task.owner)
-        room.check_bytes(held + size - row.size, held_by_owner + size - row.size, size)
     values = {**_members(task), "learnt": learnt, "size": size}
     if connection.execute(update(_tasks).where(before).values(values)).rowcount != 1:
         return False
@@ -156,6 +189,10 @@ def write(
         # "NOTIFY ... does not actually deliver until and unless the transaction is committed."
         told = msgspec.json.encode(TaskNotice.of(task)).decode()
         connection.execute(select(func.pg_notify(CHANNEL, told)))
+    if size != row.size:
+        _count(connection, task.owner, 0, size - row.size)
+    if room is not None and size > row.size:
+        _check(connection, task, room, size)
     return True
 
 
@@ -219,10 +256,21 @@ def versions(connection: Connection, ids: list[str]) -> Mapping[str, int]:
 
 
 def sweep(connection: Connection, at: float) -> None:
-    """Delete tasks whose time is over, with what they learnt."""
-    over = select(_tasks.c.id).where(_tasks.c.expires <= at)
-    connection.execute(deletion(_entries).where(_entries.c.task.in_(over)))
-    connection.execute(deletion(_tasks).where(_tasks.c.expires <= at))
+    """Delete tasks whose time is over, with what they learnt. What somebody else is deleting is left to them."""
+    over = select(_tasks.c.id, _tasks.c.owner, _tasks.c.size).where(_tasks.c.expires <= at)
+    gone = connection.execute(over.with_for_update(skip_locked=True)).all()
+    for start in range(0, len(gone), _AT_ONCE):
+        ids = [row.id for row in gone[start : start + _AT_ONCE]]
+        connection.execute(deletion(_entries).where(_entries.c.task.in_(ids)))
+        connection.execute(deletion(_tasks).where(_tasks.c.id.in_(ids)))
+    numbers, sizes = Counter[str](), Counter[str]()
+    for row in gone:
+        numbers[row.owner] += 1
+        sizes[row.owner] += row.size
+    for owner in sorted(numbers):
+        _count(connection, owner, -numbers[owner], -sizes[owner])
+    if numbers:
+        connection.execute(deletion(_totals).where(_totals.c.tasks <= 0))
 
 
 def _members(task: StoredTask) -> dict[str, object]:
