@@ -21,9 +21,13 @@ from joserfc.jwk import ECKey
 from msgspec import Struct
 from uvicorn.server import ServerState
 
+import antiphon
 from antiphon import Context, ResourceServer, Server
 from antiphon.auth import Issuer
 from antiphon.channel import Frame
+from antiphon.gateway import Gateway
+from antiphon.host import Host, Policy, Scripted
+from antiphon.identity import launch_of
 from antiphon.transports.http.server.asgi import AtOnce
 from antiphon.transports.http.server.connections import BoundedConnection, Limits, bounded_by
 from antiphon.wire.envelope import decode_envelope
@@ -334,3 +338,27 @@ async def test_a_legacy_sample_from_its_bytes_to_those_of_the_result() -> None:
     assert len(wire.written) == 2
     await app.close()
     assert cost.calls <= 225
+
+
+async def test_a_call_through_a_gateway_in_memory():
+    """Of client, gateway and server together, with a host that decides about the call and records it."""
+    cost = Cost()
+    host = Host(Scripted([]), policy=Policy(default="allow"), reviewer=None)
+    gateway = Gateway({"shop": make_server(cost)}, host)
+    async with antiphon.Client(gateway.server, revision="2025-11-25") as client:
+        result = await counted(cost, lambda: client.call_tool("shop__echo", {"text": "hi"}))
+    assert result.text == "hi"
+    assert cost.calls <= 378
+    assert cost.frames <= 5
+
+
+async def test_a_program_on_a_command_line_is_looked_through_once():
+    """What it would download is looked for in its words only where one of them can begin that."""
+    cost = Cost()
+    program = "print('x')\n" * 2_000
+
+    async def look() -> object:
+        return launch_of(["python", "-c", program])
+
+    await counted(cost, look)
+    assert cost.calls <= 22

@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.identity.pins import is_pinned, runner_of, without_version
+from antiphon.identity.pins import BEGINNINGS, is_pinned, runner_of, without_version
 from antiphon.wire.origin import Launch, identify
 
 __all__ = ["command_of", "identity_of", "launch_of"]
@@ -40,6 +40,7 @@ _CHOOSES_CODE = re.compile(
 )
 """Variables that make a loader, an interpreter, a package runner or a shell run something else."""
 _LOWER = re.compile(r"npm_config_.*", re.IGNORECASE)
+_SUFFIX = re.compile(r"\.(exe|cmd|bat|ps1)$", re.IGNORECASE)
 _INTERPRETER = re.compile(
     r"(?P<name>python|pythonw|pypy|node|nodejs|ruby|perl|php|lua|java|bash|sh|zsh|dash|ksh|fish|pwsh|powershell|Rscript"
     r"|tsx|ts-node|bun|deno)-?(?P<major>\d*)(?:\.\d+)*t?(?:\.exe)?$"
@@ -243,7 +244,8 @@ def _unwrapped(words: list[str], env: dict[str, str]) -> tuple[list[str], dict[s
 
 
 def _plain_name(program: str) -> str:
-    return re.sub(r"\.(exe|cmd|bat|ps1)$", "", re.split(r"[/\\]", program)[-1], flags=re.IGNORECASE)
+    name = program[max(program.rfind("/"), program.rfind("\\")) + 1 :]
+    return _SUFFIX.sub("", name) if "." in name else name
 
 
 def _find(program: str, place: _Place) -> str:
@@ -434,12 +436,15 @@ def _above(folder: str, names: Sequence[str]) -> str | None:
 
 def _runs_unpinned(word: str) -> bool:
     """Tell whether a word is a shell command that runs a package without a stated version."""
-    return " " in word and not _all_pinned(re.split(r"[\s;&|()'\"]+", word))
+    # A whole program may be one word; nearly none names what could download something.
+    may = " " in word and any(name in word for name in BEGINNINGS)
+    return may and not _all_pinned(re.split(r"[\s;&|()'\"]+", word))
 
 
 def _all_pinned(words: Sequence[str]) -> bool:
     """Tell whether every package runner among these words has an exact version."""
-    return all(is_pinned([_plain_name(word), *words[at + 1 :]]) for at, word in enumerate(words))
+    named = ((at, _plain_name(word)) for at, word in enumerate(words))
+    return all(is_pinned([name, *words[at + 1 :]]) for at, name in named if name in BEGINNINGS)
 
 
 _READERS: Mapping[str, Callable[[str, Sequence[str], _Place], _Read]] = {

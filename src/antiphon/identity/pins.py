@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["is_pinned", "runner_of", "without_version"]
+__all__ = ["BEGINNINGS", "is_pinned", "runner_of", "without_version"]
 
 _RUNNERS: dict[tuple[str, ...], str] = {
     ("npx",): "npx",
@@ -78,6 +78,8 @@ _CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 """Programs that run images."""
 _RUN = (("run",), ("create",), ("container", "run"), ("container", "create"))
 """What begins a run of an image that may first be downloaded."""
+BEGINNINGS = _CONTAINERS | {beginning[0] for beginning in _RUNNERS}
+"""The first words of everything that may download; ``is_pinned`` is true of all that begins otherwise."""
 _IMAGE_ALONE = re.compile(
     r"-[itdPq]+|--(?:interactive|tty|detach|rm|init|privileged|read-only|publish-all|quiet|no-healthcheck)"
 )
