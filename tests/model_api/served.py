@@ -48,7 +48,7 @@ class Door:
     def plain(self, **headers: str) -> httpx.AsyncClient:
         """Make a client that sends what it is told."""
         known = {"authorization": f"Bearer {self.token}", **headers}
-        return httpx.AsyncClient(base_url=self.address, headers=known, trust_env=False)
+        return httpx.AsyncClient(base_url=self.address, headers=known, trust_env=False, timeout=60)
 
 
 def who() -> Origin:
