@@ -108,6 +108,17 @@ def test_a_client_does_not_pay_for_the_server():
     assert "antiphon.server.app" not in loaded
 
 
+def test_a_server_loads_nothing_that_most_servers_never_use():
+    """What asyncio brings along is there anyway."""
+    usual = "import sys, asyncio, logging, inspect, msgspec; usual = set(sys.modules)"
+    code = f"{usual}; from antiphon import Server; Server('x'); print(*set(sys.modules) - usual)"
+    loaded = set(in_fresh_python(code).split())
+    assert (
+        loaded & {"pathlib", "secrets", "concurrent.futures.thread", "antiphon.side_process.pool", "uvicorn"} == set()
+    )
+    assert "antiphon.server.app" in loaded
+
+
 def test_an_unknown_name_is_an_attribute_error():
     """The lazy look-up answers like any module."""
     name = "Nothing"

@@ -123,13 +123,13 @@ async def test_a_check_that_takes_too_long_is_ended_and_the_loop_goes_on():
 )
 async def test_what_is_much_work_is_not_done_on_the_event_loop(schema, value, monkeypatch):
     """It is done beside it, and comes out as it would here, or is refused."""
-    done = []
+    done, run_aside = [], pool.run_aside
 
     async def watched(function, payload, **options):
         done.append(function)
-        return await pool.run_aside(function, payload, **options)
+        return await run_aside(function, payload, **options)
 
-    monkeypatch.setattr("antiphon.json_schema.validator.run_aside", watched)
+    monkeypatch.setattr("antiphon.side_process.pool.run_aside", watched)
     with suppress(TooCostly, MismatchError):
         await SchemaValidator(schema, place="here", lazy=True).check(value)
     assert len(done) == 1
@@ -141,7 +141,7 @@ async def test_what_is_little_work_stays_on_the_event_loop(monkeypatch):
     async def refused(*_arguments):
         raise AssertionError("a side process was asked")
 
-    monkeypatch.setattr("antiphon.json_schema.validator.run_aside", refused)
+    monkeypatch.setattr("antiphon.side_process.pool.run_aside", refused)
     node = {
         "type": "object",
         "properties": {

@@ -16,7 +16,6 @@ import msgspec
 from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.effort import MAX_MEMBERS, Effort, count_members, weigh
 from antiphon.json_schema.mismatch import Mismatch, MismatchError, describe
-from antiphon.side_process.pool import run_aside
 
 __all__ = ["DIALECTS", "MAX_DEPTH", "MAX_EFFORT", "MAX_EXPANSION", "MAX_NODES", "SchemaValidator"]
 
@@ -130,6 +129,9 @@ class SchemaValidator:
         return True
 
     async def _check_aside(self, instance: Any) -> None:
+        # Imported here, since most schemas need no other process.
+        from antiphon.side_process.pool import run_aside
+
         if not self._document:
             self._document = msgspec.json.encode([self._place, self._schema])
         length = len(self._document).to_bytes(8, "big")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, get_args, runtime_checkable
 
 from antiphon.channel import Channel
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Mountable", "Server"]
 
-Elsewhere = str | Path | Sequence[str] | Mapping[str, Any]
+Elsewhere = str | PathLike[str] | Sequence[str] | Mapping[str, Any]
 """A server that is not in this process, as ``Client`` takes it."""
 
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
@@ -181,7 +181,7 @@ class Server(Features):
         match cast("object", other):
             case Server(_service=service) | Mountable(server=Server(_service=service)):
                 self._service.mount(service, prefix)
-            case str() | Path() | Mapping() | list() | tuple():
+            case str() | PathLike() | Mapping() | list() | tuple():
                 self.mount(proxy_of(other), prefix)
             case _:
                 raise ConfigError(f"mount() takes a Server, what has one as its .server, or a target, not {other!r}")

@@ -7,7 +7,6 @@ takes linear time, does not decode, and errs on the high side.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from secrets import randbelow
 
 from msgspec import Raw
 
@@ -54,6 +53,9 @@ def weight_of(data: bytes | Raw) -> int:
     view = memoryview(data)
     if size <= _COUNTED:
         return size + _values_of([bytes(view[at : at + _PIECE]) for at in range(0, size, _PIECE)])
+    # Imported here, since few messages are as large.
+    from secrets import randbelow
+
     stretch, drawn = size // _STRETCHES, _COUNTED // _STRETCHES
     starts = (n * stretch + randbelow(stretch - drawn + 1) for n in range(_STRETCHES))
     weight = _values_of([bytes(view[at : at + drawn]) for at in starts], width=_width_at_most(view))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
@@ -144,9 +143,12 @@ class ServedTasks:
         Raises:
             InvalidRequest: there are too many tasks, or they are too large.
         """
+        # Imported here, since most servers have no tasks.
+        from secrets import token_urlsafe
+
         now, params, caller = await self.clock(), call_params(request), request.caller
         record = TaskRecord(
-            id=secrets.token_urlsafe(24),
+            id=token_urlsafe(24),
             owner=peer.principal,
             revision=request.revision.name,
             capabilities=request.capabilities or ClientCapabilities(),
