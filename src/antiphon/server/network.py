@@ -74,6 +74,9 @@ class HttpOptions(TypedDict, total=False):
     stateless: bool
     """Keep no sessions for clients up to 2025-11-25, so that each of their requests may reach any process: for
     servers that ask nothing of such clients, and notify them of nothing. False by default."""
+    health: bool
+    """Answer GET ``/healthz`` (200 while the process serves) and ``/readyz`` (503 when it takes no new requests),
+    without a body, under any host name. True by default for a server that listens by itself, False for ``asgi()``."""
     json_only: bool
     """Answer with JSON instead of streams: a handler can then send nothing to the client and ask nothing during a
     call."""
@@ -424,6 +427,8 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
                 "or --allow-host example.com at the command line"
             )
         given["allowed_hosts"] = [host, "localhost", "127.0.0.1", "[::1]"]
+    if transport in ("http", "streamable-http"):
+        given.setdefault("health", True)
     tls, limits = _tls(given), _limits(given)
     app = server_app(service, transport, cast("HttpOptions", given))
     config = uvicorn.Config(

@@ -194,3 +194,41 @@ async def test_closing_ends_what_does_not_end_by_itself():
     await bench.app.close()
     assert (await waiting.done()).status == 503
     assert bench.peer.is_over
+
+
+# --- health ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+async def test_a_probe_is_answered_under_any_name_and_without_a_token(path):
+    """Whoever probes a container knows its address; it learns a status and nothing else."""
+    made = Bench(health=True, check_token=lambda token: None)
+    async with closing(made.app):
+        response = await ask(made.app, "GET", path, host="10.1.2.3:8000", origin="https://evil.example")
+        assert (response.status, response.body) == (200, b"")
+        assert not {name for name in response.headers if name.startswith(("access-control", "mcp"))}
+        assert (await ask(made.app, "DELETE", path)).status == 405
+    assert made.peers == []
+
+
+async def test_a_process_that_drains_is_healthy_and_not_ready():
+    """It finishes what it has begun, and wants no more."""
+    made = Bench(health=True)
+    async with closing(made.app):
+        waiting = begin(made.app, modern("wait"), **modern_headers(name="wait"))
+        await made.waiting.wait()
+        closed = asyncio.create_task(made.app.close(drain=60))
+        await asyncio.sleep(0)
+        statuses = [(await ask(made.app, "GET", path)).status for path in ("/healthz", "/readyz")]
+        assert statuses == [200, 503]
+        made.peer.go.set()
+        await waiting.done()
+        await closed
+        assert (await ask(made.app, "GET", "/healthz")).status == 503
+
+
+async def test_without_the_option_there_are_no_such_pages():
+    """An application that the endpoint is mounted in may have its own."""
+    made = Bench()
+    async with closing(made.app):
+        assert (await ask(made.app, "GET", "/healthz")).status == 404

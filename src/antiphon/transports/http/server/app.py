@@ -48,6 +48,7 @@ log = logging.getLogger(__name__)
 
 _UNAVAILABLE = "The server is closing or has too much to do"
 _METHODS = b"GET, POST, DELETE"
+_HEALTH, _READY = "/healthz", "/readyz"
 _NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
 _NEEDS_SESSION = Refusal(400, InvalidRequest("Mcp-Session-Id is required"))
 _UNKNOWN_EVENT = Refusal(400, InvalidRequest("Last-Event-ID names nothing that can be resumed"))
@@ -75,6 +76,7 @@ def http_app(
     keep_alive: float = 15.0,
     patience: float = 5.0,
     stateless: bool = False,
+    health: bool = False,
     json_only: bool = False,
 ) -> HttpApp:
     """Make the ASGI application of a server.
@@ -92,6 +94,7 @@ def http_app(
         keep_alive=keep_alive,
         patience=patience,
         stateless=stateless,
+        health=health,
         json_only=json_only,
     )
     guard = Guard(allowed_hosts, allowed_origins)
@@ -200,6 +203,10 @@ class HttpApp:
 
     async def _let_in(self, http: Http) -> bool:
         """Check the path, the token and the method; refuse what may not proceed, and tell whether it may."""
+        if self._settings.health and http.scope["path"] in (_HEALTH, _READY):
+            # Before the guard: whoever probes a container knows it by its address alone. Nothing is told but a status.
+            await send_empty(http, self._health(http))
+            return False
         refusal = self._check(http)
         document = None if refusal is not None or self._gate is None else document_at(self._gate, http.scope)
         if refusal is None and document is None and not self._is_here(http.scope):
@@ -215,6 +222,13 @@ class HttpApp:
         else:
             return self._gate is None or await admitted(http, self._gate, self._path)
         return False
+
+    def _health(self, http: Http) -> int:
+        """Return the status that says whether this process serves, or whether it is ready for new requests."""
+        if http.scope["method"] not in {"GET", "HEAD"}:
+            return 405
+        is_full = self._open >= self._settings.max_open
+        return 503 if self._closed or (http.scope["path"] == _READY and (self._draining or is_full)) else 200
 
     def _note_quiet(self) -> None:
         if not self._stateless.is_busy and not self._sessions.is_busy:

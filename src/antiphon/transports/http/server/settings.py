@@ -27,5 +27,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Seconds a request may take before its response begins as a stream, so that it can be kept alive."""
     stateless: bool = False
     """Keep no sessions: a legacy message is served by itself, wherever it comes, and nothing is asked of its client."""
+    health: bool = False
+    """Answer GET ``/healthz`` and ``/readyz``."""
     json_only: bool = False
     """Answer requests with JSON only: a handler can then neither notify nor ask the client during a call."""

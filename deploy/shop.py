@@ -1,0 +1,49 @@
+"""The server of the examples in this folder: replace it with yours.
+
+Its secrets are files: SHOP_KEYS_FILE has the keys that seal the states of calls, one a line, 32 characters each, the
+newest first. SHOP_STORE_FILE, if it is set, has the URL of the database in which replicas keep what is too long for a
+state.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from antiphon import Context, Server, SqlStateStore
+
+
+def secret(name: str) -> list[str]:
+    """Return the lines of the file that a variable names; none if it names none."""
+    file = os.environ.get(name)
+    return Path(file).read_text(encoding="utf-8").split() if file else []
+
+
+KEYS = [line.encode() for line in secret("SHOP_KEYS_FILE")]
+STORE = next((SqlStateStore(url) for url in secret("SHOP_STORE_FILE")), None)
+
+
+@asynccontextmanager
+async def lifespan(_server: Server) -> AsyncIterator[None]:
+    """Close the store when the server ends."""
+    yield
+    if STORE is not None:
+        await STORE.aclose()
+
+
+server = Server("shop", version="1.0", keys=KEYS, state_store=STORE, lifespan=lifespan)
+
+
+@server.tool
+async def describe(product: str, ctx: Context) -> str:
+    """Write one selling sentence about a product."""
+    reply = await ctx.sample(f"Describe {product}.", max_tokens=100)
+    return reply.text
+
+
+@server.tool
+def price(product: str) -> str:
+    """Say what a product costs."""
+    return f"{product}: 12.00"

@@ -1,0 +1,171 @@
+"""The files in ``deploy``: they can be parsed, fit each other and the command line, and what they start serves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+
+from antiphon import Client
+from tests.support.raw_client import said
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "deploy"
+PATIENCE = 60
+HARDENED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+
+
+async def sampler(_params: Any, _origin: Any) -> Any:
+    """Answer as a model."""
+    return said("Warm.")
+
+
+def container() -> list[tuple[str, str]]:
+    """Read the instructions of the Containerfile."""
+    text = re.sub(r"^#.*\n", "", (DEPLOY / "Containerfile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    lines = re.sub(r"\\\n\s*", " ", text).splitlines()
+    return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines if line)]
+
+
+def instruction(name: str) -> str:
+    """Return the last one of this name."""
+    return [rest for word, rest in container() if word == name][-1]
+
+
+def manifests() -> dict[str, Any]:
+    """Read the manifests for Kubernetes, by kind."""
+    text = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
+    return {each["kind"]: each for each in yaml.safe_load_all(text)}
+
+
+def compose() -> Any:
+    """Read the file for Compose."""
+    return yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_container_is_not_root_and_copies_what_there_is() -> None:
+    """With numbers, which Kubernetes can compare, and a health check without a shell."""
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", instruction("USER"))
+    assert json.loads(instruction("HEALTHCHECK").partition("CMD ")[2])[0] == "python"
+    for word, rest in container():
+        if word == "COPY" and "--from" not in rest:
+            *sources, _ = shlex.split(rest)
+            assert [name for name in sources if not (ROOT / name).exists()] == []
+
+
+def test_the_replicas_of_compose_write_nothing_and_get_their_secrets_as_files() -> None:
+    """Each of which is named."""
+    services = compose()["services"]
+    shop = services["shop"]
+    assert (shop["read_only"], shop["cap_drop"]) == (True, ["ALL"])
+    assert (ROOT / shop["build"]["dockerfile"]).exists()
+    for service in services.values():
+        assert set(service.get("secrets", ())) <= set(compose()["secrets"])
+        assert set(service.get("depends_on", ())) <= set(services)
+        for volume in service.get("volumes", ()):
+            source = volume.partition(":")[0]
+            assert source in compose()["volumes"] or (DEPLOY / source).exists()
+    assert set(shop["environment"].values()) == {f"/run/secrets/{name}" for name in shop["secrets"]}
+    assert "server shop:8000" in (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
+
+
+def test_the_manifests_fit_each_other() -> None:
+    """Labels, ports and names; and there is no affinity to lose."""
+    found = manifests()
+    template = found["Deployment"]["spec"]["template"]
+    labels = template["metadata"]["labels"]
+    [pod] = template["spec"]["containers"]
+    assert found["Deployment"]["spec"]["selector"]["matchLabels"] == labels
+    assert found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+    service = found["Service"]["spec"]
+    assert (service["selector"], service["sessionAffinity"]) == (labels, "None")
+    assert [each["targetPort"] for each in service["ports"]] == [each["name"] for each in pod["ports"]]
+    assert [str(each["containerPort"]) for each in pod["ports"]] == [instruction("EXPOSE")]
+    target = found["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]
+    assert (target["kind"], target["name"]) == ("Deployment", found["Deployment"]["metadata"]["name"])
+    assert {each["name"] for each in pod["volumeMounts"]} == {each["name"] for each in template["spec"]["volumes"]}
+
+
+def test_the_pod_is_hardened_and_drains() -> None:
+    """It is the user of the image, and has the time that an orderly end takes."""
+    spec = manifests()["Deployment"]["spec"]["template"]["spec"]
+    [pod] = spec["containers"]
+    context = spec["securityContext"]
+    assert pod["securityContext"] == HARDENED
+    assert context["runAsNonRoot"]
+    assert f"{context['runAsUser']}:{context['runAsGroup']}" == instruction("USER")
+    before = int(pod["lifecycle"]["preStop"]["exec"]["command"][-1])
+    assert spec["terminationGracePeriodSeconds"] >= before + 30
+
+
+async def begun(http: aiohttp.ClientSession, url: str, ended: asyncio.Task[int]) -> None:
+    """Ask as the startup probe does: again and again, under an address that nobody has allowed."""
+    while True:
+        with contextlib.suppress(aiohttp.ClientConnectionError):
+            async with http.get(url) as got:
+                assert got.status == 200
+                return
+        await asyncio.wait([ended], timeout=0.05)
+        assert not ended.done()
+
+
+@pytest.mark.parametrize("orchestrator", ["compose", "kubernetes"])
+async def test_what_the_files_start_answers_probes_and_clients(orchestrator: str, tmp_path: Path) -> None:
+    """The command line of the image, with the arguments, probes and secrets of those who run it."""
+    deployed = manifests()["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    arguments = compose()["services"]["shop"]["command"] if orchestrator == "compose" else deployed["args"]
+    name = arguments[arguments.index("--allow-host") + 1]
+    (tmp_path / "keys").write_text("k" * 32 + "\n", encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    program, *rest = [word.replace(":8000", f":{port}") for word in json.loads(instruction("ENTRYPOINT"))]
+    assert program == "antiphon"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "antiphon",
+        *rest,
+        *arguments,
+        cwd=DEPLOY,
+        stdin=DEVNULL,
+        stdout=DEVNULL,
+        stderr=PIPE,
+        env={**os.environ, "SHOP_KEYS_FILE": str(tmp_path / "keys"), "PYTHONDONTWRITEBYTECODE": "1"},
+        start_new_session=True,
+    )
+    ended = asyncio.create_task(process.wait())
+    try:
+        async with asyncio.timeout(PATIENCE), aiohttp.ClientSession() as http:
+            await begun(http, f"http://127.0.0.1:{port}{deployed['startupProbe']['httpGet']['path']}", ended)
+            for probe in ("livenessProbe", "readinessProbe"):
+                async with http.get(
+                    f"http://127.0.0.1:{port}{deployed[probe]['httpGet']['path']}", headers={"Host": "10.1.2.3"}
+                ) as got:
+                    assert (got.status, await got.read()) == (200, b"")
+            headers, url = {"Host": name}, f"http://127.0.0.1:{port}/mcp"
+            async with Client(url, headers=headers, revision="2025-11-25") as client:
+                assert (await client.call_tool("price", {"product": "hat"})).text == "hat: 12.00"
+            async with Client(url, headers=headers, revision="2026-07-28", sampling=sampler) as client:
+                assert (await client.call_tool("describe", {"product": "hat"})).text == "Warm."
+            process.send_signal(signal.SIGTERM)
+            _, errors = await process.communicate()
+        assert process.returncode == 0, errors.decode()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE):
+            await process.communicate()
+            await ended
