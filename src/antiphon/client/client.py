@@ -503,7 +503,8 @@ class Client:
             extensions: those that the request declares beside the client's own, with their settings (2026-07-28).
 
         Returns:
-            The result, decoded and as it came, without what it says of its own connection.
+            The result, decoded and as it came, without what it says of its own connection. That of ``tools/call`` may
+            be the handle of a task (``CreateTaskResult``), if ``extensions`` has theirs.
 
         Raises:
             MethodNotFound: the server does not offer it; nothing was sent.

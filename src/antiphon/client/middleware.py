@@ -20,6 +20,7 @@ from antiphon.wire.common import Wire
 from antiphon.wire.envelope import decode
 from antiphon.wire.methods import METHODS
 from antiphon.wire.origin import Origin
+from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = ["ClientMiddleware", "ClientNext", "ClientRequest", "Stack"]
@@ -121,7 +122,7 @@ async def _passed(function: ClientMiddleware, step: ClientNext, request: ClientR
     spec = METHODS.get(request.method)
     expected = None if spec is None else spec.result
     # A call by hand ends with its first round, if there is one.
-    if expected is None or isinstance(result, expected | PendingRound):
+    if expected is None or isinstance(result, expected | PendingRound | CreateTaskResult):
         return cast("object", result)
     if request.direction == "received":
         # Middleware may answer an ask as briefly as an answerer may.

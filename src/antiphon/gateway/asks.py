@@ -52,6 +52,8 @@ class Answerers(Struct, frozen=True):
     """What must know which requests are open."""
     declared: ClientCapabilities = ClientCapabilities()
     """Those of the client, where they are declared to the server as they are."""
+    by_host: bool = True
+    """Whether a host answers."""
 
 
 _open_request: ContextVar[ServerRequest] = ContextVar("antiphon_gateway_request")
@@ -278,6 +280,7 @@ def by_client(capabilities: ClientCapabilities) -> Answerers:
         passes("roots/list", capabilities.roots),
         requests,
         capabilities,
+        by_host=False,
     )
 
 

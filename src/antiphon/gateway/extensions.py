@@ -78,9 +78,10 @@ def without_ours(extensions: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {name: value for name, value in (extensions or {}).items() if name != TASKS} or None
 
 
-def declared_by(request: ServerRequest) -> dict[str, Any] | None:
-    """Return the extensions that a client declares in a request."""
-    return without_ours(request.ctx.request.capabilities.extensions)
+def declared_by(client: Mapping[str, Any] | None, *, tasks: bool) -> dict[str, Any] | None:
+    """Return what a request declares of its client's extensions; tasks only where they may come of it."""
+    declared = without_ours(client)
+    return {**(declared or {}), TASKS: {}} if tasks else declared
 
 
 def spoken_by(server: str, extensions: Mapping[str, Any], experimental: Mapping[str, Any]) -> Spoken:

@@ -40,6 +40,7 @@ from antiphon.wire.envelope import encode
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
+from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
 
 __all__ = ["Gateway", "Reloads"]
@@ -267,12 +268,13 @@ class _Spoken:
         self._clients = clients
 
     def capabilities(self, principal: str | None, client: ClientCapabilities | None) -> ServerCapabilities:
-        """Return what the servers declare, as far as it is known."""
+        """Return what the servers declare, as far as it is known; tasks always, since a client looks only once."""
         try:
-            return self._group_for(principal, client or ClientCapabilities()).capabilities
+            declared = self._group_for(principal, client or ClientCapabilities()).capabilities
         except InternalError:
             # Too many kinds of clients: said when it makes a request.
-            return ServerCapabilities()
+            declared = ServerCapabilities()
+        return structs.replace(declared, extensions={**(declared.extensions or {}), TASKS: {}})
 
     def notified(self, client: object, method: str, params: Received) -> None:
         """Pass a notification on. A client that has made no request yet has told nothing that a server could use."""

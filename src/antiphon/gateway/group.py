@@ -20,6 +20,7 @@ from antiphon.gateway.catalogue import Catalogue, Exposure, Noun, Owned
 from antiphon.gateway.extensions import Spoken, addressed, chosen, note, spoken_by, without_ours
 from antiphon.gateway.offer import KINDS, Kind, Offer
 from antiphon.gateway.subscriptions import Watches
+from antiphon.gateway.tasks_behind import TasksBehind
 from antiphon.gateway.terms import Terms
 from antiphon.gateway.upstream import Unavailable, Upstream
 from antiphon.wire.lifecycle import ServerCapabilities
@@ -81,6 +82,8 @@ class Group:
         self._is_shown = False
         self.watches = Watches(self, updated)
         """The resources that their clients subscribe to."""
+        self.tasks = TasksBehind(terms, answered_here=answerers().by_host)
+        """The tasks of their clients."""
         self.upstreams: Mapping[str, Upstream] = {name: self._upstream(name, at) for name, at in servers.items()}
 
     @property
@@ -104,6 +107,7 @@ class Group:
     async def close(self) -> None:
         """End all servers."""
         await self.watches.close()
+        await self.tasks.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:

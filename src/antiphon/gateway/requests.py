@@ -11,22 +11,24 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.errors import InternalError, PeerError, Rejected, ResultInvalid
+from antiphon.errors import InternalError, InvalidParams, PeerError, Rejected, ResultInvalid
 from antiphon.gateway.catalogue import Catalogue
 from antiphon.gateway.extensions import declared_by
 from antiphon.gateway.group import Group
 from antiphon.gateway.logs import level_for
 from antiphon.gateway.progress import reporting
 from antiphon.gateway.subscriptions import MAX_WATCHED, Watches
-from antiphon.gateway.upstream import Unavailable
+from antiphon.gateway.upstream import Unavailable, Upstream
+from antiphon.server.calls.task.served_tasks import check_declared
 from antiphon.server.middleware import CallNext, ServerRequest
-from antiphon.wire.common import PROGRESS_TOKEN
+from antiphon.wire.common import PROGRESS_TOKEN, EmptyResult
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, PromptReference
 from antiphon.wire.content import TextContent
 from antiphon.wire.lossless import Received, is_of_one_connection
 from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
 from antiphon.wire.subscriptions import SubscriptionFilter
+from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult
 from antiphon.wire.tools import CallToolResult, ListToolsResult
 
 __all__ = ["SERVED", "SUBSCRIBED", "pass_on"]
@@ -62,10 +64,16 @@ def _received(catalogue: Catalogue, result: ListToolsResult) -> ListToolsResult 
     return catalogue.listed(result) or result
 
 
-async def _call_tool(group: Group, request: ServerRequest) -> CallToolResult:
+async def _call_tool(group: Group, request: ServerRequest) -> CallToolResult | CreateTaskResult:
     owned = await group.owned("tool", request.params.name)
     try:
-        return await _forwarded(group, owned.server, request, structs.replace(request.params, name=owned.name))
+        upstream = group.upstreams[owned.server]
+        tasks = TASKS in upstream.offer.extensions and group.tasks.may_begin(request)
+        params = structs.replace(request.params, name=owned.name)
+        result = await _sent(upstream, request, params, tasks=tasks)
+        if isinstance(result.read, CreateTaskResult):
+            result = group.tasks.begun(upstream, owned.name, result)
+        return request.pass_on(result)
     except Rejected as error:
         if error.remote:
             raise _passed_on(error) from None
@@ -113,6 +121,42 @@ async def _listen(watches: Watches, request: ServerRequest, call_next: CallNext)
         return await call_next(request.replace(notifications=changed))
 
 
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+async def _get_task(group: Group, request: ServerRequest) -> GetTaskResult:
+    result = await _of_task(group, request)
+    return request.pass_on(group.tasks.shown(result, request.params.task_id))
+
+
+async def _update_task(group: Group, request: ServerRequest) -> EmptyResult:
+    if group.tasks.are_answered_here:
+        # The client was asked nothing, and answers to what is not open are ignored.
+        group.tasks.owned(request.params.task_id)
+        return EmptyResult()
+    return request.pass_on(await _of_task(group, request))
+
+
+async def _cancel_task(group: Group, request: ServerRequest) -> EmptyResult:
+    return request.pass_on(await _of_task(group, request))
+
+
+async def _of_task(group: Group, request: ServerRequest) -> Received:
+    """Make a request about a task to the server that has it, under the id that it has there."""
+    check_declared(request.ctx.request.capabilities)
+    given: str = request.params.task_id
+    owned = group.tasks.owned(given)
+    if (upstream := group.upstreams.get(owned.server)) is None:
+        raise InvalidParams(f"Unknown task: {owned.server!r} is no longer configured")
+    try:
+        return await _sent(upstream, request, structs.replace(request.params, task_id=owned.id), tasks=True)
+    except Unavailable as error:
+        raise InternalError(str(error)) from None
+    except PeerError as error:
+        # The server's id says nothing to the client.
+        raise PeerError(error.message.replace(owned.id, given), code=error.code, data=error.data) from None
+
+
 SERVED: Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]] = {
     "tools/list": _list_tools,
     "tools/call": _call_tool,
@@ -122,6 +166,9 @@ SERVED: Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]] = {
     "resources/templates/list": _list_templates,
     "resources/read": _read_resource,
     "completion/complete": _complete,
+    "tasks/get": _get_task,
+    "tasks/update": _update_task,
+    "tasks/cancel": _cancel_task,
 }
 """By method: ``async (group, request) -> result``."""
 
@@ -144,34 +191,38 @@ async def _made(
     group: Group, server: str, request: ServerRequest, params: Any, received: Received | None = None
 ) -> Any:
     try:
-        return await _forwarded(group, server, request, params, received)
+        return request.pass_on(await _sent(group.upstreams[server], request, params, received))
     except Unavailable as error:
         raise InternalError(str(error)) from None
 
 
-async def _forwarded(
-    group: Group, server: str, request: ServerRequest, params: Any, received: Received | None = None
-) -> Any:
+async def _sent(
+    upstream: Upstream,
+    request: ServerRequest,
+    params: Any,
+    received: Received | None = None,
+    *,
+    tasks: bool = False,
+) -> Received:
     """Make a request to the server it is for, with all its members, and return the result with all of its."""
     meta = request.ctx.request.meta
     passed = {name: value for name, value in meta.items() if not is_of_one_connection(name)}
-    level = level_for(request)
-    upstream = group.upstreams[server]
+    level, declared = level_for(request), request.ctx.request.capabilities.extensions
     try:
         async with (
             upstream.used(request) as client,
             reporting(request.ctx, wanted=PROGRESS_TOKEN in meta) as report,
         ):
             await upstream.logs.want(client, request.log_level)
-            result = await client.forward(
+            return await client.forward(
                 request.method, params, received or request.received, progress=report,
-                meta=passed or None, log_level=level, extensions=declared_by(request),
+                meta=passed or None, log_level=level,
+                extensions=declared_by(declared, tasks=tasks) if declared or tasks else None,
             )  # fmt: skip
     except PeerError as error:
         if isinstance(error, Rejected) and not error.remote:
             raise
         raise _passed_on(error) from None
-    return request.pass_on(result)
 
 
 def _passed_on(error: PeerError) -> PeerError:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from antiphon.auth.client.oauth import Auth
 from antiphon.errors import ConfigError
@@ -14,6 +14,7 @@ from antiphon.gateway.kept_lists import KeptLists
 from antiphon.gateway.processes import Processes
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
+from antiphon.server.calls.request_state import Seal
 
 __all__ = ["IDLE_TIMEOUT", "MAX_PROCESSES", "RunOptions", "SignIn", "Start", "Terms", "terms_of"]
 
@@ -70,6 +71,8 @@ class Terms(Struct, frozen=True, kw_only=True):
     starts: Start = "first-use"
     lists: KeptLists | None = None
     sign_in: SignIn | None = None
+    seal: Seal = field(default_factory=Seal)
+    """Seals the ids of tasks."""
     principal: str | None = None
     """Whom the servers are run for."""
 

@@ -243,7 +243,7 @@ class Handlers:
             return None
         if not request.revision.modern:
             return _failed(f"{handled.name} needs a client that offers the extension {TASKS}")
-        check_declared(request)
+        check_declared(request.capabilities)
         return None
 
     def _tool_call(
@@ -405,7 +405,7 @@ class Handlers:
         required = {scope for uri in uris for scope in self._scopes_of_resource(uri)}
         demand(required, request, peer)
         if params.notifications.task_ids:
-            check_declared(request)
+            check_declared(request.capabilities)
             return self._kept(request, peer, self._keep_tasks)
         return self._kept(request, peer, self._subscriptions.listen)
 

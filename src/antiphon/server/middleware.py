@@ -23,6 +23,7 @@ from antiphon.wire.common import LoggingLevel, Wire
 from antiphon.wire.envelope import decode, encode
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, unknown_notification
+from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = ["CallNext", "Middleware", "ServerRequest", "Stack"]
@@ -78,7 +79,8 @@ class ServerRequest:
         left out.
         """
         facts = self._call.facts
-        return Received(passed_on(facts.raw, without=_OF_ROUNDS), facts.params if facts.sent is None else facts.sent)
+        of_rounds = _OF_ROUNDS if facts.method.rounds else ()
+        return Received(passed_on(facts.raw, without=of_rounds), facts.params if facts.sent is None else facts.sent)
 
     @property
     def client(self) -> object:
@@ -246,7 +248,9 @@ def _check(function: Middleware, method: str, result: object) -> None:
     expected = row.result if row is not None else Wire
     # A subscription has no result before its end, so its handler and all middleware return None.
     is_open = result is None and method == "subscriptions/listen"
-    if expected is not None and not is_open and not isinstance(result, expected):
+    # A call that goes on as a task has a handle as its result.
+    is_task = isinstance(result, CreateTaskResult) and method == "tools/call"
+    if expected is not None and not is_open and not is_task and not isinstance(result, expected):
         name = getattr(function, "__qualname__", repr(function))
         raise TypeError(
             f"the middleware {name} returned {type(result).__name__} for {method}: return what call_next returned, "

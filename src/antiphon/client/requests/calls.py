@@ -21,7 +21,7 @@ from msgspec import Raw, structs
 from antiphon.call_time import TimeLeft, counting
 from antiphon.client.answers.answerers import Answers, Extension, PutAside, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
-from antiphon.client.requests.attempts import Forwarding, Sending, read_legacy, read_modern
+from antiphon.client.requests.attempts import BecameTask, Forwarding, Sending, read_legacy, read_modern
 from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
 from antiphon.client.rounds.pending import Ask, PendingRound
 from antiphon.engine.connection import OTHERS, Connection, Handler
@@ -154,8 +154,12 @@ class Calls:
             self.session, self.peer, call, spec.result or Result, timeout=timeout, progress=progress, meta=meta,
             forwarding=options, extensions=extensions,
         )  # fmt: skip
+        done: Any
         if spec.rounds:
-            done, _ = await self._made(send, params)
+            try:
+                done, _ = await self._made(send, params)
+            except BecameTask as became:
+                done = became.task
         else:
             try:
                 done = await send(params)

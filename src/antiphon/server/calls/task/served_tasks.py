@@ -56,13 +56,13 @@ _LAST_WORDS = 2.0
 """Seconds that handlers have to clean up when the server closes."""
 
 
-def check_declared(request: Request) -> None:
-    """Check that the client declares the extension in this request.
+def check_declared(client: ClientCapabilities | None) -> None:
+    """Check that a client declares the extension in its request.
 
     Raises:
         MissingCapability: it does not.
     """
-    if not extends(request.capabilities, TASKS):
+    if not extends(client, TASKS):
         raise MissingCapability(
             f"The client does not offer the extension {TASKS}",
             data={"requiredCapabilities": {"extensions": {TASKS: {}}}},
@@ -410,12 +410,12 @@ class ServedTasks:
 
     async def visible(self, request: Request, peer: Peer, ids: Sequence[str]) -> dict[str, GetTaskResult]:
         """Return those of some tasks that a client may see, as it sees them."""
-        check_declared(request)
+        check_declared(request.capabilities)
         found = {id: await self.stored.get(id) for id in dict.fromkeys(ids)}
         return {id: self._seen(task) for id, task in found.items() if task is not None and task.owner == peer.principal}
 
     async def _owned(self, request: Request, peer: Peer, id: str) -> TaskRecord:
-        check_declared(request)
+        check_declared(request.capabilities)
         record = await self.stored.get(id)
         # The same error for a task of another client as for none, so that nobody learns of it.
         if record is None or record.owner != peer.principal:

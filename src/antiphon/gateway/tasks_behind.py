@@ -1,0 +1,149 @@
+"""Tasks of the servers behind a gateway: a call that goes on as a task there is a task for the client, too.
+
+The client's id of a task is the server's name and its own id of it, sealed and bound to the principal: so nobody can
+guess one, use one of another client, or name a task of another server by it. Where asks are relayed, the client sees
+those of its tasks and answers them. Where the host answers, each task is followed here until it ends, and the client
+sees that it works.
+
+Source: the extension ``io.modelcontextprotocol/tasks`` (SEP-2663).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextvars import Context
+from typing import Any
+
+from msgspec import DecodeError, Struct, structs
+
+from antiphon.errors import AntiphonError, InvalidParams, RemoteProtocolError
+from antiphon.gateway.terms import Terms
+from antiphon.gateway.upstream import Upstream
+from antiphon.protocol.capabilities import extends
+from antiphon.server.calls.request_state import Seal
+from antiphon.server.middleware import ServerRequest
+from antiphon.wire.envelope import decode, encode
+from antiphon.wire.lossless import Received
+from antiphon.wire.task import TASKS, GetTaskResult, Task
+
+__all__ = ["MAX_FOLLOWED", "MAX_ID", "OwnedTask", "TasksBehind"]
+
+log = logging.getLogger("antiphon.gateway")
+
+MAX_ID = 1_024
+"""Most characters of a server's id of a task; those of this library have 32."""
+
+MAX_FOLLOWED = 100
+"""Most tasks that the host follows at once for the clients of one group; calls beyond are served within their
+requests."""
+
+LONGEST = 86_400.0
+"""Seconds for which the host follows a task: a day, as long as a reviewer is given."""
+
+
+class OwnedTask(Struct, frozen=True, array_like=True):
+    """A task, as the server behind the gateway knows it."""
+
+    server: str
+    id: str
+
+
+class TasksBehind:
+    """The tasks of the clients of one group.
+
+    Args:
+        terms: seal the ids, and say whose the tasks are.
+        answered_here: the host answers what they ask.
+    """
+
+    def __init__(self, terms: Terms, *, answered_here: bool) -> None:
+        self._seal: Seal = terms.seal
+        self._bound_to = b"task" + encode(terms.principal)
+        self._answered_here = answered_here
+        self._followed: set[asyncio.Task[None]] = set()
+
+    def may_begin(self, request: ServerRequest) -> bool:
+        """Tell whether a client's call may become a task: it has tasks, and there is room.
+
+        Args:
+            request: the call.
+        """
+        has_room = not self._answered_here or len(self._followed) < MAX_FOLLOWED
+        return has_room and request.is_modern and extends(request.ctx.request.capabilities, TASKS)
+
+    def begun(self, upstream: Upstream, tool: str, made: Received) -> Received:
+        """Return the handle of a task for the client; follow the task, if the host answers its asks.
+
+        Args:
+            upstream: the server that made it.
+            tool: the server's name of the tool that was called.
+            made: the handle as the server gave it.
+
+        Raises:
+            RemoteProtocolError: the server's id is too long.
+        """
+        task: Task = made.read
+        if len(task.task_id) > MAX_ID:
+            raise RemoteProtocolError(f"the id of a task has more than {MAX_ID} characters")
+        if self._answered_here:
+            # In a context of its own: what it asks belongs to no request of a client.
+            work = asyncio.get_running_loop().create_task(self._follow(upstream, task.task_id, tool), context=Context())
+            self._followed.add(work)
+            work.add_done_callback(self._followed.discard)
+        sealed = self._seal.seal_bytes(encode(OwnedTask(upstream.name, task.task_id)), self._bound_to)
+        return self.shown(made, urlsafe_b64encode(sealed).decode())
+
+    def owned(self, id: str) -> OwnedTask:
+        """Return the task that a client's id names.
+
+        Args:
+            id: the client's id of it.
+
+        Raises:
+            InvalidParams: it was not made here, or for another client.
+        """
+        try:
+            sealed = urlsafe_b64decode(id.encode("ascii"))
+            if urlsafe_b64encode(sealed).decode() == id:
+                return decode(self._seal.open_bytes(sealed, self._bound_to), OwnedTask)
+        except (InvalidParams, ValueError, DecodeError):
+            pass
+        raise InvalidParams("Unknown task: there is none with this id, or its time is over")
+
+    def shown(self, received: Received, id: str) -> Received:
+        """Return what a server says of a task as the client sees it, under its id.
+
+        Args:
+            received: what the server says.
+            id: the client's id of the task.
+        """
+        task: Task = received.read
+        changed: dict[str, Any] = {"task_id": id}
+        if self._answered_here and task.status == "input_required":
+            # Somebody else is asked: for the client it goes on.
+            changed["status"] = "working"
+            if isinstance(task, GetTaskResult):
+                changed["input_requests"] = None
+        return received.changed(structs.replace(task, **changed))
+
+    @property
+    def are_answered_here(self) -> bool:
+        """Whether the host answers what they ask."""
+        return self._answered_here
+
+    async def close(self) -> None:
+        """Follow no task any more. The tasks go on, as far as they can without answers."""
+        for work in self._followed:
+            work.cancel()
+        if self._followed:
+            await asyncio.wait(self._followed)
+
+    async def _follow(self, upstream: Upstream, id: str, tool: str) -> None:
+        try:
+            async with asyncio.timeout(LONGEST), upstream.running() as client:
+                async for _ in client.task(id, tool=tool):
+                    pass
+        except (AntiphonError, TimeoutError) as error:
+            log.warning("%s: a task is no longer followed: %s", upstream.name, error)

@@ -1,0 +1,185 @@
+"""Tasks of servers behind a gateway: under ids of the gateway, for the client that made them, answered as any ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from antiphon import Client, Context, Server
+from antiphon.errors import InvalidParams
+from antiphon.gateway import Gateway
+from antiphon.wire.task import TASKS
+from tests.support.behind_gateway import ERAS, Offering, host
+from tests.support.raw_client import RawClient, raw_client, said
+from tests.support.raw_server import CAPABILITIES, RawServer
+
+WITH_TASKS = {"extensions": {TASKS: {}}, "sampling": {}, "elicitation": {"form": {}}}
+
+
+class Working:
+    """A server whose calls are tasks, and go on when they are let to."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.server = Server("working")
+        self.server.tool(task="allowed")(self.work)
+        self.server.tool(task="allowed")(self.order)
+        self.server.tool(task="later")(self.late)
+
+    async def work(self, word: str) -> str:
+        """Wait."""
+        await self.go_on.wait()
+        return f"done: {word}"
+
+    async def order(self, ctx: Context) -> str:
+        """Ask how many."""
+        answer = await ctx.elicit("How many?", int)
+        return f"{answer.action}: {answer.value}"
+
+    async def late(self, ctx: Context) -> str:
+        """Ask in a round, and again as a task."""
+        first = await ctx.elicit("First?", int)
+        await ctx.go_on_as_task(required=True)
+        second = await ctx.elicit("Second?", int)
+        return f"{first.value} {second.value}"
+
+
+@asynccontextmanager
+async def behind(working: Working, **options: Any) -> AsyncIterator[Client]:
+    """Connect a client through a gateway that relays."""
+    gateway = Gateway({"work": working.server}, host(), names="none", **{"asks": "relay", **options})
+    async with Client(gateway.server, elicitation=Offering().elicit) as client:
+        await client.list_tools()
+        yield client
+
+
+async def test_a_call_goes_on_as_a_task() -> None:
+    """The client gets an id of the gateway, looks at the task, and gets the result when it has ended."""
+    working = Working()
+    async with behind(working) as client:
+        handle = await client.start_task("work", {"word": "a"})
+        assert handle.status == "working"
+        assert len(handle.id) > 60
+        assert (await client.task(handle.id).refresh()).status == "working"
+        working.go_on.set()
+        assert (await handle.result(timeout=30)).text == "done: a"
+        assert (await client.call_tool("work", {"word": "b"})).text == "done: b"
+
+
+@pytest.mark.parametrize("asks", ["relay", "host"])
+async def test_what_a_task_asks_is_answered_as_any_ask(asks: str) -> None:
+    """By the client that sees it, or by the host, while the client sees a task that works."""
+    async with behind(Working(), asks=asks) as client:
+        seen: set[str] = set()
+        handle = await client.start_task("order")
+        async for update in handle:
+            seen.add(update.status)
+        assert (await handle.result()).text == ("accept: 5" if asks == "relay" else "accept: 3")
+        assert (await client.call_tool("late")).text == ("5 5" if asks == "relay" else "3 3")
+    assert ("input_required" in seen) is (asks == "relay")
+
+
+@pytest.mark.parametrize("asks", ["relay", "host"])
+async def test_a_task_is_cancelled_where_it_is(asks: str) -> None:
+    """And is then seen to be."""
+    async with behind(Working(), asks=asks) as client:
+        handle = await client.start_task("work", {"word": "a"})
+        await handle.cancel()
+        async for update in handle:
+            assert update.status in ("working", "cancelled")
+        assert handle.status == "cancelled"
+
+
+async def test_a_client_without_tasks_is_served_within_its_request() -> None:
+    """Of either era, as if there were none; it may not ask for tasks."""
+    working = Working()
+    working.go_on.set()
+    async with raw_client(Gateway({"work": working.server}, host()).server) as client:
+        result = await client.call("work__work", {"word": "a"}, capabilities={})
+        assert result["content"][0]["text"] == "done: a"
+        error = await client.error("tasks/get", taskId="x", capabilities={})
+        assert error["code"] == -32021
+        assert TASKS in error["data"]["requiredCapabilities"]["extensions"]
+    async with Client(Gateway({"work": working.server}, host()).server, revision=ERAS[0]) as older:
+        assert (await older.call_tool("work__work", {"word": "a"})).text == "done: a"
+
+
+async def begun(client: RawClient) -> dict[str, Any]:
+    """Begin a task, and return its handle."""
+    await client.reply(client.modern("tools/list", capabilities=WITH_TASKS))
+    return await client.call("work__work", {"word": "a"}, capabilities=WITH_TASKS)
+
+
+async def test_a_task_is_known_by_its_own_id_to_its_own_client_alone() -> None:
+    """Not to another principal, not by the server's id, and not by an id that was tampered with."""
+    working = Working()
+    gateway = Gateway({"work": working.server}, host())
+    async with raw_client(gateway.server, principal="a") as own, raw_client(gateway.server, principal="b") as other:
+        made = await begun(own)
+        assert (made["resultType"], made["status"]) == ("task", "working")
+        id = made["taskId"]
+        (real,) = working.server._service.tasks.calls
+        assert real not in id
+        await begun(other)
+        for client, wrong in ((other, id), (own, real), (own, id[:-8] + "A" * 8), (own, "\u00fc"), (own, "")):
+            error = await client.error("tasks/get", taskId=wrong, capabilities=WITH_TASKS)
+            assert error["code"] == -32602
+            assert "Unknown task" in error["message"]
+        seen = await own.reply(own.modern("tasks/get", taskId=id, capabilities=WITH_TASKS))
+        assert seen["result"]["taskId"] == id
+
+
+async def test_members_that_nobody_knows_arrive() -> None:
+    """Of handles, of what is seen of a task, and of the requests about it; errors, without the server's id."""
+
+    def task(message: dict[str, Any]) -> dict[str, Any]:
+        kind = "task" if message["method"] == "tools/call" else "complete"
+        at = "2026-01-01T00:00:00Z"
+        return {
+            "resultType": kind, "taskId": "t-1", "status": "working", "createdAt": at, "lastUpdatedAt": at,
+            "ttlMs": None, "x-task": [1.0],
+        }  # fmt: skip
+
+    def fail(message: dict[str, Any]) -> None:
+        server.send({"id": message["id"], "error": {"code": 4711, "message": "no t-1 here"}})
+
+    server = RawServer(
+        tools_list=lambda _: {"resultType": "complete", "tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+        tools_call=task, tasks_get=task, tasks_cancel=fail, tasks_update=lambda _: {"resultType": "complete", "x": 1},
+    )  # fmt: skip
+    discovered = server._server_discover({})
+    capabilities = {"tools": {}, "extensions": {TASKS: {}}}
+    server.replies["server/discover"] = lambda _: {**discovered, "capabilities": capabilities}
+    assert TASKS not in CAPABILITIES
+    async with raw_client(Gateway({"raw": server}, host(), asks="relay", names="none").server) as client:
+        await client.reply(client.modern("tools/list", capabilities=WITH_TASKS))
+        made = await client.call("t", capabilities=WITH_TASKS)
+        assert made["x-task"] == [1.0]
+        options: dict[str, Any] = {"capabilities": WITH_TASKS, "taskId": made["taskId"]}
+        seen = await client.reply(client.modern("tasks/get", **options, **{"x-ask": 2.0}))
+        assert (seen["result"]["x-task"], seen["result"]["taskId"]) == ([1.0], made["taskId"])
+        params = (await server.request("tasks/get"))["params"]
+        assert (params["taskId"], params["x-ask"]) == ("t-1", 2.0)
+        assert params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"] == {TASKS: {}}
+        answers = {"k": {**said("yes"), "x-answer": 1.0}}
+        await client.reply(client.modern("tasks/update", **options, inputResponses=answers))
+        assert (await server.request("tasks/update"))["params"]["inputResponses"] == answers
+        error = await client.error("tasks/cancel", **options)
+        assert error == {"code": 4711, "message": f"no {made['taskId']} here"}
+
+
+async def test_a_task_of_a_server_that_is_gone_is_unknown() -> None:
+    """It was taken out of the configuration."""
+    working, other = Working(), Server("other")
+    other.tool(name="t")(lambda: "t")
+    gateway = Gateway({"work": working.server, "other": Working().server}, host(), names="none", asks="relay")
+    async with Client(gateway.server) as client:
+        await client.list_tools()
+        handle = await client.start_task("work__work", {"word": "a"})
+        await gateway.configure({"other": gateway._servers["other"]})
+        with pytest.raises(InvalidParams, match="'work' is no longer configured"):
+            await handle.refresh()
