@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import msgspec
@@ -19,6 +18,7 @@ from antiphon.host.budget import input_estimate
 from antiphon.host.model_door import Completes
 from antiphon.host.providers.embeddings import Embedded
 from antiphon.model_api.access_tokens import Token, Tokens
+from antiphon.model_api.body import read_json
 from antiphon.model_api.calls import Answered, Call
 from antiphon.model_api.dialects import embeddings
 from antiphon.model_api.dialects.asked import Asked, Said, said
@@ -29,22 +29,14 @@ from antiphon.model_api.dialects.responses import Responses
 from antiphon.model_api.event_stream import Stream, Writer
 from antiphon.model_api.peer_process import has_other_peer
 from antiphon.transports.http.server.asgi import AtOnce, HeaderPair, Http, Receive, Scope, Send, send_json
-from antiphon.transports.http.server.body import read_body
-from antiphon.wire.envelope import too_deep
 from antiphon.wire.origin import Origin
 
-__all__ = ["BODY_SECONDS", "KEEP_ALIVE", "MAX_BODY", "TRACED", "App"]
+__all__ = ["KEEP_ALIVE", "TRACED", "App"]
 
-MAX_BODY = 16 * 1024 * 1024
-"""Most bytes of one request, as of one message of a server."""
-BODY_SECONDS = 30.0
-"""Seconds for all of a body."""
 KEEP_ALIVE = 10.0
 """Seconds without news after which a stream says that it still lives; then refusals are errors inside the stream."""
 TRACED = "antiphon.traced"
 """Member of a connection's state: the tokens whose process is known to be at the other end of the connection."""
-_MAX_DEPTH = 80
-"""Deepest nesting of a request: the deepest schema that the host takes, in its place."""
 _ONCE = (b"host", b"authorization", b"x-api-key", b"content-length", b"content-type")
 """Headers of which a second one would leave open what counts."""
 _LONGEST_KEY = 256
@@ -149,8 +141,8 @@ class App:
             return
         if path == "/v1/messages/count_tokens":
             _expect(method, "POST")
-            body, _ = await _json_of(http)
-            asked = Messages.read(body, offers_tools=self._offers_tools, counting=True)
+            body = await read_json(http)
+            asked = Messages.read(body.members, offers_tools=self._offers_tools, counting=True)
             await send_json(http, 200, msgspec.json.encode({"input_tokens": input_estimate(asked.params)}))
             return
         if path == "/v1/embeddings":
@@ -184,10 +176,10 @@ class App:
     # --- completions --------------------------------------------------------------------------------------------
 
     async def _completed(self, http: Http, token: Token, dialect: _Dialect) -> None:
-        body, raw = await _json_of(http)
-        asked = dialect.read(body, offers_tools=self._offers_tools)
+        body = await read_json(http)
+        asked = dialect.read(body.members, offers_tools=self._offers_tools)
         origins = [_origin(token) for _ in range(asked.n)]
-        call = self._call(http, token, raw, origins, lambda call: self._answered(asked, origins, call))
+        call = self._call(http, token, body.digest, origins, lambda call: self._answered(asked, origins, call))
         async with _awaited(http, token, call) as gone:
             if asked.streams:
                 streamed = Stream(http, dialect.stream(asked), call, dialect.keep_alive, every=self._keep_alive)
@@ -198,14 +190,14 @@ class App:
                 call.delivered()
 
     async def _embedded(self, http: Http, token: Token) -> None:
-        body, raw = await _json_of(http)
-        wanted = embeddings.read(body)
+        body = await read_json(http)
+        wanted = embeddings.read(body.members)
         origin = _origin(token)
 
         async def made(call: Call[Embedded]) -> Embedded:
             return await self._host.embed(wanted.texts, origin, model=wanted.model, dimensions=wanted.dimensions)
 
-        call = self._call(http, token, raw, [origin], made, keeps=False)
+        call = self._call(http, token, body.digest, [origin], made, keeps=False)
         async with _awaited(http, token, call) as gone:
             await asyncio.wait([call.task, gone], return_when=asyncio.FIRST_COMPLETED)
             outcome = call.outcome
@@ -220,14 +212,13 @@ class App:
         self,
         http: Http,
         token: Token,
-        raw: bytes,
+        digest: bytes,
         origins: Sequence[Origin],
         work: Callable[[Call[Answered]], Awaitable[Answered]],
         *,
         keeps: bool = True,
     ) -> Call[Answered]:
         """Return the call that this request repeats, or a new one."""
-        digest = hashlib.sha256(str(http.scope["path"]).encode() + raw).digest()
         key = http.headers.get(b"idempotency-key", b"")[:_LONGEST_KEY].decode("latin-1") or None
         count = http.headers.get(b"x-stainless-retry-count", b"0")
         found = token.calls.find(digest, key, is_retry=count.isdigit() and int(count[:9]) > 0)
@@ -290,25 +281,6 @@ def _is_anthropic(http: Http) -> bool:
 def _expect(method: str, expected: str) -> None:
     if method != expected:
         raise Failure(405, "wrong_method", f"This path takes {expected}.")
-
-
-async def _json_of(http: Http) -> tuple[Mapping[str, Any], bytes]:
-    """Return the body of a request, as an object and as it came."""
-    kind = http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind != b"application/json" or b"content-encoding" in http.headers:
-        raise Failure(415, "invalid_request", "The body must be JSON: application/json, not encoded.")
-    raw = await read_body(http, MAX_BODY, BODY_SECONDS)
-    if not isinstance(raw, bytes):
-        raise Failure(raw.status, "invalid_request", raw.error.message)
-    if too_deep(raw, _MAX_DEPTH):
-        raise Failure(400, "invalid_request", "The body nests too deep.")
-    try:
-        body: object = msgspec.json.decode(raw)
-    except (ValueError, RecursionError):
-        raise Failure(400, "invalid_request", "The body is not JSON.") from None
-    if not isinstance(body, dict):
-        raise Failure(400, "invalid_request", "The body must be an object.")
-    return cast("dict[str, Any]", body), raw
 
 
 @contextlib.asynccontextmanager
