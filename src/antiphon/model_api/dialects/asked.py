@@ -6,7 +6,7 @@ its input is the answer. Where no tools are offered, or the request brings its o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,12 +16,19 @@ from antiphon.host.providers.base import Completion, Usage
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.model_api.dialects.failures import Failure
-from antiphon.model_api.dialects.values import unusable
+from antiphon.model_api.dialects.members import Member, noted_in
+from antiphon.model_api.dialects.values import boolean, items, number, text, unusable
 from antiphon.wire.content import TextContent, ToolUseContent
-from antiphon.wire.sampling import CreateMessageRequestParams, ModelHint, ModelPreferences, ToolChoice
+from antiphon.wire.sampling import (
+    CreateMessageRequestParams,
+    ModelHint,
+    ModelPreferences,
+    SamplingMessage,
+    ToolChoice,
+)
 from antiphon.wire.tools import Tool
 
-__all__ = ["Asked", "Form", "Said", "formed", "hinted", "only_tool", "said", "with_notes"]
+__all__ = ["Asked", "Form", "Own", "Said", "asked_for", "only_tool", "said", "tools_in"]
 
 _TOOL = "give_answer"
 _BY_TOOL = "Gives the answer. Call this exactly once."
@@ -61,14 +68,58 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
 
 
-def hinted(model: str) -> ModelPreferences | None:
-    """Return the wish for a model."""
-    return ModelPreferences(hints=[ModelHint(name=model)]) if model else None
+class Own(msgspec.Struct, frozen=True, kw_only=True):
+    """What a vendor writes in its own way, as read by its dialect."""
+
+    messages: list[SamplingMessage]
+    system: str | None
+    max_tokens: int
+    tools: list[Tool]
+    choice: ToolChoice | None = None
+    stops: list[str] | None = None
+    schema: tuple[Mapping[str, Any] | None] | None = None
+    """The schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text."""
+    n: int = 1
+    counts: bool = False
 
 
-def with_notes(noted: Sequence[str]) -> dict[str, Any] | None:
-    """Return the metadata that tells a reviewer which members have no effect."""
-    return {"withoutEffect": list(noted)} if noted else None
+def asked_for(body: Mapping[str, Any], table: tuple[Member, ...], own: Own, *, offers_tools: bool) -> Asked:
+    """Read what all vendors write alike, and put a request together.
+
+    Raises:
+        Failure: a member cannot be used.
+    """
+    noted = noted_in(body, table)
+    model, temperature = text(body.get("model"), "model"), body.get("temperature")
+    params = CreateMessageRequestParams(
+        messages=own.messages,
+        max_tokens=own.max_tokens,
+        model_preferences=ModelPreferences(hints=[ModelHint(name=model)]) if model else None,
+        system_prompt=own.system,
+        temperature=None if temperature is None else number(temperature, "temperature"),
+        stop_sequences=own.stops,
+        # Tells a reviewer which members have no effect.
+        metadata={"withoutEffect": list(noted)} if noted else None,
+        tools=own.tools or None,
+        tool_choice=own.choice,
+    )
+    form = None
+    if own.schema is not None:
+        params, form = _formed(params, own.schema[0], offers_tools=offers_tools)
+    return Asked(
+        params=params,
+        model=model,
+        n=own.n,
+        streams=boolean(body.get("stream") or False, "stream"),
+        counts=own.counts,
+        form=form,
+        noted=noted,
+    )
+
+
+def tools_in(body: Mapping[str, Any], read: Callable[[object, str], Tool]) -> list[Tool]:
+    """Return the tools that a request brings."""
+    return [read(each, f"tools[{at}]") for at, each in enumerate(items(body.get("tools") or [], "tools"))]
 
 
 def only_tool(tools: Sequence[Tool], name: str, place: str) -> list[Tool]:
@@ -79,7 +130,7 @@ def only_tool(tools: Sequence[Tool], name: str, place: str) -> list[Tool]:
     return found
 
 
-def formed(
+def _formed(
     params: CreateMessageRequestParams, schema: Mapping[str, Any] | None, *, offers_tools: bool
 ) -> tuple[CreateMessageRequestParams, Form]:
     """Return a request that asks for JSON, and the form of its answer.

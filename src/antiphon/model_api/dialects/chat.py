@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from antiphon.model_api.dialects.asked import Asked, Said, formed, hinted, only_tool, with_notes
+from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, only_tool, tools_in
 from antiphon.model_api.dialects.failures import Failure, openai_error
-from antiphon.model_api.dialects.members import CHAT, noted_in
-from antiphon.model_api.dialects.values import boolean, items, members, number, optional_text, text, unusable, whole
+from antiphon.model_api.dialects.members import CHAT
+from antiphon.model_api.dialects.values import arguments, boolean, items, members, optional_text, text, unusable, whole
 from antiphon.wire.content import (
     AudioContent,
     ImageContent,
@@ -21,10 +21,10 @@ from antiphon.wire.content import (
     ToolResultContent,
     ToolUseContent,
 )
-from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage, ToolChoice
+from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool
 
-__all__ = ["DEFAULT_TOKENS", "MAX_CHOICES", "Chat", "image_of", "tool_of", "usage_of"]
+__all__ = ["DEFAULT_TOKENS", "MAX_CHOICES", "Chat", "image_of"]
 
 DEFAULT_TOKENS = 4_096
 """Tokens of an answer where a request names no bound: the reservation needs one."""
@@ -53,41 +53,25 @@ class Chat:
         Raises:
             Failure: it cannot be used.
         """
-        noted = noted_in(body, CHAT)
-        model = text(body.get("model"), "model")
         system, messages = _conversation(items(body.get("messages"), "messages"))
-        tools = [tool_of(each, f"tools[{at}]") for at, each in enumerate(items(body.get("tools") or [], "tools"))]
-        tools, choice = _choice(tools, body.get("tool_choice"))
+        tools, choice = _choice(tools_in(body, _tool), body.get("tool_choice"))
         most = body.get("max_completion_tokens", body.get("max_tokens"))
-        temperature = body.get("temperature")
-        params = CreateMessageRequestParams(
-            messages=messages,
-            max_tokens=DEFAULT_TOKENS if most is None else whole(most, "max_tokens"),
-            model_preferences=hinted(model),
-            system_prompt=system,
-            temperature=None if temperature is None else number(temperature, "temperature"),
-            stop_sequences=_stops(body.get("stop")),
-            metadata=with_notes(noted),
-            tools=tools or None,
-            tool_choice=choice,
-        )
-        form = None
-        wanted = _schema(body.get("response_format"))
-        if wanted is not None:
-            params, form = formed(params, wanted[0], offers_tools=offers_tools)
         n = whole(body.get("n") or 1, "n")
         if n > MAX_CHOICES:
             raise unusable("n", f"at most {MAX_CHOICES}")
         options = members(body.get("stream_options") or {}, "stream_options")
-        return Asked(
-            params=params,
-            model=model,
+        own = Own(
+            messages=messages,
+            system=system,
+            max_tokens=DEFAULT_TOKENS if most is None else whole(most, "max_tokens"),
+            tools=tools,
+            choice=choice,
+            stops=_stops(body.get("stop")),
+            schema=_schema(body.get("response_format")),
             n=n,
-            streams=boolean(body.get("stream") or False, "stream"),
             counts=boolean(options.get("include_usage") or False, "stream_options.include_usage"),
-            form=form,
-            noted=noted,
         )
+        return asked_for(body, CHAT, own, offers_tools=offers_tools)
 
     @staticmethod
     def respond(asked: Asked, answers: Sequence[Said]) -> bytes:
@@ -103,7 +87,7 @@ class Chat:
                 "created": int(time.time()),
                 "model": answers[0].model,
                 "choices": choices,
-                "usage": usage_of(answers),
+                "usage": _usage(answers),
             }
         )
 
@@ -142,7 +126,7 @@ class _Stream:
                 parts.append(self._chunk(at, {"tool_calls": [{"index": number_, **_tool_call(use)}]}))
             parts.append(self._chunk(at, {}, _stop(answer)))
         if self._asked.counts:
-            parts.append(_event({**self._head, "choices": [], "usage": usage_of(answers)}))
+            parts.append(_event({**self._head, "choices": [], "usage": _usage(answers)}))
         return b"".join(parts) + b"data: [DONE]\n\n"
 
     def failed(self, failure: Failure) -> bytes:
@@ -158,7 +142,7 @@ def _event(data: Mapping[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(data) + b"\n\n"
 
 
-def usage_of(answers: Sequence[Said]) -> dict[str, int]:
+def _usage(answers: Sequence[Said]) -> dict[str, int]:
     """Return the usage of several answers together, as OpenAI counts it."""
     read = sum(each.usage.input_tokens for each in answers)
     written = sum(each.usage.output_tokens for each in answers)
@@ -280,18 +264,14 @@ def _words(part: Mapping[str, Any], place: str) -> str:
 
 def _use(call: Mapping[str, Any], place: str) -> ToolUseContent:
     function = members(call.get("function"), f"{place}.function")
-    try:
-        given = msgspec.json.decode(text(function.get("arguments") or "{}", f"{place}.function.arguments"))
-    except (ValueError, RecursionError):
-        raise unusable(f"{place}.function.arguments", "is not JSON") from None
     return ToolUseContent(
         id=text(call.get("id"), f"{place}.id"),
         name=text(function.get("name"), f"{place}.function.name"),
-        input=members(given, f"{place}.function.arguments"),
+        input=arguments(function.get("arguments"), f"{place}.function.arguments"),
     )
 
 
-def tool_of(value: object, place: str) -> Tool:
+def _tool(value: object, place: str) -> Tool:
     """Read a tool."""
     tool = members(value, place)
     if tool.get("type") != "function":

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from antiphon.host.budget import input_estimate
-from antiphon.model_api.dialects.asked import Asked, Said, formed, hinted, only_tool, with_notes
+from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, only_tool, tools_in
 from antiphon.model_api.dialects.failures import Failure, anthropic_error
-from antiphon.model_api.dialects.members import MESSAGES, noted_in
-from antiphon.model_api.dialects.values import boolean, items, members, number, optional_text, text, unusable, whole
+from antiphon.model_api.dialects.members import MESSAGES
+from antiphon.model_api.dialects.values import boolean, items, members, optional_text, text, unusable, whole
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
-from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage, ToolChoice
+from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool
 
 __all__ = ["Messages"]
@@ -40,32 +40,18 @@ class Messages:
         Raises:
             Failure: it cannot be used.
         """
-        noted = noted_in(body, MESSAGES)
-        model = text(body.get("model"), "model")
-        tools = [_tool(each, f"tools[{at}]") for at, each in enumerate(items(body.get("tools") or [], "tools"))]
-        tools, choice = _choice(tools, body.get("tool_choice"))
-        temperature, stops = body.get("temperature"), body.get("stop_sequences")
-        params = CreateMessageRequestParams(
+        tools, choice = _choice(tools_in(body, _tool), body.get("tool_choice"))
+        stops, schema = body.get("stop_sequences"), _schema(body)
+        own = Own(
             messages=_conversation(items(body.get("messages"), "messages")),
+            system=_system(body.get("system")),
             max_tokens=1 if counting else whole(body.get("max_tokens"), "max_tokens"),
-            model_preferences=hinted(model),
-            system_prompt=_system(body.get("system")),
-            temperature=None if temperature is None else number(temperature, "temperature"),
-            stop_sequences=[text(each, "stop_sequences") for each in items(stops, "stop_sequences")] if stops else None,
-            metadata=with_notes(noted),
-            tools=tools or None,
-            tool_choice=choice,
+            tools=tools,
+            choice=choice,
+            stops=[text(each, "stop_sequences") for each in items(stops, "stop_sequences")] if stops else None,
+            schema=None if schema is None else (schema,),
         )
-        form, schema = None, _schema(body)
-        if schema is not None:
-            params, form = formed(params, schema, offers_tools=offers_tools)
-        return Asked(
-            params=params,
-            model=model,
-            streams=boolean(body.get("stream") or False, "stream"),
-            form=form,
-            noted=noted,
-        )
+        return asked_for(body, MESSAGES, own, offers_tools=offers_tools)
 
     @staticmethod
     def respond(asked: Asked, answers: Sequence[Said]) -> bytes:

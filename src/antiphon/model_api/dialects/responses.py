@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from antiphon.model_api.dialects.asked import Asked, Said, formed, hinted, only_tool, with_notes
+from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, only_tool, tools_in
 from antiphon.model_api.dialects.chat import DEFAULT_TOKENS, image_of
 from antiphon.model_api.dialects.failures import Failure, openai_error
-from antiphon.model_api.dialects.members import RESPONSES, noted_in
-from antiphon.model_api.dialects.values import boolean, items, members, number, optional_text, text, unusable, whole
+from antiphon.model_api.dialects.members import RESPONSES
+from antiphon.model_api.dialects.values import arguments, items, members, optional_text, text, unusable, whole
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
-from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage, ToolChoice
+from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool
 
 __all__ = ["Responses"]
@@ -43,33 +43,19 @@ class Responses:
         Raises:
             Failure: it cannot be used.
         """
-        noted = noted_in(body, RESPONSES)
-        model = text(body.get("model"), "model")
         system, messages = _conversation(body.get("input"))
         instructions = optional_text(body.get("instructions"), "instructions")
-        tools = [_tool(each, f"tools[{at}]") for at, each in enumerate(items(body.get("tools") or [], "tools"))]
-        tools, choice = _choice(tools, body.get("tool_choice"))
-        most, temperature = body.get("max_output_tokens"), body.get("temperature")
-        params = CreateMessageRequestParams(
+        tools, choice = _choice(tools_in(body, _tool), body.get("tool_choice"))
+        most = body.get("max_output_tokens")
+        own = Own(
             messages=messages,
+            system="\n\n".join(each for each in (instructions, *system) if each) or None,
             max_tokens=DEFAULT_TOKENS if most is None else whole(most, "max_output_tokens"),
-            model_preferences=hinted(model),
-            system_prompt="\n\n".join(each for each in (instructions, *system) if each) or None,
-            temperature=None if temperature is None else number(temperature, "temperature"),
-            metadata=with_notes(noted),
-            tools=tools or None,
-            tool_choice=choice,
+            tools=tools,
+            choice=choice,
+            schema=_schema(body.get("text")),
         )
-        form, wanted = None, _schema(body.get("text"))
-        if wanted is not None:
-            params, form = formed(params, wanted[0], offers_tools=offers_tools)
-        return Asked(
-            params=params,
-            model=model,
-            streams=boolean(body.get("stream") or False, "stream"),
-            form=form,
-            noted=noted,
-        )
+        return asked_for(body, RESPONSES, own, offers_tools=offers_tools)
 
     @staticmethod
     def respond(asked: Asked, answers: Sequence[Said]) -> bytes:
@@ -269,14 +255,10 @@ def _item(item: Mapping[str, Any], place: str) -> tuple[str, list[SamplingConten
 
 
 def _use(item: Mapping[str, Any], place: str) -> ToolUseContent:
-    try:
-        given = msgspec.json.decode(text(item.get("arguments") or "{}", f"{place}.arguments"))
-    except (ValueError, RecursionError):
-        raise unusable(f"{place}.arguments", "is not JSON") from None
     return ToolUseContent(
         id=text(item.get("call_id"), f"{place}.call_id"),
         name=text(item.get("name"), f"{place}.name"),
-        input=members(given, f"{place}.arguments"),
+        input=arguments(item.get("arguments"), f"{place}.arguments"),
     )
 
 

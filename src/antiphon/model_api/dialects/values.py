@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+import msgspec
+
 from antiphon.model_api.dialects.failures import Failure
 
-__all__ = ["boolean", "items", "members", "number", "optional_text", "text", "unusable", "whole"]
+__all__ = ["arguments", "boolean", "items", "members", "number", "optional_text", "text", "unusable", "whole"]
 
 
 def unusable(place: str, problem: str) -> Failure:
@@ -60,3 +62,12 @@ def members(value: object, place: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise unusable(place, "must be an object")
     return cast("dict[str, Any]", value)
+
+
+def arguments(value: object, place: str) -> Mapping[str, Any]:
+    """Return the arguments of a tool, which OpenAI writes as JSON in a text; an absent one has none."""
+    try:
+        given: object = msgspec.json.decode(text(value or "{}", place))
+    except (ValueError, RecursionError):
+        raise unusable(place, "is not JSON") from None
+    return members(given, place)
