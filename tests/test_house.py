@@ -23,6 +23,7 @@ MEANINGS = {
     "asks": "what a server wants from its client",
     "audit": "the record of what was asked and decided: its log, its tables, its command",
     "base": "what all of a folder's kind have in common, as a Protocol",
+    "body": "what a request holds: as bytes, and as the JSON of a vendor",
     "call": "a call of a tool, made by the command and served by the server",
     "calls": "calls of tools and the like while they are open: ours, and those that are served",
     "catalogue": "all there is of a kind: models with their prices, what servers behind a gateway offer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
 
@@ -45,10 +45,11 @@ class Door:
         """Make Anthropic's client."""
         return AsyncAnthropic(base_url=self.address, api_key=self.token, **more)
 
-    def plain(self, **headers: str) -> httpx.AsyncClient:
+    def plain(self, headers: Mapping[str, str] | None = None, **more) -> httpx.AsyncClient:
         """Make a client that sends what it is told."""
-        known = {"authorization": f"Bearer {self.token}", **headers}
-        return httpx.AsyncClient(base_url=self.address, headers=known, trust_env=False, timeout=60)
+        known = {"authorization": f"Bearer {self.token}", **(headers or {})}
+        more = {"timeout": 60, **more}
+        return httpx.AsyncClient(base_url=self.address, headers=known, trust_env=False, **more)
 
 
 def who() -> Origin:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 
@@ -51,7 +53,7 @@ async def test_fifty_calls_at_once_never_overspend_by_one_cent(tmp_path: Path):
         budget=Budget(total=Cap(money=cap), call=Cap()),
         choose=lambda params, origin, left: Chosen(prices={None: PRICE}),
     )
-    async with door(host) as here, here.plain(**{"x-stainless-retry-count": "0"}) as client:
+    async with door(host) as here, here.plain({"x-stainless-retry-count": "0"}) as client:
         tasks = [asyncio.create_task(client.post(CHAT, json=asked(max_tokens=100))) for _ in range(50)]
         statuses = [(await task).status_code for task in tasks]
     (total,) = await store.balances_of(["total"])
@@ -76,22 +78,50 @@ async def test_open_streams_of_one_program_are_bounded():
     assert (statuses.count(429), statuses.count(200)) == (6, MAX_OPEN)
 
 
-async def test_thousand_connections_leave_room_for_no_more_than_are_allowed():
-    """What is beyond the bound is closed at once; once they are gone, programs are served as before."""
+async def test_connections_beyond_the_bound_are_refused_and_then_closed(monkeypatch: pytest.MonkeyPatch):
+    """First their requests are refused, beyond more they are closed at once; others are served once they are gone."""
+    monkeypatch.setattr(endpoint, "LIMITS", connections.Limits(max_connections=40))
+    monkeypatch.setattr(endpoint, "SERVED", 20)
     async with door(Host("echo", review="never")) as here:
         name, _, port = here.address.removeprefix("http://").partition(":")
-        opened = await asyncio.gather(*(asyncio.open_connection(name, int(port)) for _ in range(1_000)))
+        opened = [await asyncio.open_connection(name, int(port)) for _ in range(20)]
+        async with here.plain() as client:
+            crowded = await client.get("/v1/models")
+        opened += await asyncio.gather(*(asyncio.open_connection(name, int(port)) for _ in range(40)))
         reads = [asyncio.create_task(reader.read()) for reader, _ in opened]
         ended: set[asyncio.Task] = set()
-        while len(ended) < 1_000 - endpoint.LIMITS.max_connections:
-            ended, _ = await asyncio.wait(reads, return_when=asyncio.FIRST_COMPLETED)
-            reads = [read for read in reads if read not in ended] + list(ended)
+        while len(ended) < 20:
+            done, reads = await asyncio.wait(reads, return_when=asyncio.FIRST_COMPLETED)
+            ended |= done
         for _, writer in opened:
             writer.close()
         await asyncio.gather(*(writer.wait_closed() for _, writer in opened), return_exceptions=True)
-        await asyncio.gather(*reads, return_exceptions=True)
+        await asyncio.gather(*reads, *ended, return_exceptions=True)
         async with here.plain() as client:
             assert (await client.get("/v1/models")).status_code == 200
+    assert (crowded.status_code, crowded.json()["error"]["code"]) == (429, "refused_limit")
+
+
+@pytest.mark.slow
+async def test_thousand_streams_of_one_program_are_each_answered():
+    """As many as it may have are open; each of the others is refused in the vendor's form, and none is dropped."""
+    provider = Slow()
+    host = Host(provider, review="never", limits=Limits(concurrent=None, per_minute=None))
+    everything = httpx.Limits(max_connections=None)
+    async with door(host) as here, here.plain(timeout=None, limits=everything) as client:
+        here.equipment.started(os.getpid())
+        tasks = [asyncio.create_task(client.post(CHAT, json=asked(stream=True))) for _ in range(1_000)]
+        refused, waiting = set(), set(tasks)
+        while len(refused) < 1_000 - MAX_OPEN:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            refused |= done
+        for _ in range(MAX_OPEN):
+            provider.pieces.put_nowait(None)
+        served = [await task for task in waiting]
+        after = await client.get("/v1/models")
+    answers = [task.result() for task in refused]
+    assert {(each.status_code, each.json()["error"]["code"]) for each in answers} == {(429, "refused_limit")}
+    assert ([each.status_code for each in served], after.status_code) == ([200] * MAX_OPEN, 200)
 
 
 async def test_stream_that_is_never_read_is_given_up(monkeypatch: pytest.MonkeyPatch):

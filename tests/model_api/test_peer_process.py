@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from antiphon.host import Host
-from antiphon.model_api import app
-from antiphon.model_api.peer_process import has_other_peer
+from antiphon.model_api import peer_process
+from antiphon.model_api.peer_process import PeerProcess, other_peers
 from tests.model_api.served import door
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
@@ -30,13 +33,13 @@ def proc(tmp_path: Path) -> Path:
 def test_process_and_what_it_has_started_are_told_from_others(proc: Path, holder: int, *, is_other: bool):
     """A child, and one that was left behind in its session, belong to it; nobody else does."""
     (proc / str(holder) / "fd" / "7").symlink_to("socket:[777]")
-    assert has_other_peer(5000, 80, 10, proc=proc) is is_other
+    assert (other_peers([5000], 80, 10, proc=proc) == {5000}) is is_other
 
 
 def test_what_is_not_known_is_not_held_against_anybody(proc: Path):
     """Without such a connection in the tables, or without the tables, the token alone counts."""
-    assert not has_other_peer(5001, 80, 10, proc=proc)
-    assert not has_other_peer(5000, 80, 10, proc=proc / "none")
+    assert other_peers([5001], 80, 10, proc=proc) == set()
+    assert other_peers([5000], 80, 10, proc=proc / "none") == set()
 
 
 @pytest.mark.parametrize("folder", ["fd", "fd/7"])
@@ -52,15 +55,63 @@ def test_process_that_lets_nobody_look_counts_as_unknown(proc: Path, monkeypatch
 
     monkeypatch.setattr(Path, "iterdir", lambda path: listed(checked(path)))
     monkeypatch.setattr(Path, "readlink", lambda path: read(checked(path)))
-    assert not has_other_peer(5000, 80, 10, proc=proc)
+    assert other_peers([5000], 80, 10, proc=proc) == set()
 
 
 async def test_process_is_looked_for_once_in_a_connection(monkeypatch):
     """Reading the table of processes takes milliseconds: a connection belongs to the same process for its life."""
     looked: list[int] = []
-    monkeypatch.setattr(app, "has_other_peer", lambda port, ours, pid: looked.append(pid))
+
+    def other(ports, ours, pid):
+        looked.append(pid)
+        return set()
+
+    monkeypatch.setattr(peer_process, "other_peers", other)
     async with door(Host("echo", review="never")) as here, here.plain() as client:
         here.equipment.started(10)
         for _ in range(3):
             assert (await client.get("/v1/models")).status_code == 200
     assert looked == [10]
+
+
+async def test_connections_that_come_together_are_looked_for_together(monkeypatch):
+    """A thousand of them cost no more than two."""
+    looked: list[list[int]] = []
+
+    def other(ports, ours, pid):
+        looked.append(ports)
+        return {3}
+
+    monkeypatch.setattr(peer_process, "other_peers", other)
+    peer = PeerProcess()
+    found = await asyncio.gather(*(peer.is_other(port, 80, 10) for port in (1, 2, 3, 3)))
+    assert (found, looked) == ([False, False, True, True], [[1, 2, 3]])
+    assert await peer.is_other(4, 80, 10) is False
+
+
+PROGRAM = """
+import asyncio, ctypes, sys
+from antiphon.host import Host
+from tests.host.asks import origin
+
+def dumpable():
+    return ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) if sys.platform == "linux" else None
+
+async def main():
+    host = Host("echo", reviewer=None, model_api=True)
+    before = dumpable()
+    equipment = await host.equip(origin)
+    print(before, dumpable())
+    equipment.ended()
+    await host.aclose()
+
+asyncio.run(main())
+"""
+
+
+def test_nobody_of_the_same_user_can_read_the_memory_of_a_host():
+    """From the first server on that gets a token: Linux then gives its memory and environment to root alone."""
+    root = Path(__file__).parents[2]
+    line = [sys.executable, "-c", PROGRAM]
+    said = subprocess.run(line, capture_output=True, text=True, cwd=root, check=True, timeout=60)
+    assert said.stdout.split() == (["1", "0"] if sys.platform == "linux" else ["None", "None"])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 
 from antiphon.model_api.calls import Calls
+from antiphon.model_api.peer_process import PeerProcess
 from antiphon.wire.origin import Origin
 
 __all__ = ["Token", "Tokens"]
@@ -25,6 +26,7 @@ class Token:
         self.digest = digest
         self.origin = origin
         self.calls = Calls()
+        self.peer = PeerProcess()
         self.pid: int | None = None
         """The process it was given to."""
 

@@ -19,7 +19,7 @@ from antiphon.host.model_door import Completes
 from antiphon.host.providers.embeddings import Embedded
 from antiphon.model_api.access_tokens import Token, Tokens
 from antiphon.model_api.body import read_json
-from antiphon.model_api.calls import Answered, Call
+from antiphon.model_api.calls import Answered, Call, too_many
 from antiphon.model_api.dialects import embeddings
 from antiphon.model_api.dialects.asked import Asked, Said, said
 from antiphon.model_api.dialects.chat import Chat
@@ -27,16 +27,17 @@ from antiphon.model_api.dialects.failures import NO_RETRY, Failure, anthropic_er
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
 from antiphon.model_api.event_stream import Stream, Writer
-from antiphon.model_api.peer_process import has_other_peer
 from antiphon.transports.http.server.asgi import AtOnce, HeaderPair, Http, Receive, Scope, Send, send_json
 from antiphon.wire.origin import Origin
 
-__all__ = ["KEEP_ALIVE", "TRACED", "App"]
+__all__ = ["CROWDED", "KEEP_ALIVE", "TRACED", "App"]
 
 KEEP_ALIVE = 10.0
 """Seconds without news after which a stream says that it still lives; then refusals are errors inside the stream."""
 TRACED = "antiphon.traced"
 """Member of a connection's state: the tokens whose process is known to be at the other end of the connection."""
+CROWDED = "antiphon.crowded"
+"""Member of a connection's state: whether so many were open when it came that its requests are refused."""
 _ONCE = (b"host", b"authorization", b"x-api-key", b"content-length", b"content-type")
 """Headers of which a second one would leave open what counts."""
 _LONGEST_KEY = 256
@@ -86,7 +87,12 @@ class App:
         http = Http(scope, receive, send, at_once)
         write = anthropic_error if _is_anthropic(http) else openai_error
         try:
+            if http.scope.get("state", {}).get(CROWDED):
+                raise Failure(429, "refused_limit", "Too many connections are open.")
             token = self._admitted(http)
+            if token.calls.is_full and _retries(http) == 0 and b"idempotency-key" not in http.headers:
+                # Before its process is looked for and its body is read, which cost the most.
+                raise too_many()
             await self._trace(http, token)
             await self._served(http, token)
         except Failure as failure:
@@ -128,7 +134,7 @@ class App:
         traced: set[bytes] | None = http.scope.get("state", {}).get(TRACED)
         if token.pid is None or not peer or not ours or (traced is not None and token.digest in traced):
             return
-        if await asyncio.to_thread(has_other_peer, peer[1], ours[1], token.pid):
+        if await token.peer.is_other(peer[1], ours[1], token.pid):
             raise Failure(401, "invalid_api_key", "The token belongs to another process.")
         if traced is not None:
             traced.add(token.digest)
@@ -220,8 +226,7 @@ class App:
     ) -> Call[Answered]:
         """Return the call that this request repeats, or a new one."""
         key = http.headers.get(b"idempotency-key", b"")[:_LONGEST_KEY].decode("latin-1") or None
-        count = http.headers.get(b"x-stainless-retry-count", b"0")
-        found = token.calls.find(digest, key, is_retry=count.isdigit() and int(count[:9]) > 0)
+        found = token.calls.find(digest, key, is_retry=_retries(http) > 0)
         if found is not None:
             return found
         call = token.calls.open(digest, key, work, keeps=keeps)
@@ -276,6 +281,12 @@ class App:
 
 def _is_anthropic(http: Http) -> bool:
     return b"anthropic-version" in http.headers or str(http.scope["path"]).startswith("/v1/messages")
+
+
+def _retries(http: Http) -> int:
+    """Return how often this request was made before, as its client says."""
+    count = http.headers.get(b"x-stainless-retry-count", b"0")
+    return int(count[:9]) if count.isdigit() else 0
 
 
 def _expect(method: str, expected: str) -> None:

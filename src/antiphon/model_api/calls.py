@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from antiphon.model_api.dialects.failures import Failure, failure_of
 
-__all__ = ["KEPT", "MAX_KEPT", "MAX_OPEN", "Answered", "Call", "Calls"]
+__all__ = ["KEPT", "MAX_KEPT", "MAX_OPEN", "Answered", "Call", "Calls", "too_many"]
 
 KEPT = 600.0
 """Seconds for which a request outlives its last connection: ten minutes, as long as a review may take by default."""
@@ -97,6 +97,11 @@ class Call(Generic[Answered]):
         news.set()
 
 
+def too_many() -> Failure:
+    """Make the refusal of a request where too many are open."""
+    return Failure(429, "refused_limit", "Too many requests are open.")
+
+
 class Calls:
     """The requests of one process that are open or kept."""
 
@@ -107,6 +112,11 @@ class Calls:
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many are open as may be."""
+        return sum(not call.task.done() for call in self._calls) >= MAX_OPEN
 
     def find(self, digest: bytes, key: str | None, *, is_retry: bool) -> Call[Any] | None:
         """Return the request that this one repeats, or ``None`` if it is a new one.
@@ -150,8 +160,8 @@ class Calls:
         """
         if self._is_closed:
             raise Failure(401, "revoked", "The token was revoked.")
-        if sum(not call.task.done() for call in self._calls) >= MAX_OPEN:
-            raise Failure(429, "refused_limit", "Too many requests are open.")
+        if self.is_full:
+            raise too_many()
         call = Call(digest, key, work, self._ended, keeps=keeps)
         self._calls.append(call)
         return call

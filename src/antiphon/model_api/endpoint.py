@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from typing import Any
 
+import msgspec
 import uvicorn
 
 from antiphon.host.model_door import Completes
 from antiphon.model_api.access_tokens import Tokens
-from antiphon.model_api.app import TRACED, App
+from antiphon.model_api.app import CROWDED, TRACED, App
 from antiphon.model_api.peer_process import protect_memory
 from antiphon.model_api.variables import equipped
 from antiphon.transports.http.server.connections import BoundedConnection, Limits
 from antiphon.transports.http.server.shutdown import GracefulServer
 from antiphon.wire.origin import Equipment, Origin
 
-__all__ = ["LIMITS", "Endpoint"]
+__all__ = ["LIMITS", "SERVED", "Endpoint"]
 
-LIMITS = Limits(max_connections=512)
-"""Connections of all processes together: far more than they may have requests open."""
+LIMITS = Limits(max_connections=2_048)
+"""Connections of all processes together, beyond which one is closed at once; at most half of the files that may be
+open, since the host needs the rest."""
+SERVED = 512
+"""Connections of all processes together, beyond which a request is refused: far more than they have requests open."""
 _ADDRESS = "127.0.0.1"
 
 
@@ -77,9 +82,10 @@ async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
         opened.listen(128)
         port: int = opened.getsockname()[1]
         app = App(host, tokens, [f"{_ADDRESS}:{port}", f"localhost:{port}"])
+        limits = msgspec.structs.replace(LIMITS, max_connections=min(LIMITS.max_connections, _files() // 2))
         config = uvicorn.Config(
             app,
-            http=type("Connection", (_Connection,), {"limits": LIMITS, "endpoint": app}),
+            http=type("Connection", (_Connection,), {"limits": limits, "endpoint": app}),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -88,7 +94,7 @@ async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
             proxy_headers=False,
             timeout_graceful_shutdown=1,
         )
-        server = _Quiet(config, app.wait_reported, LIMITS)
+        server = _Quiet(config, app.wait_reported, limits)
         serving = asyncio.create_task(server.serve(sockets=[opened]))
         try:
             yield port
@@ -97,13 +103,28 @@ async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
             await asyncio.shield(serving)
 
 
+def _files() -> int:
+    """Return how many files this process may have open."""
+    if sys.platform == "win32":
+        return 2 * LIMITS.max_connections
+    # Only there on other systems.
+    import resource
+
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 2 * LIMITS.max_connections if soft == resource.RLIM_INFINITY else soft
+
+
 class _Connection(BoundedConnection):
-    """Remembers from whose process it comes, so that this is found out once."""
+    """Remembers from whose process it comes, so that this is found out once, and whether too many are open."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # Each request gets a copy of the state, which has the same set.
         self.app_state: dict[str, Any] = {**self.app_state, TRACED: set[bytes]()}
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.app_state[CROWDED] = len(self.connections) > SERVED
 
 
 class _Quiet(GracefulServer):

@@ -7,13 +7,14 @@ has other ways to act as another one. Elsewhere than on Linux nothing is known, 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-__all__ = ["has_other_peer", "protect_memory"]
+__all__ = ["PeerProcess", "other_peers", "protect_memory"]
 
 _PROC = Path("/proc")
 _SET_DUMPABLE = 4
@@ -30,38 +31,74 @@ def protect_memory() -> None:
             ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def has_other_peer(port: int, ours: int, pid: int, *, proc: Path = _PROC) -> bool:
-    """Tell whether a connection certainly comes from none of a process and those that it has started.
+class PeerProcess:
+    """Whose the connections are that come with one token. Those that come together are looked for together."""
 
-    Reads as many small files as there are processes: call it in a thread, once for each connection.
+    def __init__(self) -> None:
+        self._waiting: dict[int, asyncio.Future[bool]] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    async def is_other(self, port: int, ours: int, pid: int) -> bool:
+        """Tell whether a connection certainly comes from none of a process and those that it has started.
+
+        Args:
+            port: the port of the other end.
+            ours: the port of this end.
+            pid: the process.
+        """
+        found = self._waiting.get(port)
+        if found is None:
+            found = self._waiting[port] = asyncio.get_running_loop().create_future()
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look(ours, pid), name="antiphon-peer-process")
+        # Another request of the same connection may wait for the same.
+        return await asyncio.shield(found)
+
+    async def _look(self, ours: int, pid: int) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            others = await asyncio.to_thread(other_peers, list(waiting), ours, pid)
+            for port, found in waiting.items():
+                found.set_result(port in others)
+        self._looking = None
+
+
+def other_peers(ports: Collection[int], ours: int, pid: int, *, proc: Path = _PROC) -> set[int]:
+    """Return the connections that certainly come from none of a process and those that it has started.
+
+    Reads as many small files as there are processes: call it in a thread, once for each connection at most.
 
     Args:
-        port: the port of the other end.
+        ports: the ports of the other ends.
         ours: the port of this end.
         pid: the process.
         proc: the folder of processes.
     """
-    inode = _inode(port, ours, proc)
-    if inode is None:
-        return False
-    wanted = f"socket:[{inode}]"
+    sought = _inodes(ports, ours, proc)
+    if not sought:
+        return set()
+    held: set[str] = set()
     for each in _family(pid, proc):
-        held = _sockets(proc / str(each))
-        if held is None or wanted in held:
-            return False
-    return True
+        sockets = _sockets(proc / str(each))
+        if sockets is None:
+            # It lets nobody look, so any of them may be its.
+            return set()
+        held |= sockets
+    return {port for port, inode in sought.items() if f"socket:[{inode}]" not in held}
 
 
-def _inode(port: int, ours: int, proc: Path) -> str | None:
-    """Return the number of the socket that is the other end of a connection."""
-    ends = (f":{port:04X}", f":{ours:04X}")
+def _inodes(ports: Collection[int], ours: int, proc: Path) -> dict[int, str]:
+    """Return the numbers of the sockets that are the other ends of connections, as far as they are found."""
+    ends = {f"{port:04X}": port for port in ports}
+    found: dict[int, str] = {}
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in (proc / "net" / table).read_text().splitlines()[1:]:
                 words = line.split()
-                if len(words) > 9 and words[1].endswith(ends[0]) and words[2].endswith(ends[1]):
-                    return words[9]
-    return None
+                port = ends.get(words[1].rpartition(":")[2]) if len(words) > 9 else None
+                if port is not None and words[2].endswith(f":{ours:04X}"):
+                    found.setdefault(port, words[9])
+    return found
 
 
 def _family(pid: int, proc: Path) -> Iterator[int]:
