@@ -15,6 +15,7 @@ from antiphon.host import Budget, Cap, Host, Limits, Price, open_store
 from antiphon.host.budget import input_estimate, worst_case
 from antiphon.host.models.choice import Chosen
 from antiphon.host.providers.base import Completion, text_answer
+from antiphon.model_api import body as model_api_body
 from antiphon.model_api import endpoint
 from antiphon.model_api.calls import MAX_OPEN
 from antiphon.model_api.dialects.chat import Chat
@@ -76,6 +77,27 @@ async def test_open_streams_of_one_program_are_bounded():
             provider.pieces.put_nowait(None)
         statuses = [(await task).status_code for task in tasks]
     assert (statuses.count(429), statuses.count(200)) == (6, MAX_OPEN)
+
+
+async def test_body_that_never_ends_and_a_head_that_is_too_large_are_given_up(monkeypatch: pytest.MonkeyPatch):
+    """The one is refused in the vendor's form, the other's connection is closed; nothing is asked of the host."""
+    monkeypatch.setattr(model_api_body, "BODY_SECONDS", 0.0)
+    host = Host("echo", review="never")
+    async with door(host) as here:
+        name, _, port = here.address.removeprefix("http://").partition(":")
+        head = f"POST {CHAT} HTTP/1.1\r\nHost: {name}:{port}\r\nAuthorization: Bearer {here.token}\r\n"
+        slow, large = await asyncio.gather(*(asyncio.open_connection(name, int(port)) for _ in range(2)))
+        slow[1].write(f"{head}Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{{".encode())
+        answer = await slow[0].read()
+        large[1].write(head.encode() + b"X-Long: " + b"x" * 200_000)
+        closed = await asyncio.gather(large[0].read(), return_exceptions=True)
+        for _, writer in (slow, large):
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for _, writer in (slow, large)), return_exceptions=True)
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b'"timeout_error"' in answer
+    assert closed == [b""] or isinstance(closed[0], ConnectionError)
+    assert host.audit.records() == []
 
 
 async def test_connections_beyond_the_bound_are_refused_and_then_closed(monkeypatch: pytest.MonkeyPatch):

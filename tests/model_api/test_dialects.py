@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsBa
 
 from antiphon.model_api.dialects import embeddings
 from antiphon.model_api.dialects.chat import Chat
-from antiphon.model_api.dialects.failures import Failure
+from antiphon.model_api.dialects.failures import Failure, anthropic_error
 from antiphon.model_api.dialects.members import CHAT, EMBEDDINGS, MESSAGES, RESPONSES, Member
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
@@ -108,6 +109,115 @@ def test_mistake_is_named_by_its_place(vendor: str, given: dict[str, Any], place
     with pytest.raises(Failure) as refused:
         read(vendor, **given)
     assert (refused.value.status, refused.value.param) == (400, place)
+
+
+TOOL = {"name": "f", "description": "d", "parameters": {"type": "object"}}
+WHOLE: dict[str, dict[str, Any]] = {
+    "chat": {
+        **BASE["chat"],
+        "messages": [
+            {"role": "system", "content": "s"},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "t"},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+                    {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+                ],
+            },
+            {
+                "role": "assistant",
+                "content": "c",
+                "refusal": "r",
+                "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+            },
+            {"role": "tool", "tool_call_id": "1", "content": "x"},
+        ],
+        "tools": [{"type": "function", "function": TOOL}],
+        "tool_choice": {"type": "function", "function": {"name": "f"}},
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}},
+        "stop": ["END"],
+        "n": 2,
+        "max_tokens": 5,
+        "temperature": 0.5,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    },
+    "messages": {
+        **BASE["messages"],
+        "system": [{"type": "text", "text": "s"}],
+        "messages": [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "t"},
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+                    {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}},
+                ],
+            },
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "1", "is_error": False, "content": "x"}],
+            },
+        ],
+        "tools": [{"type": "custom", "name": "f", "description": "d", "input_schema": {"type": "object"}}],
+        "tool_choice": {"type": "any"},
+        "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
+        "stop_sequences": ["END"],
+        "temperature": 0.5,
+        "stream": True,
+    },
+    "responses": {
+        **BASE["responses"],
+        "instructions": "i",
+        "input": [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "t"}]},
+            {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]},
+            {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "1", "output": "x"},
+        ],
+        "tools": [{"type": "function", **TOOL}],
+        "tool_choice": {"type": "function", "name": "f"},
+        "text": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
+        "max_output_tokens": 5,
+        "temperature": 0.5,
+        "stream": True,
+    },
+}
+WRONG = (None, True, 0, -1, 2**70, 0.5, "", "wrong", [], [1], [[]], ["wrong"], {}, {"a": []}, {"type": ["x"]})
+
+
+def broken(value: Any) -> Iterator[Any]:
+    """Yield a value once for each place in it and each wrong thing there."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from ({**value, name: wrong} for wrong in (*broken(inner), *WRONG))
+            yield {key: each for key, each in value.items() if key != name}
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from ([*value[:at], wrong, *value[at + 1 :]] for wrong in (*broken(inner), *WRONG))
+
+
+@pytest.mark.parametrize("vendor", DIALECTS)
+def test_anything_in_any_place_is_read_or_refused(vendor: str):
+    """Whatever stands in the place of a value, the program gets the vendor's error, and never a failure of ours."""
+    assert DIALECTS[vendor].read(WHOLE[vendor], offers_tools=True).form is not None
+    refused: list[int] = []
+    for body in broken(WHOLE[vendor]):
+        try:
+            DIALECTS[vendor].read(body, offers_tools=True)
+        except Failure as failure:
+            refused.append(failure.status)
+    assert set(refused) == {400}
+    assert len(refused) > 200
+
+
+def test_place_of_a_mistake_is_written_once():
+    """Anthropic's errors have no member for it."""
+    with pytest.raises(Failure) as refused:
+        read("messages", messages=[{"role": "king", "content": "x"}])
+    assert anthropic_error(refused.value).count(b"messages[0].role") == 1
 
 
 def test_single_tool_is_offered_alone():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import sys
+import wave
 from pathlib import Path
 
 import anthropic
@@ -77,6 +80,35 @@ async def test_anthropic_client_talks_over_turns_with_tools_and_streams():
     assert (second.content[0].text, second.stop_reason) == ("It snows in Graz.", "end_turn")
     assert [message.role for message in provider.requests[1].messages] == ["user", "assistant", "user", "user"]
     assert counted.input_tokens > 0
+
+
+def sound() -> bytes:
+    """Make a tenth of a second of silence."""
+    written = io.BytesIO()
+    with wave.open(written, "wb") as made:
+        made.setnchannels(1)
+        made.setsampwidth(2)
+        made.setframerate(8_000)
+        made.writeframes(bytes(1_600))
+    return written.getvalue()
+
+
+async def test_sound_is_carried_if_it_is_what_it_says():
+    """Audio of the vendor's client arrives as MCP's; what is declared wrongly is refused with its place."""
+    provider = Scripted(["Silence."])
+
+    def heard(data: bytes, form: str) -> list:
+        part = {"data": base64.b64encode(data).decode(), "format": form}
+        return [{"role": "user", "content": [{"type": "input_audio", "input_audio": part}]}]
+
+    async with door(Host(provider, review="never")) as here, here.openai() as client:
+        said = await client.chat.completions.create(model="gpt-audio", messages=heard(sound(), "wav"))
+        for wrong in (heard(sound(), "mp3"), heard(b"no sound", "wav"), heard(sound(), "flac")):
+            with pytest.raises(openai.BadRequestError) as refused:
+                await client.chat.completions.create(model="gpt-audio", messages=wrong)
+            assert refused.value.param.startswith("messages[0].content[0]")
+    assert said.choices[0].message.content == "Silence."
+    assert [block.bytes for block in provider.requests[0].messages[0].blocks] == [sound()]
 
 
 async def test_responses_talk_over_turns_with_tools_streamed_and_whole():

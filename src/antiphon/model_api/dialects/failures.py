@@ -97,5 +97,7 @@ def anthropic_error(failure: Failure) -> bytes:
     kind = _ANTHROPIC.get(failure.status, "invalid_request_error" if failure.status < 500 else "api_error")
     if failure.code == "insufficient_quota":
         kind = "billing_error"
-    message = failure.message if failure.param is None else f"{failure.param}: {failure.message}"
+    # Its errors have no member for the place, so the message begins with it.
+    is_placed = failure.param is None or failure.message.startswith(failure.param)
+    message = failure.message if is_placed else f"{failure.param}: {failure.message}"
     return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": message}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from secrets import token_hex
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,6 +20,7 @@ from antiphon.wire.tools import Tool
 __all__ = ["Messages"]
 
 _STOPS = {"maxTokens": "max_tokens", "toolUse": "tool_use", "stopSequence": "stop_sequence", "contentFilter": "refusal"}
+_MODES: Mapping[str, Literal["auto", "required", "none"]] = {"auto": "auto", "any": "required", "none": "none"}
 _HIDDEN = ("thinking", "redacted_thinking")
 
 
@@ -239,14 +240,10 @@ def _choice(tools: list[Tool], value: object) -> tuple[list[Tool], ToolChoice | 
     if kind == "tool":
         name = text(wanted.get("name"), "tool_choice.name")
         return only_tool(tools, name, "tool_choice.name"), ToolChoice(mode="required")
-    modes: dict[object, ToolChoice] = {
-        "auto": ToolChoice(mode="auto"),
-        "any": ToolChoice(mode="required"),
-        "none": ToolChoice(mode="none"),
-    }
-    if kind not in modes:
+    mode = _MODES.get(kind) if isinstance(kind, str) else None
+    if mode is None:
         raise unusable("tool_choice.type", "must be auto, any, tool or none")
-    return tools, modes[kind]
+    return tools, ToolChoice(mode=mode)
 
 
 def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
