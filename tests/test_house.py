@@ -64,6 +64,7 @@ MEANINGS = {
     "queue_rows": "the queue as rows, for one surface",
     "reader": "what reads frames from the other end",
     "records": "what was decided, allowed and spent, to look at",
+    "replicas": "processes that are the same server",
     "requests": "requests of ours",
     "resources": "what can be read at a URI",
     "review": "a person's decision",

@@ -7,6 +7,7 @@ this itself. Both may share one channel (2026-07-28 basic/versioning, "Backward 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -91,6 +92,17 @@ class ServerSession(Session):
         What was declared before stays declared even if nothing of it is left, because the client may rely on it.
         """
         self._offer = self._offer.widened(newer if self.is_kept else newer.sessionless)
+
+    def go_on(self, client: InitializeRequestParams, agreed: Revision, *, is_ready: bool, moved: int) -> None:
+        """Be the session of a client that has greeted another process.
+
+        ``moved`` counts the processes before this one: a late reply to an ask of theirs must fit none of ours.
+        """
+        self._look_again(client.capabilities)
+        self.client, self.revision = client, agreed
+        self.phase = Phase.READY if is_ready else Phase.ANSWERED
+        # Below 2**53, above which not every client can tell integers apart.
+        self._ids = count((moved << 32) + 1)
 
     # --- requests -----------------------------------------------------------------------------------------------
 

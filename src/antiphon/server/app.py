@@ -32,6 +32,7 @@ from antiphon.wire.revisions import REVISIONS, Revision, revision
 
 if TYPE_CHECKING:
     from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
+    from antiphon.transports.cluster.base import Cluster
     from antiphon.wire.tools import Tool
 
 __all__ = ["Mountable", "Server"]
@@ -77,6 +78,9 @@ class Server(Features):
         declares: kinds of features to declare although there are none yet: ``"tools"``, ``"prompts"``,
             ``"resources"``, ``"completions"``. Clients look once, when they connect.
         tasks: where tasks are kept, how long and how many; by default in memory, until the process ends.
+        cluster: what the replicas of this server share, such as ``RedisCluster(url)``: any of them then takes any
+            request of any client, and notices of changes reach the clients of all. It is the ``state_store``, and
+            keeps a key, unless these are given.
 
     Raises:
         ConfigError: an argument cannot be used; the message names it and says what to do.
@@ -110,12 +114,10 @@ class Server(Features):
         revisions: Sequence[str] | None = None,
         declares: Collection[Declared] = (),
         tasks: TaskOptions = DEFAULT_TASKS,
+        cluster: Cluster | None = None,
     ) -> None:
         super().__init__(name)
-        _refuse_unless_text(name=name, version=version)
-        self.info = Implementation(
-            name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
-        )
+        self.info = _info(name, version, title=title, description=description, website_url=website_url, icons=icons)
         self.instructions, self._revisions = instructions, _revisions(revisions)
         core = Core(
             self,
@@ -132,7 +134,8 @@ class Server(Features):
             lifespan=None if lifespan is None else lambda: lifespan(self),
             page_size=page_size,
             seal=Seal(keys),
-            rounds=RoundOptions(parked_for, state_for, max_parked, max_parked_bytes, state_store),
+            rounds=RoundOptions(parked_for, state_for, max_parked, max_parked_bytes, _first(state_store, cluster)),
+            cluster=cluster,
             tasks=_checked(tasks, keys),
         )
 
@@ -383,12 +386,22 @@ def _checked(tasks: TaskOptions, keys: Sequence[bytes]) -> TaskOptions:
     return tasks
 
 
+def _first(store: StateStore | None, cluster: Cluster | None) -> StateStore | None:
+    # Not ``or``: a store without entries may be false.
+    return cluster if store is None else store
+
+
 def _declared(kinds: Collection[Declared]) -> Collection[Declared]:
     known = get_args(Declared)
     wrong = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind not in known]
     if wrong:
         raise ConfigError(f"Server(declares=) is a list of {', '.join(known)}, not {wrong[0]!r}")
     return kinds
+
+
+def _info(name: str, version: str, **more: Any) -> Implementation:
+    _refuse_unless_text(name=name, version=version)
+    return Implementation(name=name, version=version, **more)
 
 
 def _refuse_unless_text(**given: object) -> None:

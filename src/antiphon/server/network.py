@@ -208,7 +208,7 @@ def server_app(service: Service, transport: str, options: HttpOptions) -> Server
 
     try:
         if transport in ("http", "streamable-http"):
-            app = _streamable(service, given)
+            app = _streamable(service, given, auth)
 
             async def drain(grace: float | None) -> None:
                 await app.close(drain=DRAIN if grace is None else min(DRAIN, grace))
@@ -243,7 +243,7 @@ def _auth(options: dict[str, Any], transport: str) -> ResourceServer | None:
     return auth
 
 
-def _streamable(service: Service, options: dict[str, Any]) -> HttpApp:
+def _streamable(service: Service, options: dict[str, Any], auth: ResourceServer | None) -> HttpApp:
     from antiphon.transports.http.server.app import http_app
 
     mirrored = _Mirrored(service)
@@ -251,6 +251,8 @@ def _streamable(service: Service, options: dict[str, Any]) -> HttpApp:
     def connect(channel: Channel, principal: str | None, headers: Mapping[str, str], assumed: str | None) -> Peer:
         return service.connect(channel, principal=principal, headers=headers, assumed=assumed)
 
+    if service.replicas is not None:
+        options["common"] = service.replicas.common(None if auth is None else auth.covers)
     return http_app(connect, parameters=mirrored.of, **options)
 
 
@@ -342,10 +344,12 @@ async def serve_with_workers(
 def _check_workers(service: Service, transport: str, options: ServeOptions) -> None:
     if not hasattr(os, "fork"):
         raise ConfigError("workers=: only systems with Unix sockets have them; run several servers behind a proxy")
-    if transport == "sse" or (service.has_sessions and transport != "websocket" and not options.get("stateless")):
+    shares = service.replicas is not None or options.get("stateless")
+    if transport == "sse" or (service.has_sessions and transport != "websocket" and not shares):
         raise ConfigError(
             "workers=: a session of the older revisions lives in one process, and a client may reach any of them; "
-            "serve such clients without sessions (stateless=True), or none of them (Server(revisions=...))"
+            "let the workers share them (Server(cluster=...)), serve such clients without sessions (stateless=True), "
+            "or none of them (Server(revisions=...))"
         )
     if service.keeps_tasks_in_memory:
         raise ConfigError(

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
 
@@ -43,6 +43,10 @@ from antiphon.wire.methods import METHODS, unknown_notification
 from antiphon.wire.task import GetTaskResult
 from antiphon.wire.tools import Tool
 
+if TYPE_CHECKING:
+    from antiphon.server.replicas import Replicas
+    from antiphon.transports.cluster.base import Cluster
+
 __all__ = ["Service"]
 
 log = logging.getLogger("antiphon.server")
@@ -64,6 +68,7 @@ class Service:
     ``page_size``: most entries in one page of a list.
     ``seal``, ``rounds``: how calls that ask continue from request to request (2026-07-28).
     ``tasks``: where tasks are kept, how long and how many.
+    ``cluster``: what it shares with other replicas, if there are any.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class Service:
         seal: Seal,
         rounds: RoundOptions,
         tasks: TaskOptions,
+        cluster: Cluster | None = None,
     ) -> None:
         self.core = core
         self.subscriptions = Subscriptions()
@@ -111,6 +117,7 @@ class Service:
         self._seal = seal
         self.on_notice: Callable[[str, str], object] | None = None
         """Called with what clients of other processes are to be told, too: ``resource`` and its URI, or a list."""
+        self.replicas = None if cluster is None else _replicas(cluster, self, seal)
         self._users = 0
         self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
         self._watch()
@@ -214,6 +221,8 @@ class Service:
 
     async def _open(self) -> None:
         async with AsyncExitStack() as entered:
+            if self.replicas is not None:
+                await entered.enter_async_context(self.replicas.joined())
             if self._lifespan is not None:
                 held = Held(self._lifespan())
                 self.core.state = await held.enter()
@@ -416,3 +425,14 @@ class Service:
     def _left(self, peer: Connection[ServerSession]) -> None:
         self.subscriptions.leave(peer)
         self.core.forget(peer)
+
+
+def _replicas(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
+    """Make a server's part in its cluster; imported for those that have one."""
+    from antiphon.server.replicas import Replicas
+
+    found = Replicas(
+        cluster, service.core.name, seal, service.subscriptions, share=service.share, noticed=service.noticed
+    )
+    service.on_notice = found.tell
+    return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 from msgspec import structs
@@ -106,6 +106,14 @@ class Subscriptions:
         self._peers.setdefault(peer, set()).discard(params.uri)
         self._end()
         return EmptyResult()
+
+    def of(self, peer: Peer) -> Collection[str]:
+        """Return the resources that a legacy connection subscribes to."""
+        return self._peers.get(peer, ())
+
+    def restore(self, peer: Peer, uris: Collection[str]) -> None:
+        """Give a connection the subscriptions that its client has made at another process."""
+        self._peers[peer] = set(uris)
 
     # --- modern -------------------------------------------------------------------------------------------------
 

@@ -95,6 +95,7 @@ class ResourceServer:
         self.metadata_url = metadata_url
         self._dpop = dpop or DPoP()
         self.proofs = Proofs(self._dpop)
+        self.covers = covers
         self.verifier = Verifier(
             taken, audiences, check=check, leeway=leeway, covers=covers, sees_only_allowed=hides, clock=time.time
         )

@@ -17,6 +17,7 @@ from antiphon.wire.failure import to_wire
 from antiphon.wire.revisions import LEGACY, REVISIONS, revision
 
 __all__ = [
+    "CHANGES_SESSION",
     "LAST_EVENT_ID",
     "NOT_ACCEPTED",
     "PROTOCOL_VERSION_HEADER",
@@ -46,6 +47,11 @@ NOT_ACCEPTED = b"antiphon-not-accepted"
 """Header of a 503 sent before any handler saw the request: it was not carried out, and may be sent again. The status
 alone does not tell, because a proxy may answer 503 after it has forwarded the request."""
 LAST_EVENT_ID = b"last-event-id"
+
+CHANGES_SESSION = frozenset(
+    {"notifications/initialized", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+)
+"""Methods by which a legacy client changes what its server has to remember of it."""
 
 _LEGACY = frozenset(each.name.encode() for each in LEGACY)
 _NEWEST_LEGACY = LEGACY[-1].name

@@ -69,10 +69,12 @@ class _Serving:
         network = self._network
         loop = asyncio.get_running_loop()
         network.on_started, network.on_look = self._started, self._report
-        # Changes may be told by any thread.
-        self._service.on_notice = lambda kind, uri: loop.call_soon_threadsafe(self._link.send, Notice(kind, uri))
+        if self._service.replicas is None:
+            # Changes may be told by any thread. A cluster tells the other workers by itself.
+            self._service.on_notice = lambda kind, uri: loop.call_soon_threadsafe(self._link.send, Notice(kind, uri))
         await network.serve(sockets=[])
-        self._service.on_notice = None
+        if self._service.replicas is None:
+            self._service.on_notice = None
         for task in self._taking:
             task.cancel()
 
@@ -90,7 +92,8 @@ class _Serving:
     def got(self, message: Message, connection: socket.socket | None) -> None:
         match message:
             case Welcome():
-                self._service.share(message.key)
+                if self._service.replicas is None:
+                    self._service.share(message.key)
                 self._welcome.set()
             case Take() if connection is not None:
                 self._taken += 1

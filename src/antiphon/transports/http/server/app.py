@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -41,6 +42,10 @@ from antiphon.transports.http.server.sessions import Sessions, end
 from antiphon.transports.http.server.settings import Settings
 from antiphon.transports.http.server.stateless import Connect, Stateless
 from antiphon.wire.envelope import Envelope, decode_envelope, recover_id, split_batch
+
+if TYPE_CHECKING:
+    from antiphon.transports.http.server.replicas.membership import Membership
+    from antiphon.transports.http.server.replicas.records import Common
 
 __all__ = ["HttpApp", "http_app"]
 
@@ -78,12 +83,14 @@ def http_app(
     stateless: bool = False,
     health: bool = False,
     json_only: bool = False,
+    common: Common | None = None,
 ) -> HttpApp:
     """Make the ASGI application of a server.
 
     ``connect`` makes a peer for every session, and for modern requests. ``allowed_hosts`` and ``allowed_origins`` as in
     ``Guard``; ``check_token`` as in ``TokenCheck``, or a ``gate`` in its place; ``parameters`` says which parameters of
-    a tool travel in headers; the numbers are those of ``Settings``.
+    a tool travel in headers; ``common``: what this endpoint shares with other replicas, if there are any; the
+    numbers are those of ``Settings``.
     """
     settings = Settings(
         max_body=max_body,
@@ -99,8 +106,17 @@ def http_app(
     )
     guard = Guard(allowed_hosts, allowed_origins)
     gate = TokenCheck(check_token) if check_token is not None else gate
-    store = event_store or MemoryEventStore()
-    return HttpApp(connect, settings, path=path, guard=guard, gate=gate, parameters=parameters, store=store)
+    store = event_store or (MemoryEventStore() if common is None else _shared_events(common))
+    app = HttpApp(connect, settings, path=path, guard=guard, gate=gate, parameters=parameters, store=store)
+    if common is not None and not stateless:
+        app.join(common)
+    return app
+
+
+def _shared_events(common: Common) -> EventStore:
+    from antiphon.transports.http.server.replicas.records import SharedEvents
+
+    return SharedEvents(common)
 
 
 class HttpApp:
@@ -126,6 +142,8 @@ class HttpApp:
         self._store = store
         self._sessions = Sessions(settings.max_sessions, settings.idle_timeout)
         self._stateless = Stateless(connect, settings)
+        self._membership: Membership | None = None
+        """What this endpoint does as one of several replicas, if it is."""
         self._allow = (b"allow", b"POST" if settings.stateless else _METHODS)
         self._open = 0
         self._draining = False
@@ -153,6 +171,31 @@ class HttpApp:
             if self._draining:
                 self._note_quiet()
 
+    def join(self, common: Common) -> None:
+        """Be one of several replicas from now on."""
+        from antiphon.transports.http.server.replicas.membership import Membership
+
+        self._membership = Membership(
+            common,
+            self._sessions,
+            lambda http, place: Session(self._connect, http, self._settings, self._store, place=place),
+            self._serve_elsewhere,
+            path=self._path,
+            gate=self._gate,
+            idle_timeout=self._settings.idle_timeout,
+        )
+        self._sessions.on_expiry = self._membership.ended
+
+    async def _serve_elsewhere(self, http: Http, body: bytes | None) -> None:
+        """Serve a request that has come through another replica, or whose session has just come here."""
+        self._open += 1
+        try:
+            await (self._other(http) if body is None else self._post(http, body))
+        finally:
+            self._open -= 1
+            if self._draining:
+                self._note_quiet()
+
     async def _other_scope(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await follow_lifespan(receive, send, self._reopen, self.close)
@@ -172,10 +215,14 @@ class HttpApp:
             log.debug("requests are given up: they did not end within %g s", drain)
         self._closed = True
         await self._stateless.close()
-        await self._sessions.close()
+        await self._sessions.close(moving=self._membership is not None)
+        if self._membership is not None:
+            await self._membership.close()
 
     def _reopen(self) -> None:
         self._draining = self._closed = False
+        if self._membership is not None:
+            self._membership.reopen()
 
     # --- every request ------------------------------------------------------------------------------------------
 
@@ -256,9 +303,11 @@ class HttpApp:
         if refusal is not None:
             await refuse(http, refusal)
         elif session is None:
-            await refuse(http, _without_session(http))
+            await self._without_session(http, None)
         elif method == "DELETE":
             await self._sessions.remove(session)
+            if self._membership is not None:
+                await self._membership.ended(session)
             await send_empty(http, 204)
         else:
             if not await session.listen(http, http.headers.get(rules.LAST_EVENT_ID)):
@@ -282,7 +331,19 @@ class HttpApp:
             return self._not_a_message(http, body, error)
         if is_modern(http.headers, envelope, body):
             return self._post_modern(http, envelope)
+        if self._membership is not None and self._is_elsewhere(http, self._membership):
+            return self._membership.serve(http, body)
         return self._post_legacy(http, envelope)
+
+    def _is_elsewhere(self, http: Http, membership: Membership) -> bool:
+        return membership.is_asked(http) and self._session(http) is None
+
+    async def _without_session(self, http: Http, body: bytes | None) -> None:
+        """Serve a request whose session, if it names one, does not live here."""
+        if self._membership is not None and self._membership.is_asked(http):
+            await self._membership.serve(http, body)
+        else:
+            await refuse(http, _without_session(http))
 
     async def _read_and_post(self, http: Http) -> None:
         body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
@@ -344,6 +405,10 @@ class HttpApp:
             await session.peer.handle(envelope, caller=http.caller)
             await exchange.until_answered()
             is_open = session.opened(exchange.reply)
+            if is_open and self._membership is not None and not await self._membership.opened(session):
+                is_open = False
+                await unavailable(http, "The replicas of this server cannot reach each other")
+                return
             if is_open:
                 self._sessions.add(session)
             await exchange.respond(((b"mcp-session-id", session.id),) if is_open else ())
@@ -355,6 +420,9 @@ class HttpApp:
 
     async def _not_a_message(self, http: Http, body: bytes, error: PeerError) -> None:
         """Answer a body that is not one message: a batch, or something that cannot be read."""
+        if self._membership is not None and self._is_elsewhere(http, self._membership):
+            await self._membership.serve(http, body)
+            return
         try:
             batch = split_batch(body)
         except PeerError:

@@ -28,6 +28,8 @@ class Cursor(Struct):
     """Name of the stream for the client."""
     priming: bool
     """Whether a response begins with an event that has an id and no data."""
+    head: bytes = b""
+    """Stored as event 0, before all others: what another process must know to end the stream. It is never sent."""
     last: int = 0
 
     def id(self, number: int) -> str:
@@ -52,10 +54,17 @@ class Cursor(Struct):
 
     async def keep(self, data: bytes) -> bytes:
         """Store the next data, and return its event."""
+        await self.begin()
         event = self.following(data)
         self.last += 1
         await self.store.append(self.key, self.last, data)
         return event
+
+    async def begin(self) -> None:
+        """Store the head, if it is not stored yet."""
+        if self.head:
+            head, self.head = self.head, b""
+            await self.store.append(self.key, 0, head)
 
     def keep_now(self, data: bytes) -> None:
         """Store the data of the event that was sent last, if the store ``is_instant``."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 
 from antiphon.channel import Frame, Oversized, Peer
-from antiphon.errors import ConnectionClosed
+from antiphon.errors import ConnectionClosed, InternalError, PeerError
+from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import is_priming, takes_batches
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty
 from antiphon.transports.http.server.cursor import Cursor
@@ -27,15 +29,24 @@ from antiphon.transports.http.server.settings import Settings
 from antiphon.transports.http.server.sse_response import Carrier
 from antiphon.transports.http.server.stateless import Connect
 from antiphon.transports.http.server.stream import Stream
-from antiphon.wire.envelope import Envelope, RequestId
+from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, error_frame
+from antiphon.wire.failure import to_wire
 
-__all__ = ["LegacyExchange", "Session"]
+__all__ = ["LegacyExchange", "Place", "Session"]
 
 _STANDING = "0"
 """Number of the stream that a GET opens."""
 
 _KEPT = 32
 """Number of complete streams that a client may still resume."""
+
+
+_LONGEST_NUMBER = 32
+"""Most characters of the number of a stream, as a client names it."""
+
+_STOPPED = to_wire(
+    InternalError("The process that served this request has stopped; whether it was carried out is not known")
+)
 
 
 class _Initialized(Struct, rename="camel"):
@@ -49,6 +60,22 @@ class _Reply(Struct):
 _decode_reply = msgspec.json.Decoder(_Reply).decode
 
 
+class Place(NamedTuple):
+    """By what a session and its streams are found, also after it has moved to another replica."""
+
+    id: bytes
+    key: str
+    """What the names of its streams begin with, in the store of events."""
+    moved: int
+    """How often it has moved."""
+
+    @classmethod
+    def new(cls) -> Place:
+        """Make that of a new session."""
+        # "The session ID SHOULD be globally unique and cryptographically secure", of visible ASCII.
+        return cls(secrets.token_hex(16).encode(), secrets.token_hex(8), 0)
+
+
 class Session:
     """One legacy client. It is also the channel of its peer."""
 
@@ -57,13 +84,16 @@ class Session:
         "_count",
         "_ended",
         "_exchanges",
-        "_key",
         "_over",
         "_settings",
         "_standing",
         "_store",
         "_streams",
+        "changed",
         "id",
+        "key",
+        "moved",
+        "moves",
         "peer",
         "principal",
         "revision",
@@ -71,10 +101,20 @@ class Session:
     )
 
     def __init__(
-        self, connect: Connect, http: Http, settings: Settings, store: EventStore, assumed: str | None = None
+        self,
+        connect: Connect,
+        http: Http,
+        settings: Settings,
+        store: EventStore,
+        assumed: str | None = None,
+        *,
+        place: Place | None = None,
     ) -> None:
-        # "The session ID SHOULD be globally unique and cryptographically secure", of visible ASCII.
-        self.id = secrets.token_hex(16).encode()
+        self.id, self.key, self.moved = Place.new() if place is None else place
+        self.changed: Callable[[Session], Awaitable[None]] | None = None
+        """Called when a message of the client has changed what other replicas have to know, if there are any."""
+        self.moves = False
+        """Whether the client goes on with it at another replica after it was closed here."""
         self.principal = http.principal
         self.revision: str | None = assumed
         """The agreed revision; ``None`` before the handshake."""
@@ -82,7 +122,6 @@ class Session:
         """When it was last used, by the loop's clock."""
         self._settings = settings
         self._store = store
-        self._key = secrets.token_hex(8)
         self._count = 0
         self._over = False
         self._cancelled = EarlyCancellations()
@@ -145,7 +184,8 @@ class Session:
             stream.finish()
         keys, self._streams = list(self._streams), OrderedDict()
         for number in keys:
-            await self._store.forget(f"{self._key}/{number}")
+            if not self.moves:
+                await self._store.forget(f"{self.key}/{number}")
 
     def closed_error(self) -> ConnectionClosed:
         """Return why it ended."""
@@ -174,6 +214,8 @@ class Session:
         exchange = self.begin(http, envelope)
         try:
             await self.peer.handle(envelope, waits=exchange.waits, caller=http.caller)
+            if self.changed is not None and envelope.method in rules.CHANGES_SESSION:
+                await self.changed(self)
             await exchange.answer()
         finally:
             if exchange.waited:
@@ -221,7 +263,14 @@ class Session:
             exchange.withdrawn()
         elif id is not None:
             self._cancelled.note(id)
+        if self.changed is not None and envelope.method in rules.CHANGES_SESSION:
+            return self._note_change(self.changed, wait)
         return wait
+
+    async def _note_change(self, changed: Callable[[Session], Awaitable[None]], wait: Awaitable[None] | None) -> None:
+        if wait is not None:
+            await wait
+        await changed(self)
 
     def note_cancelled(self, id: RequestId) -> None:
         """Remember that a request was cancelled before it came."""
@@ -251,8 +300,10 @@ class Session:
         stream, after = self._standing_stream(), None
         if last_event is not None:
             number, _, place = last_event.decode("latin-1").partition("-")
-            found = stream if number == _STANDING else self._streams.get(number)
-            if found is None or not (place.isascii() and place.isdigit() and len(place) < 16):
+            if not (place.isascii() and place.isdigit() and len(place) < 16):
+                return False
+            found = stream if number == _STANDING else self._streams.get(number) or await self._left_behind(number)
+            if found is None:
                 return False
             stream, after = found, int(place)
         carrier = Carrier(http, self._settings.keep_alive)
@@ -266,18 +317,48 @@ class Session:
                 timer.cancel()
         return True
 
-    def new_stream(self) -> Stream:
-        """Make the stream of a request."""
+    def new_stream(self, ids: Sequence[RequestId]) -> Stream:
+        """Make the stream of these requests."""
         self._count += 1
-        return self._numbered(str(self._count))
+        # Streams of the replicas that it lived in before may still be resumed.
+        number = f"{self.moved}.{self._count}" if self.moved else str(self._count)
+        return self._numbered(number, b"" if self.changed is None else msgspec.json.encode(ids))
+
+    async def restore_standing(self) -> None:
+        """Go on after the events that were sent on the stream of GETs where this session lived before.
+
+        Raises what the store raises.
+        """
+        cursor = self._standing_stream().cursor
+        if cursor is not None:
+            kept = await self._store.after(cursor.key, -1)
+            cursor.last = kept[-1][0] if kept else 0
+
+    async def _left_behind(self, number: str) -> Stream | None:
+        """Return a stream of a replica that has died, if it is known: its requests end with an error."""
+        if not self.moved or len(number) > _LONGEST_NUMBER or not number.replace(".", "").isdecimal():
+            return None
+        kept = await self._store.after(f"{self.key}/{number}", -1)
+        if not kept or kept[0][0] != 0:
+            return None
+        stream = self._numbered(number)
+        assert stream.cursor is not None
+        stream.cursor.last = kept[-1][0]
+        answered = [replied(data) for _, data in kept[1:]]
+        for id in msgspec.json.decode(kept[0][1], type=list[RequestId]):
+            if id not in answered:
+                stream.put(error_frame(id, _STOPPED, null_id=False))
+        stream.finish()
+        self._ended.append(stream)
+        return stream
 
     def _standing_stream(self) -> Stream:
         if self._standing is None:
             self._standing = self._numbered(_STANDING)
         return self._standing
 
-    def _numbered(self, number: str) -> Stream:
-        cursor = Cursor(self._store, f"{self._key}/{number}", number, is_priming(self.revision))
+    def _numbered(self, number: str, head: bytes = b"") -> Stream:
+        cursor = Cursor(self._store, f"{self.key}/{number}", number, is_priming(self.revision), head)
         stream = self._streams[number] = Stream(cursor)
         return stream
 
@@ -300,7 +381,7 @@ class LegacyExchange(Exchange, eq=False, kw_only=True):
 
     def new_stream(self) -> Stream:
         """Make a stream that can be resumed."""
-        return self._session.new_stream()
+        return self._session.new_stream(self.ids)
 
     def aside(self, frame: Frame) -> Awaitable[None] | None:
         """Put it on the stream that the client may have opened with GET."""
@@ -309,6 +390,15 @@ class LegacyExchange(Exchange, eq=False, kw_only=True):
     def withdrawn(self) -> None:
         """Note that the client has cancelled it."""
         self.end()
+
+
+def replied(data: bytes) -> RequestId | None:
+    """Return the id of the request that a message answers; ``None`` if it answers none."""
+    try:
+        envelope = decode_envelope(data)
+    except PeerError:
+        return None
+    return envelope.id if envelope.method is UNSET and envelope.id is not UNSET else None
 
 
 async def _watch(http: Http, carrier: Carrier) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from antiphon.transports.http.server.session import Session
 
@@ -29,6 +30,8 @@ class Sessions:
         self._time: Callable[[], float] = float
         """The clock of the loop that the sessions belong to."""
         self._timer: asyncio.TimerHandle | None = None
+        self.on_expiry: Callable[[Session], Coroutine[Any, Any, None]] | None = None
+        """Called with a session that its client has not used for too long."""
         self._closing: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -63,6 +66,10 @@ class Sessions:
         """Whether a request is being served whose client is connected."""
         return any(session.is_awaited for session in self._sessions.values())
 
+    def all(self) -> Sequence[Session]:
+        """Return all sessions there are now."""
+        return list(self._sessions.values())
+
     def add(self, session: Session) -> None:
         """Add a session."""
         self._time = asyncio.get_running_loop().time
@@ -91,7 +98,10 @@ class Sessions:
     def drop(self, session: Session) -> None:
         """Remove a session and let it end in the background."""
         self._forget(session)
-        task = asyncio.get_running_loop().create_task(end(session))
+        self._finish(end(session))
+
+    def _finish(self, ending: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(ending)
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
@@ -100,12 +110,13 @@ class Sessions:
         self._forget(session)
         await end(session)
 
-    async def close(self) -> None:
-        """End every session."""
+    async def close(self, *, moving: bool = False) -> None:
+        """End every session; ``moving``: their clients go on with them elsewhere."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for session in list(self._sessions.values()):
+        for session in self.all():
+            session.moves = moving
             self.drop(session)
         if self._closing:
             await asyncio.wait(self._closing)
@@ -119,10 +130,12 @@ class Sessions:
 
     def _sweep(self) -> None:
         latest = self._time() - self._idle_timeout
-        for session in list(self._sessions.values()):
+        for session in self.all():
             if session.peer.is_over or (session.used <= latest and not session.is_busy):
                 log.debug("a session is over or was not used for %g s", self._idle_timeout)
                 self.drop(session)
+                if self.on_expiry is not None:
+                    self._finish(self.on_expiry(session))
 
 
 async def end(session: Session) -> None:

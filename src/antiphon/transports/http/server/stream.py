@@ -183,6 +183,7 @@ class Stream:
         cursor = self.cursor
         if cursor is None:
             return b""
+        await cursor.begin()
         return cursor.opening(after) + (await cursor.since(after) if after is not None else b"")
 
     async def _flow(self, carrier: Carrier, first: bytes) -> None:

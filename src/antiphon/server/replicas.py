@@ -1,0 +1,204 @@
+"""A server as one of several replicas: its key, what restores a legacy session, and notices of changes.
+
+The engine they share is in ``transports.cluster``, which requests go where in ``transports.http.server.replicas``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from antiphon.errors import ClusterUnavailable, ConfigError, PeerError
+from antiphon.protocol.caller import Covers
+from antiphon.wire.envelope import decode, encode
+from antiphon.wire.lifecycle import InitializeRequestParams
+from antiphon.wire.logging import LoggingLevel
+from antiphon.wire.revisions import revision
+
+if TYPE_CHECKING:
+    from antiphon.channel import Peer
+    from antiphon.engine.connection import Connection
+    from antiphon.protocol.server_session import ServerSession
+    from antiphon.server.calls.request_state import Seal
+    from antiphon.server.subscriptions import Subscriptions
+    from antiphon.transports.cluster.base import Cluster
+    from antiphon.transports.http.server.replicas.records import Common
+
+__all__ = ["Replicas"]
+
+log = logging.getLogger("antiphon.server")
+
+_KEY_FOR = 10 * 365 * 86_400.0
+"""Seconds for which the engine keeps a key that was made for it."""
+
+MAX_NOTICES = 1_000
+"""Most notices that wait for the engine; further ones are dropped, since what they tell is found by looking."""
+
+
+class _State(Struct, array_like=True):
+    """What restores a legacy session."""
+
+    client: Raw
+    """The params of its ``initialize``."""
+    revision: str
+    is_ready: bool
+    log_level: LoggingLevel | None
+    uris: list[str]
+    """The resources it subscribes to."""
+
+
+class _Notice(Struct, array_like=True):
+    """That something has changed: see ``Service.on_notice``."""
+
+    kind: str
+    uri: str
+
+
+_decode_state = msgspec.json.Decoder(_State).decode
+_decode_notice = msgspec.json.Decoder(_Notice).decode
+
+
+class Replicas:
+    """The part of one server in its cluster.
+
+    ``share``: seals with a key that others have, too. ``noticed``: tells the clients of this process what has changed.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        seal: Seal,
+        subscriptions: Subscriptions,
+        *,
+        share: Callable[[bytes], None],
+        noticed: Callable[[str, str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._name = name
+        self._seal = seal
+        self._subscriptions = subscriptions
+        self._share = share
+        self._noticed = noticed
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._telling: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def joined(self) -> AsyncGenerator[None]:
+        """Take part in the cluster.
+
+        Raises:
+            ClusterUnavailable: the engine cannot be reached.
+        """
+        await self._cluster.open()
+        stop = None
+        try:
+            await self._agree_on_key()
+            stop = self._cluster.listen(self._topic, self._heard)
+            self._loop = asyncio.get_running_loop()
+            yield
+        finally:
+            self._loop = None
+            if stop is not None:
+                stop()
+            for task in list(self._telling):
+                task.cancel()
+            if self._telling:
+                await asyncio.wait(self._telling)
+            await self._cluster.close()
+
+    def common(self, covers: Covers | None) -> Common:
+        """Return what an endpoint shares with those of other replicas."""
+        from antiphon.transports.http.server.replicas.records import Common
+
+        return Common(
+            cluster=self._cluster,
+            name=self._name,
+            seal=self._seal.seal_bytes,
+            unseal=self._seal.open_bytes,
+            state_of=self._state_of,
+            restore=self._restore,
+            covers=covers,
+        )
+
+    async def _agree_on_key(self) -> None:
+        """Take the key that the first replica has made and stored, if the server was given none."""
+        if self._seal.is_shared:
+            return
+        place = f"key/{self._name}"
+        made = os.urandom(32)
+        if not await self._cluster.add(place, made, _KEY_FOR):
+            found = await self._cluster.get(place)
+            if found is None or len(found) != len(made):
+                raise ConfigError(
+                    "The key in the cluster's engine is none; give the server its own: Server(keys=[...])"
+                )
+            made = found
+        self._share(made)
+
+    # --- sessions -----------------------------------------------------------------------------------------------
+
+    def _state_of(self, peer: Peer) -> bytes:
+        connection = cast("Connection[ServerSession]", peer)
+        session = connection.session
+        client = session.client
+        if client is None or session.revision is None:
+            raise RuntimeError("a session is recorded after its handshake has begun")
+        uris = sorted(self._subscriptions.of(connection))
+        ready = connection.ready.is_set()
+        return encode(_State(Raw(encode(client)), session.revision.name, ready, session.log_level, uris))
+
+    def _restore(self, peer: Peer, state: bytes, moved: int) -> None:
+        connection = cast("Connection[ServerSession]", peer)
+        found = _decode_state(state)
+        agreed = revision(found.revision)
+        if agreed is None:
+            raise ConfigError(f"A session of revision {found.revision} cannot go on here: it is not spoken")
+        client = decode(found.client, InitializeRequestParams)
+        connection.session.go_on(client, agreed, is_ready=found.is_ready, moved=moved)
+        connection.session.log_level = found.log_level
+        if found.is_ready:
+            connection.ready.set()
+        self._subscriptions.restore(connection, found.uris)
+
+    # --- notices ------------------------------------------------------------------------------------------------
+
+    @property
+    def _topic(self) -> str:
+        return f"changes/{self._name}"
+
+    def tell(self, kind: str, uri: str) -> None:
+        """Tell the other replicas what has changed here; may be called from any thread. See ``Service.on_notice``."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._spread, kind, uri)
+
+    def _spread(self, kind: str, uri: str) -> None:
+        if len(self._telling) >= MAX_NOTICES:
+            log.warning("a change is not told to other replicas: too many wait")
+            return
+        sealed = self._seal.seal_bytes(encode(_Notice(kind, uri)), self._topic.encode())
+        task = asyncio.get_running_loop().create_task(_quietly(self._cluster.publish(self._topic, sealed)))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    def _heard(self, replica: str, sealed: bytes) -> None:
+        try:
+            notice = _decode_notice(self._seal.open_bytes(sealed, self._topic.encode()))
+        except (PeerError, msgspec.DecodeError):
+            log.warning("a notice of another replica cannot be read: do all replicas have the same keys?")
+            return
+        self._noticed(notice.kind, notice.uri)
+
+
+async def _quietly(telling: Coroutine[Any, Any, None]) -> None:
+    try:
+        await telling
+    except ClusterUnavailable as error:
+        log.warning("a change could not be told to other replicas: %s", error)

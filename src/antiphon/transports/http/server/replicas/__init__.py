@@ -1,0 +1,1 @@
+"""An endpoint that is one of several replicas: any of them takes the requests of any legacy session."""

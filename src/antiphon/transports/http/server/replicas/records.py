@@ -1,0 +1,205 @@
+"""What replicas know of each other's legacy sessions: where each lives, whose it is, and what restores it elsewhere.
+
+A session lives in one replica, its home. Records are sealed, and named by a hash of the session's id, so that the
+engine learns neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Struct, structs
+
+from antiphon.channel import Peer
+from antiphon.errors import ClusterUnavailable, PeerError
+from antiphon.protocol.caller import Covers
+from antiphon.transports.cluster.base import Cluster
+from antiphon.transports.http.server.session import Session
+
+__all__ = ["Common", "SessionRecord", "SessionRecords", "SharedEvents"]
+
+log = logging.getLogger(__name__)
+
+
+class Common(Struct, frozen=True, eq=False, kw_only=True):
+    """What the replicas of a server have in common, as its endpoints use it."""
+
+    cluster: Cluster
+    name: str
+    """The server's; replicas of different servers may share an engine."""
+    seal: Callable[[bytes, bytes], bytes]
+    """Encrypts data for a purpose."""
+    unseal: Callable[[bytes, bytes], bytes]
+    """Undoes it, or raises a ``PeerError``."""
+    state_of: Callable[[Peer], bytes]
+    """Returns what restores a session elsewhere."""
+    restore: Callable[[Peer, bytes, int], None]
+    """Makes a new session the one whose state this is; the number counts how often it has moved."""
+    covers: Covers | None = None
+    """Whether one scope includes another: the same function in all replicas, so that it need not be sent."""
+
+    def purpose(self, *parts: str) -> bytes:
+        """Return what sealed data is bound to."""
+        return "/".join((self.name, *parts)).encode()
+
+
+class SessionRecord(Struct, frozen=True, array_like=True):
+    """What is known of one session."""
+
+    home: str
+    """The replica it lives in."""
+    principal: str | None
+    """Whose it is: nobody else's requests reach it."""
+    revision: str | None
+    key: str
+    """What the names of its streams begin with, in the store of events."""
+    moved: int
+    """How often it has moved."""
+    state: bytes
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(SessionRecord).decode
+
+
+class SessionRecords:
+    """The records of one server. ``ttl``: seconds for which one is kept without a sign that its session is used."""
+
+    def __init__(self, common: Common, ttl: float) -> None:
+        self._common = common
+        self._cluster = common.cluster
+        self._ttl = ttl
+        self._stored: dict[bytes, bytes] = {}
+        """What we have stored last, of each session that lives here."""
+
+    async def find(self, id: bytes) -> tuple[SessionRecord, bytes] | None:
+        """Return the record of a session, and as it is stored.
+
+        Raises:
+            ClusterUnavailable: the engine cannot be reached.
+        """
+        key = self._key(id)
+        stored = await self._cluster.get(key)
+        if stored is None:
+            return None
+        try:
+            return _decode(self._common.unseal(stored, self._common.purpose(key))), stored
+        except (PeerError, msgspec.DecodeError):
+            log.warning("the record of a session cannot be read: do all replicas have the same keys?")
+            return None
+
+    async def enter(self, session: Session) -> None:
+        """Store the record of a session that was opened here.
+
+        Raises:
+            ClusterUnavailable: the engine cannot be reached.
+        """
+        sealed = self._sealed(session)
+        await self._cluster.put(self._key(session.id), sealed, self._ttl)
+        self._stored[session.id] = sealed
+
+    async def keep(self, session: Session) -> bool:
+        """Store what has changed of a session that lives here, and that it is used; tell whether it still lives here.
+
+        Raises:
+            ClusterUnavailable: the engine cannot be reached.
+        """
+        before, sealed, key = self._stored.get(session.id, b""), self._sealed(session), self._key(session.id)
+        done = await self._cluster.replace(key, sealed, self._ttl, expected=before)
+        # An engine that was started again may have lost it.
+        if done or await self._cluster.add(key, sealed, self._ttl):
+            self._stored[session.id] = sealed
+            return True
+        found = await self.find(session.id)
+        if found is None or found[0].home != self._cluster.replica:
+            return False
+        # Stored by us, by an operation whose outcome we did not learn.
+        self._stored[session.id] = found[1]
+        return True
+
+    async def take_over(self, id: bytes, record: SessionRecord, stored: bytes) -> SessionRecord | None:
+        """Make this replica the home of a session, unless another has; return the new record.
+
+        Raises:
+            ClusterUnavailable: the engine cannot be reached.
+        """
+        taken = structs.replace(record, home=self._cluster.replica, moved=record.moved + 1)
+        key = self._key(id)
+        sealed = self._common.seal(_encode(taken), self._common.purpose(key))
+        if not await self._cluster.replace(key, sealed, self._ttl, expected=stored):
+            return None
+        self._stored[id] = sealed
+        return taken
+
+    async def forget(self, session: Session) -> None:
+        """Remove the record of a session that has ended here."""
+        self.left(session.id)
+        try:
+            await self._cluster.delete(self._key(session.id))
+        except ClusterUnavailable:
+            log.debug("the record of a session that has ended stays until its time is over")
+
+    def left(self, id: bytes) -> None:
+        """Note that a session does not live here any more."""
+        self._stored.pop(id, None)
+
+    def _sealed(self, session: Session) -> bytes:
+        state = self._common.state_of(session.peer)
+        record = SessionRecord(
+            self._cluster.replica, session.principal, session.revision, session.key, session.moved, state
+        )
+        return self._common.seal(_encode(record), self._common.purpose(self._key(session.id)))
+
+    def _key(self, id: bytes) -> str:
+        return f"session/{hashlib.sha256(self._common.name.encode() + b'/' + id).hexdigest()}"
+
+
+class SharedEvents:
+    """An ``EventStore`` in the engine that all replicas reach.
+
+    What cannot be stored is sent nevertheless: a client that loses its connection at the same time misses it.
+    """
+
+    def __init__(self, common: Common) -> None:
+        self._common = common
+        self._fails = False
+
+    async def append(self, stream: str, number: int, data: bytes) -> None:
+        """See ``EventStore.append``."""
+        sealed = self._common.seal(data, self._purpose(stream, number))
+        try:
+            await self._common.cluster.append(stream, number, sealed)
+            self._fails = False
+        except ClusterUnavailable as error:
+            # Once until it works again: there may be thousands.
+            if not self._fails:
+                log.warning("events of streams cannot be stored, so that they cannot be sent again: %s", error)
+            self._fails = True
+
+    async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
+        """See ``EventStore.after``.
+
+        Raises:
+            ClusterUnavailable: the engine cannot be reached.
+        """
+        found = await self._common.cluster.after(stream, number)
+        events: list[tuple[int, bytes]] = []
+        for each, sealed in found:
+            try:
+                events.append((each, self._common.unseal(sealed, self._purpose(stream, each))))
+            except PeerError:
+                log.warning("an event cannot be read: do all replicas have the same keys?")
+        return events
+
+    async def forget(self, stream: str) -> None:
+        """See ``EventStore.forget``."""
+        try:
+            await self._common.cluster.forget(stream)
+        except ClusterUnavailable:
+            log.debug("a stream that has ended stays until its time is over")
+
+    def _purpose(self, stream: str, number: int) -> bytes:
+        return self._common.purpose("event", stream, str(number))

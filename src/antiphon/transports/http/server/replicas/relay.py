@@ -1,0 +1,436 @@
+"""A request that one replica receives and another serves: both ends.
+
+The request travels as one message; its response comes back in parts, at most ``_WINDOW`` bytes ahead of what the
+client has read. Messages are sealed, and bound to the two replicas. A token is checked where it arrives, and goes no
+further: who sent the request is told instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.errors import ClusterUnavailable, InternalError, PeerError
+from antiphon.protocol.caller import Caller, Covers
+from antiphon.protocol.http import rules
+from antiphon.protocol.http.gate import Gate
+from antiphon.protocol.http.sse import encode_event
+from antiphon.transports.cluster.base import LEASE
+from antiphon.transports.deadline import at_once_or_within
+from antiphon.transports.http.server.asgi import Http, Message, send_empty, send_json, unavailable
+from antiphon.transports.http.server.replicas.records import Common
+from antiphon.wire.envelope import RequestId, decode_envelope, error_frame
+from antiphon.wire.failure import to_wire
+
+__all__ = ["RELAYED", "Relays"]
+
+log = logging.getLogger(__name__)
+
+RELAYED = "antiphon.relayed"
+"""Member of the scope of a request that came through another replica."""
+
+MAX_SERVED = 5_000
+"""Most requests of other replicas that are served at once; as many as an endpoint has open by itself."""
+
+_WINDOW = 1024 * 1024
+"""Most bytes of a response that are under way between two replicas; a part that is larger goes alone."""
+
+_STALL = 30.0
+"""Seconds a client may read nothing before it counts as gone."""
+
+_SILENCE = 10.0
+"""Seconds without a message about a request after which its home is asked whether it still serves it."""
+
+_MISSES = 5
+"""How often in a row the engine may fail before the requests under way are given up."""
+
+_SECRET = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
+"""Headers that are not passed on."""
+
+_STOPPED = to_wire(
+    InternalError("The process that served this session has stopped; whether the request was carried out is not known")
+)
+_UNREACHABLE = to_wire(InternalError("The replicas of this server cannot reach each other now"))
+_BUSY = "Too many requests of other replicas are open"
+
+
+class _Sender(Struct, frozen=True, array_like=True):
+    """Who has sent a request, as its token says."""
+
+    principal: str
+    scopes: list[str]
+    claims: bytes
+    expires: float | None
+    sees_only_allowed: bool
+
+
+class _Begin(Struct, frozen=True, array_like=True, tag=1):
+    """A request. ``id`` names it between the two replicas."""
+
+    id: int
+    method: str
+    path: str
+    headers: list[tuple[bytes, bytes]]
+    body: bytes | None
+    sender: _Sender | None
+
+
+class _Part(Struct, frozen=True, array_like=True, tag=2):
+    """A part of the response; the first one has its head."""
+
+    id: int
+    number: int
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    data: bytes
+    more: bool
+
+
+class _Read(Struct, frozen=True, array_like=True, tag=3):
+    """The client has read so many bytes more."""
+
+    id: int
+    size: int
+
+
+class _Gone(Struct, frozen=True, array_like=True, tag=4):
+    """The client has left."""
+
+    id: int
+
+
+class _Ask(Struct, frozen=True, array_like=True, tag=5):
+    """The question whether a request is still being served."""
+
+    id: int
+
+
+class _Told(Struct, frozen=True, array_like=True, tag=6):
+    """It is, and so many parts were sent; -1: it is not."""
+
+    id: int
+    parts: int
+
+
+_Any = _Begin | _Part | _Read | _Gone | _Ask | _Told
+_encode = msgspec.msgpack.Encoder().encode
+_decode: Callable[[bytes], _Any] = msgspec.msgpack.Decoder(_Any).decode
+
+Serve = Callable[[Http, "bytes | None"], Awaitable[None]]
+
+
+class _Passed:
+    """A request that is served by another replica, as seen from where it arrived."""
+
+    def __init__(self, home: str, now: float) -> None:
+        self.home = home
+        self.parts: deque[_Part] = deque()
+        self.arrived = asyncio.Event()
+        self.received = 0
+        self.heard = now
+        self.is_asked = False
+        self.is_lost = False
+        """Whether nothing more will come."""
+        self.is_gone = False
+        """Whether the client has left."""
+
+    def lose(self) -> None:
+        self.is_lost = True
+        self.arrived.set()
+
+    def take(self, part: _Part) -> None:
+        if part.number != self.received:
+            # A message was lost: what follows makes no sense.
+            self.lose()
+            return
+        self.received += 1
+        self.parts.append(part)
+        self.arrived.set()
+
+
+class _Served:
+    """A request of another replica, as seen from where it is served: what ASGI calls ``receive`` and ``send``."""
+
+    def __init__(self, post: Callable[[_Part], Awaitable[None]], id: int) -> None:
+        self._post = post
+        self._id = id
+        self._head: tuple[int, list[tuple[bytes, bytes]]] = 0, []
+        self._ahead = 0
+        self._changed = asyncio.Event()
+        self._is_gone = False
+        self.sent = 0
+        self.is_complete = False
+
+    async def receive(self) -> Message:
+        """Return the end of the connection, once the client has left; the body was passed on whole."""
+        while not self._is_gone:
+            await self._wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Pass on a part of the response, the head together with what follows it."""
+        if message["type"] == "http.response.start":
+            self._head = message["status"], [(name, value) for name, value in message["headers"]]
+            return
+        data: bytes = message.get("body", b"")
+        while self._ahead and self._ahead + len(data) > _WINDOW and not self._is_gone:
+            await self._wait()
+        if self._is_gone:
+            raise OSError("the client has left")
+        (status, headers), self._head = self._head, (0, [])
+        self._ahead += len(data)
+        number, self.sent = self.sent, self.sent + 1
+        self.is_complete = not message.get("more_body", False)
+        try:
+            await self._post(_Part(self._id, number, status, headers, data, not self.is_complete))
+        except ClusterUnavailable as error:
+            raise OSError(str(error)) from None
+
+    def read(self, size: int) -> None:
+        """Note that the client has read so much."""
+        self._ahead -= size
+        self._changed.set()
+
+    def leave(self) -> None:
+        """Note that the client has left."""
+        self._is_gone = True
+        self._changed.set()
+
+    async def _wait(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+
+class Relays:
+    """The requests under way between this replica and the others.
+
+    ``serve`` serves one that another replica has received: the request, and its body if it has one.
+    """
+
+    def __init__(self, common: Common, serve: Serve, path: str, gate: Gate | None) -> None:
+        self._common = common
+        self._cluster = common.cluster
+        self._serve = serve
+        self._path = path
+        self._gate = gate
+        self._topic = f"relay/{common.name}/{path}"
+        self._ids = count(1)
+        self._passed: dict[int, _Passed] = {}
+        self._served: dict[tuple[str, int], _Served] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._guard: asyncio.Task[None] | None = None
+        self._stop_listening = self._cluster.listen(self._topic, self._deliver)
+
+    def listen(self) -> None:
+        """Serve what other replicas pass on, again after ``close``."""
+        self._stop_listening = self._cluster.listen(self._topic, self._deliver)
+
+    async def close(self) -> None:
+        """Give up everything that is under way."""
+        self._stop_listening()
+        for passed in self._passed.values():
+            passed.lose()
+        for task in (*self._tasks, *((self._guard,) if self._guard is not None else ())):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # --- where a request arrives --------------------------------------------------------------------------------
+
+    async def pass_on(self, home: str, http: Http, body: bytes | None) -> None:
+        """Have a replica serve a request, and respond with what it responds."""
+        id, passed = next(self._ids), _Passed(home, asyncio.get_running_loop().time())
+        self._passed[id] = passed
+        watch = asyncio.get_running_loop().create_task(self._watch(http, passed, id))
+        if self._guard is None or self._guard.done():
+            self._guard = asyncio.get_running_loop().create_task(self._look_after())
+        try:
+            headers = [(name, value) for name, value in http.headers.items() if name not in _SECRET]
+            await self._send(home, _Begin(id, http.scope["method"], self._path, headers, body, _sender(http.caller)))
+        except ClusterUnavailable:
+            await unavailable_unless_begun(http)
+        else:
+            await self._respond(http, passed, id, body)
+        finally:
+            watch.cancel()
+            del self._passed[id]
+
+    async def _respond(self, http: Http, passed: _Passed, id: int, body: bytes | None) -> None:
+        more, kind = True, b""
+        while more:
+            if not passed.parts:
+                if passed.is_gone:
+                    return
+                if passed.is_lost:
+                    await _give_up(http, kind, body)
+                    return
+                passed.arrived.clear()
+                await passed.arrived.wait()
+                continue
+            part = passed.parts.popleft()
+            more = part.more
+            if part.status:
+                kind = dict(part.headers).get(b"content-type", b"none")
+                await http.send({"type": "http.response.start", "status": part.status, "headers": part.headers})
+            try:
+                sending = http.send({"type": "http.response.body", "body": part.data, "more_body": more})
+                await at_once_or_within(_STALL, sending)
+            except (TimeoutError, OSError):
+                await self._tell(passed.home, _Gone(id))
+                return
+            if more and part.data:
+                await self._tell(passed.home, _Read(id, len(part.data)))
+
+    async def _watch(self, http: Http, passed: _Passed, id: int) -> None:
+        while (await http.receive())["type"] != "http.disconnect":
+            pass
+        await self._tell(passed.home, _Gone(id))
+        passed.is_gone = True
+        passed.arrived.set()
+
+    async def _look_after(self) -> None:
+        """Find requests whose home has died, and those of which nothing was heard for long."""
+        misses = 0
+        while self._passed:
+            await asyncio.sleep(LEASE / 2)
+            dead: set[str] = set()
+            try:
+                for home in {passed.home for passed in self._passed.values()}:
+                    if not await self._cluster.is_alive(home):
+                        dead.add(home)
+                misses = 0
+            except ClusterUnavailable:
+                misses += 1
+            for id, passed in list(self._passed.items()):
+                if passed.home in dead or misses >= _MISSES:
+                    passed.lose()
+                else:
+                    await self._ask_after(id, passed)
+
+    async def _ask_after(self, id: int, passed: _Passed) -> None:
+        silent = asyncio.get_running_loop().time() - passed.heard
+        if silent > 2 * _SILENCE:
+            passed.lose()
+        elif silent > _SILENCE and not passed.is_asked:
+            passed.is_asked = True
+            await self._tell(passed.home, _Ask(id))
+
+    # --- where it is served -------------------------------------------------------------------------------------
+
+    def _deliver(self, replica: str, sealed: bytes) -> None:
+        try:
+            message = _decode(self._common.unseal(sealed, self._purpose(replica, self._cluster.replica)))
+        except (PeerError, msgspec.DecodeError):
+            log.warning("a message of another replica cannot be read: do all replicas have the same keys?")
+            return
+        if isinstance(message, _Begin):
+            task = asyncio.get_running_loop().create_task(self._serve_for(replica, message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif isinstance(message, _Read | _Gone | _Ask):
+            self._about_served(replica, message)
+        elif (passed := self._passed.get(message.id)) is not None and passed.home == replica:
+            passed.heard, passed.is_asked = asyncio.get_running_loop().time(), False
+            if isinstance(message, _Part):
+                passed.take(message)
+            elif message.parts != passed.received:
+                passed.lose()
+
+    def _about_served(self, replica: str, message: _Read | _Gone | _Ask) -> None:
+        served = self._served.get((replica, message.id))
+        if isinstance(message, _Ask):
+            told = _Told(message.id, -1 if served is None else served.sent)
+            task = asyncio.get_running_loop().create_task(self._tell(replica, told))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif served is not None and isinstance(message, _Read):
+            served.read(message.size)
+        elif served is not None:
+            served.leave()
+
+    async def _serve_for(self, replica: str, begin: _Begin) -> None:
+        def post(part: _Part) -> Awaitable[None]:
+            return self._send(replica, part)
+
+        served = _Served(post, begin.id)
+        scope = {"type": "http", "method": begin.method, "path": begin.path, "headers": begin.headers, RELAYED: True}
+        http = Http(scope, served.receive, served.send)
+        if begin.sender is not None and self._gate is not None:
+            http.sent_by(_caller(begin.sender, self._common.covers), self._gate)
+        place = replica, begin.id
+        self._served[place] = served
+        try:
+            if len(self._served) > MAX_SERVED:
+                await unavailable(http, _BUSY)
+            else:
+                await self._serve(http, begin.body)
+        except OSError:
+            log.debug("the client of another replica is gone")
+        finally:
+            del self._served[place]
+            if not served.is_complete:
+                # Nothing more will come, and whoever waits for it should not have to ask.
+                await self._tell(replica, _Told(begin.id, -1))
+
+    # --- messages -----------------------------------------------------------------------------------------------
+
+    async def _send(self, replica: str, message: _Any) -> None:
+        sealed = self._common.seal(_encode(message), self._purpose(self._cluster.replica, replica))
+        await self._cluster.send(replica, self._topic, sealed)
+
+    async def _tell(self, replica: str, message: _Any) -> None:
+        """Send what changes nothing for good if it is lost."""
+        try:
+            await self._send(replica, message)
+        except ClusterUnavailable:
+            log.debug("another replica could not be told")
+
+    def _purpose(self, sender: str, receiver: str) -> bytes:
+        return self._common.purpose("relay", sender, receiver)
+
+
+async def unavailable_unless_begun(http: Http) -> None:
+    """Respond that other replicas cannot be reached now. The request may have been carried out nevertheless."""
+    body = error_frame(None, _UNREACHABLE, null_id=rules.has_null_ids(http.headers))
+    await send_json(http, 503, body, ((b"retry-after", b"5"),))
+
+
+async def _give_up(http: Http, kind: bytes, body: bytes | None) -> None:
+    """End a response whose replica has died: a request gets an error as its reply, a stream just ends."""
+    id = None if body is None else _id_of(body)
+    frame = b"" if id is None else error_frame(id, _STOPPED, null_id=False)
+    if not kind:
+        await (send_json(http, 200, frame) if frame else send_empty(http, 503, ((b"retry-after", b"1"),)))
+        return
+    is_stream = kind.startswith(b"text/event-stream")
+    try:
+        rest = encode_event(frame) if frame and is_stream else b""
+        await at_once_or_within(_STALL, http.send({"type": "http.response.body", "body": rest}))
+    except (TimeoutError, OSError, RuntimeError):
+        log.debug("a response that was cut could not be ended")
+
+
+def _id_of(body: bytes) -> RequestId | None:
+    try:
+        return rules.id_of(decode_envelope(body))
+    except PeerError:
+        return None
+
+
+def _sender(caller: Caller | None) -> _Sender | None:
+    if caller is None:
+        return None
+    claims = msgspec.json.encode(dict(caller.claims))
+    return _Sender(caller.principal, sorted(caller.scopes), claims, caller.expires, caller.sees_only_allowed)
+
+
+def _caller(sender: _Sender, covers: Covers | None) -> Caller:
+    claims = msgspec.json.decode(sender.claims)
+    return Caller(sender.principal, frozenset(sender.scopes), claims, sender.expires, covers, sender.sees_only_allowed)

@@ -1,0 +1,237 @@
+"""What several replicas of a server do together, on any engine. ``Replicated`` is a class of tests.
+
+Its module has two fixtures: ``engine`` is a function that makes one more replica's part in the same cluster, and
+``kill`` an async one that lets such a part vanish for the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from antiphon import Context, Server
+from antiphon.server import Cluster
+from tests.transports.http.server.driver import Open, Response, ask, begin, closing, listen, post
+
+Engine = Callable[[], Any]
+Kill = Callable[[Any], Awaitable[None]]
+REVISION = "2025-11-25"
+
+
+class Replica:
+    """One of the servers."""
+
+    def __init__(self, cluster: Cluster, **options: Any) -> None:
+        self.cluster = cluster
+        self.server = Server("catalogue", keys=[b"k" * 32], cluster=cluster, declares=["resources"], **options)
+        self.app = self.server.asgi(check_token=lambda token: token.removeprefix("token-of-"), idle_timeout=600)
+        self.cancelled = asyncio.Event()
+        self.runs = 0
+        self.server.tool(self.describe)
+        self.server.tool(self.wait)
+        self.server.tool(self.whoami)
+        self.server.resource("catalogue://{product}")(lambda product: product)
+
+    async def describe(self, product: str, ctx: Context) -> str:
+        """Describe a product by a model."""
+        self.runs += 1
+        return (await ctx.sample(f"Describe {product}")).text
+
+    async def wait(self, ctx: Context) -> str:
+        """Wait until the client cancels."""
+        self.runs += 1
+        await ctx.progress(1, 2)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+        return ""
+
+    def whoami(self, ctx: Context) -> str:
+        """Tell who calls, and a header of theirs."""
+        return f"{ctx.request.principal} {ctx.request.headers['x-color']}"
+
+
+class Trio:
+    """Three replicas, and a client of them that knows one session id."""
+
+    def __init__(self, replicas: list[Replica], kill: Kill) -> None:
+        self.replicas = replicas
+        self._kill = kill
+        self.session = ""
+
+    async def open(self, at: int = 0, principal: str = "ann") -> None:
+        """Greet one of the replicas."""
+        params = {
+            "protocolVersion": REVISION,
+            "capabilities": {"sampling": {}},
+            "clientInfo": {"name": "c", "version": "1"},
+        }
+        greeted = await self.post(at, {"id": 0, "method": "initialize", "params": params}, principal)
+        self.session = greeted.headers["mcp-session-id"]
+        accepted = await self.post(at, {"method": "notifications/initialized"}, principal)
+        assert accepted.status == 202
+
+    async def post(self, at: int, message: dict[str, Any], principal: str = "ann") -> Response:
+        """Post to one of the replicas, and wait for the response."""
+        return await self.begin(at, message, principal).done()
+
+    def begin(self, at: int, message: dict[str, Any], principal: str = "ann") -> Open:
+        """Post to one of the replicas."""
+        return begin(self.replicas[at].app, {"jsonrpc": "2.0", **message}, **self.headers(principal))
+
+    def call(self, at: int, tool: str, id: int = 1, **arguments: Any) -> Open:
+        """Call a tool at one of the replicas."""
+        meta = {"progressToken": "p"}
+        return self.begin(
+            at, {"id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments, "_meta": meta}}
+        )
+
+    def listen(self, at: int, **headers: str) -> Open:
+        """Open a stream with GET at one of the replicas."""
+        return listen(self.replicas[at].app, **self.headers(), **headers)
+
+    def headers(self, principal: str = "ann") -> dict[str, str]:
+        """Return those of every request."""
+        named = {"mcp-session-id": self.session, "mcp-protocol-version": REVISION} if self.session else {}
+        return {"authorization": f"Bearer token-of-{principal}", "x-color": "blue", "cookie": "crumb", **named}
+
+    async def die(self, at: int) -> None:
+        """Let one of the replicas vanish for the others, without telling it."""
+        await self._kill(self.replicas[at].cluster)
+
+
+@pytest.fixture
+async def trio(engine: Engine, kill: Kill) -> AsyncIterator[Trio]:
+    """Run three replicas."""
+    async with AsyncExitStack() as stack:
+        replicas = [Replica(engine()) for _ in range(3)]
+        for each in replicas:
+            await stack.enter_async_context(closing(each.app))
+            await each.app.hold()
+        yield Trio(replicas, kill)
+
+
+def answer(ask: dict[str, Any], text: str) -> dict[str, Any]:
+    """Answer a request for sampling."""
+    content = {"type": "text", "text": text}
+    return {"id": ask["id"], "result": {"role": "assistant", "content": content, "model": "m"}}
+
+
+class Replicated:
+    async def test_an_ask_is_answered_at_another_replica(self, trio: Trio):
+        """Session at the first, call at the second, answer at the third: the handler goes on, and runs once."""
+        await trio.open(0)
+        call = trio.call(1, "describe", product="hat")
+        await call.response.until(b"sampling/createMessage")
+        [asked] = [message for message in call.response.messages if "method" in message]
+        assert (await trio.post(2, answer(asked, "warm"))).status == 202
+        reply = (await call.done()).messages[-1]
+        assert reply["result"]["content"] == [{"type": "text", "text": "warm"}]
+        assert sum(each.runs for each in trio.replicas) == 1
+
+    async def test_a_call_is_cancelled_at_another_replica(self, trio: Trio):
+        """The handler is, wherever it runs."""
+        await trio.open(0)
+        call = trio.call(1, "wait")
+        await call.response.until(b"notifications/progress")
+        params = {"requestId": 1, "reason": "enough"}
+        assert (await trio.post(2, {"method": "notifications/cancelled", "params": params})).status == 202
+        async with asyncio.timeout(30):
+            await trio.replicas[0].cancelled.wait()
+        await call.done()
+
+    async def test_a_session_is_only_its_principals_at_every_replica(self, trio: Trio):
+        """Whoever learns its id gets what an unknown id gets."""
+        await trio.open(0)
+        for at in range(3):
+            refused = await trio.post(at, {"id": 5, "method": "tools/list"}, "eve")
+            assert refused.status == 404
+            assert (await trio.post(at, {"id": 5, "method": "tools/list"})).status == 200
+        found, trio.session = trio.session, "f" * 32
+        assert (await trio.post(1, {"id": 5, "method": "tools/list"})).json["error"] == refused.json["error"]
+        trio.session = found
+
+    async def test_a_handler_knows_who_calls_wherever_the_request_arrives(self, trio: Trio):
+        """It has the principal, and the headers that the session was opened with."""
+        await trio.open(0)
+        told = [(await trio.call(at, "whoami").done()).json["result"]["content"][0]["text"] for at in range(3)]
+        assert told == ["ann blue"] * 3
+
+    async def test_a_stream_is_opened_and_resumed_at_any_replica(self, trio: Trio):
+        """A change at the third reaches the client at the second; what came meanwhile it gets at the first."""
+        await trio.open(0)
+        params = {"uri": "catalogue://hat"}
+        assert (await trio.post(2, {"id": 3, "method": "resources/subscribe", "params": params})).status == 200
+        stream = trio.listen(1)
+        await stream.response.until(b"id:")
+        trio.replicas[2].server.resource_updated("catalogue://hat")
+        await stream.response.until(b"resources/updated")
+        last = stream.response.events[-1].id
+        stream.disconnect()
+        await stream.done()
+        trio.replicas[1].server.list_changed("tools")
+        again = trio.listen(0, last_event_id=last or "")
+        await again.response.until(b"tools/list_changed")
+        assert [message["method"] for message in again.response.messages] == ["notifications/tools/list_changed"]
+        again.disconnect()
+        await again.done()
+
+    async def test_a_session_ends_everywhere(self, trio: Trio):
+        """Its client may say so at any replica."""
+        await trio.open(0)
+        assert (await ask(trio.replicas[1].app, "DELETE", **trio.headers())).status == 204
+        assert [(await trio.post(at, {"id": 5, "method": "ping"})).status for at in range(3)] == [404, 404, 404]
+
+    async def test_an_idle_session_survives_its_replica(self, trio: Trio):
+        """With what was agreed, whose it is, and what it subscribes to; it is only its principal's there, too."""
+        await trio.open(0)
+        params = {"uri": "catalogue://hat"}
+        await trio.post(1, {"id": 3, "method": "resources/subscribe", "params": params})
+        await trio.die(0)
+        assert (await trio.post(1, {"id": 5, "method": "tools/list"}, "eve")).status == 404
+        call = trio.call(2, "describe", id=6, product="hat")
+        await call.response.until(b"sampling/createMessage")
+        asked = call.response.messages[-1]
+        await trio.post(1, answer(asked, "still warm"))
+        assert (await call.done()).messages[-1]["result"]["content"][0]["text"] == "still warm"
+        assert asked["id"] > 2**32
+        stream = trio.listen(1)
+        await stream.response.until(b"id:")
+        trio.replicas[1].server.resource_updated("catalogue://hat")
+        await stream.response.until(b"resources/updated")
+        stream.disconnect()
+        await stream.done()
+
+    async def test_a_call_ends_with_an_error_when_its_replica_dies(self, trio: Trio):
+        """Its client is connected to another one, which notices."""
+        await trio.open(0)
+        call = trio.call(1, "wait", id=9)
+        await call.response.until(b"notifications/progress")
+        await trio.die(0)
+        reply = (await call.done()).messages[-1]
+        assert reply["id"] == 9
+        assert "has stopped" in reply["error"]["message"]
+
+    async def test_a_client_learns_of_the_death_when_it_resumes(self, trio: Trio):
+        """It was connected to the replica that died, and asks another one for the rest of its stream, twice."""
+        await trio.open(0)
+        call = trio.call(0, "wait", id=9)
+        await call.response.until(b"notifications/progress")
+        last = call.response.events[-1].id
+        await trio.die(0)
+        for at in (1, 2):
+            resumed = await trio.listen(at, last_event_id=last or "").done()
+            assert [(each["id"], "has stopped" in each["error"]["message"]) for each in resumed.messages] == [(9, True)]
+        call.disconnect()
+
+    async def test_a_request_in_a_batch_or_unreadable_goes_home_too(self, trio: Trio):
+        """A body is looked at where its session lives."""
+        await trio.open(0)
+        for body in (b"[]", b"{", b"[1]"):
+            here, there = [await post(trio.replicas[at].app, body, **trio.headers()) for at in (0, 1)]
+            assert (here.status, here.json) == (there.status, there.json)

@@ -1,0 +1,208 @@
+"""Both ends of a request that one replica receives and another serves, and what replicas keep for each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from antiphon.errors import InvalidParams
+from antiphon.transports.cluster.memory import MemoryCluster
+from antiphon.transports.http.server.asgi import Http
+from antiphon.transports.http.server.replicas import relay
+from antiphon.transports.http.server.replicas.records import Common, SessionRecords, SharedEvents
+from antiphon.transports.http.server.replicas.relay import Relays
+from tests.transports.http.server.driver import Open, Response, scope_of
+
+
+def common(cluster: MemoryCluster) -> Common:
+    """Return what replicas have in common, with a seal that only names what it is for."""
+
+    def seal(data: bytes, purpose: bytes) -> bytes:
+        return purpose + b"\n" + data
+
+    def unseal(data: bytes, purpose: bytes) -> bytes:
+        if not data.startswith(purpose + b"\n"):
+            raise InvalidParams("sealed for another purpose")
+        return data[len(purpose) + 1 :]
+
+    return Common(
+        cluster=cluster,
+        name="shop",
+        seal=seal,
+        unseal=unseal,
+        state_of=lambda peer: b"",
+        restore=lambda peer, state, moved: None,
+    )
+
+
+class Pair:
+    """Two replicas: requests that arrive at the first are served by ``serve`` at the second."""
+
+    def __init__(self, here: MemoryCluster, there: MemoryCluster) -> None:
+        self.here, self.there = here, there
+        self.served: asyncio.Queue[Http] = asyncio.Queue()
+        self.done = asyncio.Event()
+        self.from_here = Relays(common(here), self._never, "/mcp", None)
+        self.at_home = Relays(common(there), self._serve, "/mcp", None)
+
+    async def _never(self, http: Http, body: bytes | None) -> None:
+        raise AssertionError("nothing is passed on to the first")
+
+    async def _serve(self, http: Http, body: bytes | None) -> None:
+        self.served.put_nowait(http)
+        await self.done.wait()
+
+    def open(self, body: bytes | None = None) -> Open:
+        """Begin a request."""
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await self.from_here.pass_on(self.there.replica, Http(scope, receive, send), body)
+
+        return Open(app, scope_of("POST", {}), [])
+
+    async def begun(self) -> Http:
+        """Wait until it is served."""
+        async with asyncio.timeout(30):
+            return await self.served.get()
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    """Make two replicas."""
+    here = MemoryCluster()
+    there = MemoryCluster(here)
+    await here.open()
+    await there.open()
+    made = Pair(here, there)
+    yield made
+    made.done.set()
+    await made.from_here.close()
+    await made.at_home.close()
+    await here.close()
+    await there.close()
+
+
+HEAD = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
+
+
+def piece(data: bytes, *, more: bool = True) -> dict[str, Any]:
+    """Make a part of a response."""
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+async def test_a_client_that_reads_slowly_holds_up_who_sends(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    """What is under way between two replicas is bounded; once the client reads, the rest follows."""
+    monkeypatch.setattr(relay, "_WINDOW", 10)
+    read = asyncio.Event()
+    response = Response()
+
+    async def slowly(message: Any) -> None:
+        await read.wait()
+        await response.take(message)
+
+    scope = scope_of("POST", {})
+    never = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await never.wait()
+        return {"type": "http.disconnect"}
+
+    passing = asyncio.ensure_future(pair.from_here.pass_on(pair.there.replica, Http(scope, receive, slowly), None))
+    http = await pair.begun()
+    await http.send(HEAD)
+    await http.send(piece(b"12345678"))
+    rest = asyncio.ensure_future(http.send(piece(b"9abc", more=False)))
+    done, _ = await asyncio.wait((rest,), timeout=0)
+    assert not done
+    read.set()
+    async with asyncio.timeout(30):
+        await passing
+        await rest
+    assert response.body == b"123456789abc"
+
+
+async def test_a_client_that_leaves_is_told_of_to_who_serves_it(pair: Pair):
+    """There it looks as if its connection had closed; nothing more can be sent, and nobody waits here."""
+    request = pair.open(b"{}")
+    http = await pair.begun()
+    request.disconnect()
+    async with asyncio.timeout(30):
+        assert await http.receive() == {"type": "http.disconnect"}
+        await request.done()
+    await http.send(HEAD)
+    with pytest.raises(OSError, match="has left"):
+        await http.send(piece(b"late"))
+
+
+async def test_a_lost_message_ends_the_response(pair: Pair):
+    """Half of a stream would make no sense."""
+    request = pair.open(b'{"jsonrpc": "2.0", "id": 7, "method": "ping"}')
+    http = await pair.begun()
+    await http.send(HEAD)
+    await http.send(piece(b"data: 1\n\n"))
+    await request.response.until(b"1")
+    there, pair.there.send = pair.there.send, _lose
+    await http.send(piece(b"data: 2\n\n"))
+    pair.there.send = there
+    await http.send(piece(b"data: 3\n\n"))
+    response = await request.done()
+    assert b"data: 3" not in response.body
+    assert b'"id":7,"error"' in response.body
+
+
+async def _lose(replica: str, topic: str, data: bytes) -> None:
+    """Send nothing."""
+
+
+async def test_a_request_that_its_home_knows_nothing_of_is_given_up(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    """After silence the home is asked; it may have missed the request."""
+    monkeypatch.setattr(relay, "LEASE", 0.01)
+    monkeypatch.setattr(relay, "_SILENCE", 0.0)
+    pair.here.send, send = _lose, pair.here.send
+    request = pair.open(b'{"jsonrpc": "2.0", "id": 7, "method": "ping"}')
+    async with asyncio.timeout(30):
+        while not pair.from_here._passed:
+            await asyncio.wait((request.task,), timeout=0)
+    pair.here.send = send
+    assert (await request.done()).json["error"]["code"] == -32603
+
+
+async def test_a_handler_that_fails_ends_the_response(pair: Pair):
+    """Whoever waits for it need not ask."""
+    request = pair.open()
+    await pair.begun()
+    pair.done.set()
+    assert (await request.done()).status == 503
+
+
+async def test_a_message_for_another_replica_is_not_taken(pair: Pair, caplog: pytest.LogCaptureFixture):
+    """It is bound to its two replicas: who can write to the engine cannot replay it elsewhere."""
+    sealed = common(pair.here).seal(b"anything", common(pair.here).purpose("relay", "x", "y"))
+    pair.at_home._deliver(pair.here.replica, sealed)
+    assert "cannot be read" in caplog.text
+    assert pair.served.empty()
+
+
+async def test_what_cannot_be_stored_is_sent_nevertheless(pair: Pair, caplog: pytest.LogCaptureFixture):
+    """The log says so once; a stored event that cannot be read is left out."""
+    events = SharedEvents(common(pair.here))
+    await events.append("s/1", 1, b"one")
+    pair.here.reachable(False)
+    await events.append("s/1", 2, b"two")
+    await events.append("s/1", 3, b"three")
+    await events.forget("s/1")
+    assert caplog.text.count("cannot be stored") == 1
+    pair.here.reachable(True)
+    await pair.here.append("s/1", 4, b"not sealed")
+    assert await events.after("s/1", -1) == [(1, b"one")]
+
+
+async def test_a_record_that_cannot_be_read_is_none(pair: Pair, caplog: pytest.LogCaptureFixture):
+    """As when a replica has other keys."""
+    records = SessionRecords(common(pair.here), 60)
+    await pair.here.put(records._key(b"id"), b"not sealed", 60)
+    assert await records.find(b"id") is None
+    assert "same keys" in caplog.text
