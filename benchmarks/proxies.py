@@ -1,9 +1,10 @@
 """What a proxy costs: the same calls to one server directly and through proxies, in turns, in one run.
 
-    python -m benchmarks.proxies [--seconds N] [--rounds N] [--fastmcp PYTHON] > page.md
+    python -m benchmarks.proxies [--seconds N] [--rounds N] [--fastmcp PYTHON] [--mcp-proxy FILE] [--litellm FILE]
 
-The server is ``benchmarks/server.py`` over stdio, the client Antiphon's, and every proxy starts the server itself.
-``--fastmcp`` names the interpreter of an environment with FastMCP; without it its line stays out. Antiphon's gateway
+The page goes to standard output. The server is ``benchmarks/server.py`` over stdio, the client Antiphon's, and every
+proxy starts the server itself. ``--fastmcp`` names the interpreter of an environment with FastMCP, ``--mcp-proxy`` and
+``--litellm`` the program of these proxies, which serve over HTTP; without them their lines stay out. Antiphon's gateway
 decides every call by a rule and records it, once in memory and once in a SQLite file as ``antiphon gateway`` does by
 default; the others check nothing. On a machine that has other work as well, the processor time of a call, in all
 processes together, is the figure to compare.
@@ -16,19 +17,22 @@ import asyncio
 import json
 import os
 import platform
+import secrets
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import uvloop
 
 from antiphon import Client
 from benchmarks.gateway_start import SERVER as TOOLS_ONLY
-from benchmarks.processes import cpu_of, family
+from benchmarks.processes import Cores, cpu_of, environment, family, free_port, start, stop
 
 HERE = Path(__file__).parent
 SERVER = [sys.executable, str(HERE / "server.py"), "stdio"]
@@ -40,7 +44,7 @@ IDLE = [sys.executable, "-S", "-c", TOOLS_ONLY, "1"]
 """The others: they only list a tool, and are started in milliseconds, so that 200 of them fit on a small machine."""
 
 GATEWAY = """
-import json, sys
+import json, os, sys
 from antiphon.gateway import Gateway
 from antiphon.host import Host, Limits, Policy, Scripted, open_store
 
@@ -49,7 +53,8 @@ options = dict(policy=Policy(default="allow"), limits=Limits(per_minute=None, co
 if place != "memory":
     options["store"] = open_store(place)
 servers = {f"s{number}": idle if number else command for number in range(count)}
-Gateway(servers, Host(Scripted([]), **options), max_processes=1000).run()
+port = int(os.environ.get("PORT", "0"))
+Gateway(servers, Host(Scripted([]), **options), max_processes=1000).run("http" if port else "stdio", port=port)
 """
 FASTMCP = """
 import sys
@@ -58,7 +63,21 @@ create_proxy({"mcpServers": {"s0": {"command": sys.argv[1], "args": sys.argv[2:]
 """
 
 
+LITELLM_ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_ENABLE_MCP_STDIO": "true"}
+READY = 180.0
+"""Seconds a proxy has to listen: LiteLLM takes 20 on a quiet machine."""
+
 Figures = tuple[float, float, float]
+
+
+class Served(NamedTuple):
+    """What is measured over HTTP."""
+
+    command: list[str]
+    environment: dict[str, str]
+    url: str
+    tool: str
+    key: str | None = None
 
 
 async def measured(client: Client, tool: str, seconds: float) -> Figures:
@@ -121,12 +140,67 @@ def row(name: str, found: list[Figures], direct: list[Figures]) -> str:
     )
 
 
+def gateway(count: int, place: str) -> list[str]:
+    """Return the command of a gateway in front of so many servers."""
+    return [sys.executable, "-c", GATEWAY, str(count), place, json.dumps(IDLE), *SERVER]
+
+
+def over_http(options: argparse.Namespace, folder: Path) -> dict[str, Served]:
+    """Return what serves over HTTP, each at a port of its own."""
+
+    def at(command: Callable[[str], list[str]], tool: str, path: str = "/mcp", **more: Any) -> Served:
+        port = str(free_port())
+        environment = {"PORT": port, **more.pop("environment", {})}
+        return Served(command(port), environment, f"http://127.0.0.1:{port}{path}", tool, **more)
+
+    found = {
+        "directly": at(lambda port: [*SERVER[:-1], "http", port], "echo"),
+        "Antiphon": at(lambda _port: gateway(1, "memory"), "s0__echo"),
+    }
+    if options.mcp_proxy:
+        flags = ["--log-level", "ERROR", "--pass-environment", "--"]
+        found["mcp-proxy"] = at(lambda port: [options.mcp_proxy, "--port", port, *flags, *SERVER], "echo")
+    if options.litellm:
+        key = f"sk-{secrets.token_hex(24)}"
+        server = {"transport": "stdio", "command": SERVER[0], "args": SERVER[1:], "allow_all_keys": True}
+        settings = {"model_list": [], "general_settings": {"master_key": key}, "mcp_servers": {"s0": server}}
+        config = folder / "litellm.yaml"
+        config.write_text(json.dumps(settings))
+        found["LiteLLM"] = at(
+            lambda port: [options.litellm, "--config", str(config), "--host", "127.0.0.1", "--port", port],
+            "s0-echo", "/mcp/", key=key, environment=LITELLM_ENVIRONMENT,
+        )  # fmt: skip
+    return found
+
+
+@asynccontextmanager
+async def served(one: Served) -> AsyncGenerator[Client]:
+    """Start one of them, and yield a client of it once it listens."""
+    env = environment(one.environment)
+    process = start(one.command, Cores(), env=env, pipes=False)
+    try:
+        async with asyncio.timeout(READY):
+            await listening(urlsplit(one.url).port or 0)
+        async with Client(one.url, revision="2025-11-25", auth=one.key, timeout=60) as client:
+            yield client
+    finally:
+        stop(process)
+
+
+async def listening(port: int) -> None:
+    """Return once somebody listens at a port."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.1)
+        else:
+            writer.close()
+            return
+
+
 async def run(options: argparse.Namespace, folder: Path) -> None:
     """Measure everything, and print the page."""
-
-    def gateway(count: int, place: str) -> list[str]:
-        return [sys.executable, "-c", GATEWAY, str(count), place, json.dumps(IDLE), *SERVER]
-
     commands: dict[str, tuple[list[str], str]] = {
         "directly": (SERVER, "echo"),
         "Antiphon, records in memory": (gateway(1, "memory"), "s0__echo"),
@@ -143,6 +217,14 @@ async def run(options: argparse.Namespace, folder: Path) -> None:
         clients: dict[str, tuple[Client, str]] = {}
         for name, (command, tool) in commands.items():
             clients[name] = (await stack.enter_async_context(Client(command, revision="2025-11-25")), tool)
+        found = await in_turns(clients, options.rounds, options.seconds)()
+    for name, values in found.items():
+        print(row(name, values, found["directly"]), flush=True)
+    print(f"\n## Over HTTP, with the server over stdio behind it\n\n{head}")
+    async with AsyncExitStack() as stack:
+        clients = {}
+        for name, one in over_http(options, folder).items():
+            clients[name] = (await stack.enter_async_context(served(one)), one.tool)
         found = await in_turns(clients, options.rounds, options.seconds)()
     for name, values in found.items():
         print(row(name, values, found["directly"]), flush=True)
@@ -163,6 +245,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--fastmcp", default="")
+    parser.add_argument("--mcp-proxy", default="")
+    parser.add_argument("--litellm", default="")
     parser.add_argument("--growth", type=int, nargs="*", default=[count for count in GROWTH if count > 1])
     with TemporaryDirectory() as folder:
         uvloop.run(run(parser.parse_args(), Path(folder)))

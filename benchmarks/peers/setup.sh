@@ -46,6 +46,7 @@ mkdir -p "$DIR"
 install_python python1 mcp==1.30.0 &
 install_python python2 mcp==2.3.0 &
 install_python fastmcp4 fastmcp==4.1.2 mcp==2.3.0 &
+install_python mcp-proxy mcp-proxy==0.13.0 mcp==1.30.0 &
 install_node ts1 @modelcontextprotocol/sdk@1.32.2 zod@4.6.7
 install_node ts2 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/client@2.4.0 \
   @modelcontextprotocol/node@2.1.2 zod@4.6.7
