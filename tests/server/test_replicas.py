@@ -8,7 +8,10 @@ from itertools import count
 
 import pytest
 
+from antiphon import Server
+from antiphon.errors import ConfigError
 from antiphon.server import MemoryCluster, RedisCluster
+from antiphon.server.network import _check_workers
 from tests.server.replicated import Kill, Replicated, Trio, trio
 from tests.support.redis import OwnRedis, own_redis
 
@@ -147,3 +150,14 @@ async def test_no_token_is_passed_on(trio: Trio):
     cluster.listen(relays._topic, deliver)
     assert (await trio.call(1, "whoami").done()).status == 200
     assert [word for word in (b"ann", b"x-color", b"token-of", b"crumb") if word in arrived[0]] == [b"ann", b"x-color"]
+
+
+@pytest.mark.parametrize("cluster", [MemoryCluster(), RedisCluster("redis://127.0.0.1:1")])
+def test_workers_have_sessions_if_they_share_them(cluster: MemoryCluster | RedisCluster):
+    """A cluster in memory joins no processes, so that it is refused."""
+    service = Server("shop", cluster=cluster)._service
+    if isinstance(cluster, MemoryCluster):
+        with pytest.raises(ConfigError, match="let the workers share them"):
+            _check_workers(service, "http", {})
+    else:
+        _check_workers(service, "http", {})

@@ -344,7 +344,7 @@ async def serve_with_workers(
 def _check_workers(service: Service, transport: str, options: ServeOptions) -> None:
     if not hasattr(os, "fork"):
         raise ConfigError("workers=: only systems with Unix sockets have them; run several servers behind a proxy")
-    shares = service.replicas is not None or options.get("stateless")
+    shares = options.get("stateless") or (service.replicas is not None and service.replicas.join_processes)
     if transport == "sse" or (service.has_sessions and transport != "websocket" and not shares):
         raise ConfigError(
             "workers=: a session of the older revisions lives in one process, and a client may reach any of them; "

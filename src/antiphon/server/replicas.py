@@ -90,6 +90,11 @@ class Replicas:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._telling: set[asyncio.Task[None]] = set()
 
+    @property
+    def join_processes(self) -> bool:
+        """Whether replicas in other processes can be reached."""
+        return self._cluster.joins_processes
+
     @asynccontextmanager
     async def joined(self) -> AsyncGenerator[None]:
         """Take part in the cluster.

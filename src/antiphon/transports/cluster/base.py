@@ -39,6 +39,8 @@ class Cluster(Protocol):
 
     replica: str
     """Name of this replica, new with each start."""
+    joins_processes: bool
+    """Whether replicas in other processes can be reached."""
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -187,6 +189,8 @@ class Cluster(Protocol):
 
 class Member(ABC):
     """What every engine's replica does in the same way: who listens, how often it was opened, its signs of life."""
+
+    joins_processes = True
 
     def __init__(self, *, lease: float = LEASE) -> None:
         self.replica = secrets.token_hex(8)

@@ -39,6 +39,8 @@ class MemoryCluster(Member):
         lease: seconds without a sign of life after which a replica counts as dead.
     """
 
+    joins_processes = False
+
     def __init__(self, beside: MemoryCluster | None = None, *, lease: float = LEASE) -> None:
         super().__init__(lease=lease)
         self.shared = Shared() if beside is None else beside.shared
