@@ -28,6 +28,8 @@ async def test_a_tool_is_switched_off_by_keyboard(chromium: Browser, locale: str
         order = seen.page.locator("[data-server='shop'] [data-tool='order']")
         await order.get_by_text("<b>of anybody</b>").wait_for()
         assert await faults(seen.page) == []
+        # A tool is a part of its server's card, and no card itself.
+        assert await order.evaluate("tool => getComputedStyle(tool).borderLeftWidth") == "0px"
         await order.locator("button").focus()
         await seen.key("Enter")
         await order.locator("input[name=on][value=true]").wait_for(state="attached")
