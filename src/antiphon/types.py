@@ -66,6 +66,7 @@ from antiphon.wire.lifecycle import (
     ProgressNotificationParams,
     ResourcesCapability,
     ServerCapabilities,
+    TasksCapability,
 )
 from antiphon.wire.logging import (
     LoggingMessageNotificationParams,
@@ -226,6 +227,7 @@ __all__ = [
     "Task",
     "TaskParams",
     "TaskStatus",
+    "TasksCapability",
     "TextContent",
     "Tool",
     "ToolAnnotations",

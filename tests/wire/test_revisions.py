@@ -54,7 +54,7 @@ def test_what_we_send_fits_the_schema(source, target):
     """Params and results made from one revision's schema are valid at another once they are lowered to it."""
     sent = 0
     for method, row in METHODS.items():
-        if row.extension or not row.exists_in(source) or not row.exists_in(target):
+        if "tasks/" in method or row.extension or not row.exists_in(source) or not row.exists_in(target):
             continue
         name = mcp_schema.messages(target)[method]
         cases = [(row.params, mcp_schema.params_schema(source, method), f"{name}/properties/params")]
@@ -75,7 +75,7 @@ def test_what_we_send_fits_the_schema(source, target):
 def test_what_a_revision_has_is_kept(name):
     """Lowering to the revision that an instance came from returns the value itself."""
     for method, row in METHODS.items():
-        if row.extension or not row.exists_in(name):
+        if "tasks/" in row.name or row.extension or not row.exists_in(name):
             continue
         cases = [(row.params, mcp_schema.params_schema(name, method))]
         if row.result and row.result.__name__ in mcp_schema.definitions(name):

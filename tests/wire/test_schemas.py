@@ -55,7 +55,7 @@ PLACES = [
     (name, method)
     for method, row in sorted(METHODS.items())
     for name in NAMES
-    if row.exists_in(name) and row.extension is None
+    if row.exists_in(name) and row.extension is None and "tasks/" not in row.name
 ]
 
 

@@ -19,7 +19,7 @@ from antiphon.gateway.logs import level_for
 from antiphon.gateway.progress import reporting
 from antiphon.gateway.subscriptions import MAX_WATCHED, Watches
 from antiphon.gateway.upstream import Unavailable, Upstream
-from antiphon.server.calls.task.served_tasks import check_declared
+from antiphon.server.calls.task.task_requests import check_declared
 from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.wire.common import PROGRESS_TOKEN, EmptyResult
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, PromptReference

@@ -47,8 +47,8 @@ def servable(capabilities: ServerCapabilities, revision: Revision) -> frozenset[
 
 def offers(capabilities: ServerCapabilities, method: MethodSpec, revision: Revision) -> bool:
     """Tell whether a server that declared ``capabilities`` serves ``method`` at this revision."""
-    if method.extension is not None and not extends(capabilities, method.extension):
-        return False
+    if method.extension is not None and revision.modern:
+        return extends(capabilities, method.extension)
     needed = method.needed(revision.name)
     return needed is None or declares(capabilities, needed)
 

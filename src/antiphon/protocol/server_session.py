@@ -6,7 +6,7 @@ this itself. Both may share one channel (2026-07-28 basic/versioning, "Backward 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, ClassVar, TypeVar
 
@@ -298,11 +298,12 @@ class ServerSession(Session):
         *,
         wants_progress: bool = False,
         is_checked: bool = False,
+        meta: Mapping[str, object] | None = None,
     ) -> Outgoing:
         """Send a request to a legacy client, as a child of the client's request that it belongs to.
 
         Only ``ping`` and ``roots/list`` may belong to none (``request=None``). ``is_checked``: the params were returned
-        by ``check_ask`` for this request.
+        by ``check_ask`` for this request. ``meta``: members of ``_meta``.
 
         Raises:
             LocalProtocolError: the handshake is not complete, the request was answered already, or there is none.
@@ -327,11 +328,12 @@ class ServerSession(Session):
             params = self._check_ask(spec, params, agreed, declared)
         encoded = encode(params)
         id = next(self._ids)
-        meta: dict[str, object] = dict(self.carries(id)) if self.carries is not None else {}
+        members: dict[str, object] = dict(self.carries(id)) if self.carries is not None else {}
+        members.update(meta or {})
         if wants_progress:
-            meta[PROGRESS_TOKEN] = id
-        if meta:
-            encoded = prepend(b'"_meta":%b' % encode(meta), encoded)
+            members[PROGRESS_TOKEN] = id
+        if members:
+            encoded = prepend(b'"_meta":%b' % encode(members), encoded)
         return self._open(spec, encoded, request, id=id, wants_progress=wants_progress)
 
     @property

@@ -26,7 +26,7 @@ from antiphon.server.features.tools import Requirement
 from antiphon.server.limits import Rate, RateLimiter
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.envelope import encode
-from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
+from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities, TasksCapability
 from antiphon.wire.lossless import Received
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
@@ -131,7 +131,9 @@ class Core:
         has_tools = "tools" in declares or len(features.tools) > 0
         has_prompts = "prompts" in declares or len(features.prompts) > 0
         has_resources = "resources" in declares or len(features.resources) + len(features.templates) > 0
+        by_call = any(tool.task in ("allowed", "required") for tool in features.tools)
         return ServerCapabilities(
+            tasks=TasksCapability(cancel={}, requests={"tools": {"call": {}}}) if by_call else None,
             tools=ListChangedCapability(list_changed=True) if has_tools else None,
             prompts=ListChangedCapability(list_changed=True) if has_prompts else None,
             resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,

@@ -24,12 +24,13 @@ from antiphon.errors import (
     PeerError,
     SamplingUnavailable,
 )
-from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Call, Handled
 from antiphon.server.calls.rounds import Rounds
-from antiphon.server.calls.task.served_tasks import ServedTasks, check_declared
+from antiphon.server.calls.task.awaited_results import AwaitedResults
+from antiphon.server.calls.task.served_tasks import ServedTasks
+from antiphon.server.calls.task.task_requests import TaskRequests, as_task, check_declared
 from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.context import Context
 from antiphon.server.core import Core
@@ -52,12 +53,14 @@ from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.resources import ReadResourceRequestParams, SubscribeRequestParams
 from antiphon.wire.subscriptions import SubscriptionFilter, SubscriptionsListenRequestParams
-from antiphon.wire.task import TASKS, CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
 __all__ = ["Handlers"]
 
 Peer = Connection[ServerSession]
+
+_WISH = b'"task"'
+"""What is in the params of a call of 2025-11-25 if its client wants a task; other calls are not looked at closer."""
 
 _UNAVAILABLE: dict[str, type[MissingCapability]] = {
     "sampling": SamplingUnavailable,
@@ -88,7 +91,7 @@ class Handlers:
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handlers of all methods; the capabilities and the revision decide which are served."""
-        pages = self._pages
+        pages, tasks = self._pages, TaskRequests(self.tasks)
         table: dict[str, Handler] = {
             "tools/list": pages.tools,
             "tools/call": self.call_tool,
@@ -102,9 +105,10 @@ class Handlers:
             "prompts/get": self.get_prompt,
             "completion/complete": self.complete,
             "logging/setLevel": self.set_level,
-            "tasks/get": self.tasks.get,
-            "tasks/update": self.tasks.update,
-            "tasks/cancel": self.tasks.cancel,
+            "tasks/get": tasks.get,
+            "tasks/update": tasks.update,
+            "tasks/cancel": tasks.cancel,
+            "tasks/result": AwaitedResults(self.tasks, tasks).result,
         }
         if not self._middleware:
             return table
@@ -216,7 +220,7 @@ class Handlers:
         if tool.requires is not None and not self._core.can_serve(tool.requires, request):
             return _useless(tool, tool.requires, request)
         wait = self._core.tool_wait(peer)
-        if tool.task != "never":
+        if tool.task != "never" or (request.revision.asks_for_tasks and _WISH in bytes(request.raw)):
             return self._serve(request, peer, self._tool_call(params, request, peer, wait))
         if not tool.wants_context:
             return self._run(tool, params.arguments, None, request, wait)
@@ -232,19 +236,6 @@ class Handlers:
                 once=tool.once,
             ),
         )
-
-    def _as_task(
-        self, request: Request, peer: Peer, handled: Handled
-    ) -> CallToolResult | CoroutineType[Any, Any, CreateTaskResult] | None:
-        """Make a call a task, if its client declares the extension; ``None`` if it is served as any other call."""
-        if request.revision.modern and extends(request.capabilities, TASKS):
-            return None if handled.task == "later" else self.tasks.begin(peer, request, handled)
-        if handled.task != "required":
-            return None
-        if not request.revision.modern:
-            return _failed(f"{handled.name} needs a client that offers the extension {TASKS}")
-        check_declared(request.capabilities)
-        return None
 
     def _tool_call(
         self, params: CallToolRequestParams, request: Request, peer: Peer, wait: float | None = None
@@ -313,7 +304,8 @@ class Handlers:
     def _serve(
         self, request: Request, peer: Peer, handled: Handled
     ) -> CallToolResult | CoroutineType[Any, Any, Any] | Later:
-        if handled.task != "never" and (begun := self._as_task(request, peer, handled)) is not None:
+        may_be_task = handled.task != "never" or (request.revision.asks_for_tasks and _WISH in bytes(request.raw))
+        if may_be_task and (begun := as_task(self.tasks, request, peer, handled)) is not None:
             return begun
         if request.revision.modern and handled.asks:
             return self._rounds.serve(peer, request, handled)
@@ -438,7 +430,9 @@ class Handlers:
     async def _listen_to_tasks(self, request: Request, peer: Peer, wanted: SubscriptionFilter) -> None:
         """Serve ``subscriptions/listen`` for tasks: of those that the client may see, each is told as it is now."""
         try:
-            tasks = await self.tasks.visible(request, peer, list(wanted.task_ids or ())[:MAX_SUBSCRIPTIONS])
+            tasks = await TaskRequests(self.tasks).visible(
+                request, peer, list(wanted.task_ids or ())[:MAX_SUBSCRIPTIONS]
+            )
             if request.cancelled:
                 return
             self._subscriptions.listen(request, peer, structs.replace(wanted, task_ids=list(tasks)))

@@ -26,6 +26,7 @@ __all__ = [
     "ProgressNotificationParams",
     "ResourcesCapability",
     "ServerCapabilities",
+    "TasksCapability",
 ]
 
 
@@ -42,6 +43,14 @@ class ResourcesCapability(Wire, frozen=True, kw_only=True, gc=False):
     subscribe: bool | None = None
 
 
+class TasksCapability(Wire, frozen=True, kw_only=True):
+    """Calls can become tasks, in the way of 2025-11-25; from 2026-07-28 they are an extension."""
+
+    list: Mapping[str, Any] | None = None
+    cancel: Mapping[str, Any] | None = None
+    requests: Mapping[str, Any] | None = None
+
+
 class ServerCapabilities(Wire, frozen=True, kw_only=True):
     """What a server offers. A capability is declared when it is not ``None``, however empty."""
 
@@ -52,6 +61,7 @@ class ServerCapabilities(Wire, frozen=True, kw_only=True):
     prompts: ListChangedCapability | None = None
     resources: ResourcesCapability | None = None
     tools: ListChangedCapability | None = None
+    tasks: TasksCapability | None = None
 
 
 class InitializeRequestParams(RequestParams, frozen=True, kw_only=True):

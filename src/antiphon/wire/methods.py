@@ -1,7 +1,7 @@
 """The method table: one row for each request and notification of the five revisions.
 
-Owns who may send what, when, and with which types. Tasks are those of the extension; the experiment of 2025-11-25 is
-left out.
+Owns who may send what, when, and with which types. Tasks are those of the extension; where the experiment of
+2025-11-25 has a message of the same name, it is the same row.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from antiphon.wire.subscriptions import (
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
 )
-from antiphon.wire.task import TASKS, GetTaskResult, TaskParams, UpdateTaskParams
+from antiphon.wire.task import TASKS, ExperimentalTask, GetTaskResult, TaskParams, UpdateTaskParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
 
 __all__ = [
@@ -55,6 +55,7 @@ _FIRST = "2024-11-05"
 _COMPLETIONS = "2025-03-26"
 _ELICITATION = "2025-06-18"
 _URL_ELICITATION = "2025-11-25"
+_EXPERIMENT = "2025-11-25"
 _LAST_LEGACY = "2025-11-25"
 _MODERN = "2026-07-28"
 
@@ -89,7 +90,8 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
     deprecated_since: str | None = None
     """First revision that deprecates it; it is still served."""
     extension: str | None = None
-    """The extension that it belongs to, which both sides must have declared; ``None`` for the protocol itself."""
+    """The extension that it belongs to, which both sides must have declared in modern revisions; ``None`` for the
+    protocol itself."""
 
     def exists_in(self, revision: str) -> bool:
         """Tell whether a revision has this method, if only inside ``inputRequests``."""
@@ -237,10 +239,12 @@ _ASKS = (
 )
 
 _TASKS = (
-    _request("tasks/get", TaskParams, GetTaskResult, since=_MODERN, extension=TASKS),
+    _request("tasks/get", TaskParams, GetTaskResult, since=_EXPERIMENT, needs="tasks", extension=TASKS),
     _request("tasks/update", UpdateTaskParams, EmptyResult, since=_MODERN, extension=TASKS),
-    _request("tasks/cancel", TaskParams, EmptyResult, since=_MODERN, extension=TASKS),
+    _request("tasks/cancel", TaskParams, EmptyResult, since=_EXPERIMENT, needs="tasks.cancel", extension=TASKS),
+    _request("tasks/result", TaskParams, CallToolResult, since=_EXPERIMENT, until=_EXPERIMENT, needs="tasks"),
     _notice("notifications/tasks", GetTaskResult, since=_MODERN, extension=TASKS),
+    _notice("notifications/tasks/status", ExperimentalTask, since=_EXPERIMENT, until=_EXPERIMENT),
 )
 
 METHODS: Mapping[str, MethodSpec] = MappingProxyType(

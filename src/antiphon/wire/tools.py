@@ -33,7 +33,7 @@ class ToolAnnotations(Wire, frozen=True, kw_only=True, gc=False):
 
 
 class ToolExecution(Wire, frozen=True, kw_only=True, gc=False):
-    """Whether a tool may, or must, run as a task (2025-11-25). Antiphon calls no tool that must."""
+    """Whether a tool may, or must, run as a task (2025-11-25)."""
 
     task_support: Literal["forbidden", "optional", "required"] | None = None
 

@@ -151,7 +151,7 @@ async def test_clients_that_do_not_declare_the_extension() -> None:
         assert (await raw.error("tools/call", name="needy"))["data"] == needed
         assert (await raw.error("subscriptions/listen", notifications={"taskIds": ["x"]}))["code"] == -32021
     async with raw_client(server) as raw:
-        await raw.handshake()
+        await raw.handshake("2025-06-18")
         assert text((await raw.reply(raw.request("tools/call", name="tool")))["result"]) == "for None"
         refused = (await raw.reply(raw.request("tools/call", name="needy")))["result"]
         assert refused["isError"]

@@ -28,7 +28,7 @@ _COMPRESSED_FROM = 512
 
 _PLAIN, _DEFLATED = b"\0", b"\1"
 
-Kind = Literal["answer", "step", "timeout", "withdrawn"]
+Kind = Literal["answer", "error", "step", "timeout", "withdrawn"]
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -49,7 +49,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """What was learnt at a place. ``value``: JSON of an answer or of a step's result."""
+    """What was learnt at a place. ``value``: JSON of an answer, of the error in its place, or of a step's result."""
 
     kind: Kind
     digest: bytes = b""
@@ -77,10 +77,9 @@ class Journal:
         """All entries, by their places."""
         return self._entries
 
-    def value_at(self, name: str) -> bytes | None:
+    def entry_at(self, name: str) -> Entry | None:
         """Return what was learnt at a place; ``None`` if nothing was."""
-        entry = self._entries.get(name)
-        return None if entry is None else entry.value
+        return self._entries.get(name)
 
     @property
     def is_full(self) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from antiphon.engine.connection import Connection
-from antiphon.errors import CallDiverged, CallTimeout, InternalError, LocalProtocolError
+from antiphon.errors import CallDiverged, CallTimeout, InternalError, LocalProtocolError, PeerError
 from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
@@ -32,11 +32,13 @@ from antiphon.server.calls.request_state import OpenAsk, State
 from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.calls.task_names import lane_here, outside_lanes, run_in_lane, use_lanes
 from antiphon.wire.common import RoundParams, Wire
+from antiphon.wire.envelope import ErrorObject, decode
+from antiphon.wire.failure import from_wire
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.rounds import InputRequest
 from antiphon.wire.task import TASKS, CreateTaskResult
 
-__all__ = ["JournalKeeper", "JournalledCall", "lane_of", "recall"]
+__all__ = ["JournalKeeper", "JournalledCall", "lane_of", "recall", "refusal_of"]
 
 _GRACE = 5.0
 """Seconds that a replayed handler has to come to every answered ask before its new asks count as a divergence: long
@@ -363,10 +365,17 @@ def lane_of(what: str, remedy: str) -> str:
     return lane
 
 
+def refusal_of(known: Entry) -> PeerError:
+    """Return the error that a client has answered an ask with."""
+    return from_wire(decode(Raw(known.value), ErrorObject))
+
+
 async def recall(known: Entry, spec: MethodSpec) -> Answer:
     """Make a replayed ask end as it did before."""
     if known.kind == "timeout":
         raise CallTimeout(f"{spec.name} was not answered in time")
+    if known.kind == "error":
+        raise refusal_of(known)
     if known.kind == "withdrawn":
         # The timeout or failed sibling that cancelled it will do so again.
         await asyncio.get_running_loop().create_future()

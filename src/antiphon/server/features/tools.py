@@ -39,6 +39,12 @@ Requirement = Literal["sampling", "sampling.tools", "sampling.context", "elicita
 AsTask = Literal["never", "allowed", "required", "later"]
 """When a call of a tool becomes a task."""
 
+_EXECUTIONS: Mapping[AsTask, wire.ToolExecution] = {
+    "allowed": wire.ToolExecution(task_support="optional"),
+    "required": wire.ToolExecution(task_support="required"),
+}
+"""What a definition says of it to clients of 2025-11-25. They decide before the call, so they have no "later"."""
+
 # 2025-11-25 server/tools, Tool Names: 1 to 128 characters, letters, digits, "_", "-" and ".".
 _NAME = r"[A-Za-z0-9_.-]{1,128}"
 
@@ -217,6 +223,7 @@ class ServedTool:
             output_schema=listed,
             annotations=annotations,
             icons=icons,
+            execution=_EXECUTIONS.get(task),
             meta=meta,
         )
         return cls(

@@ -22,6 +22,7 @@ class Revision:
 
     __slots__ = (
         "argument_errors_are_results",
+        "asks_for_tasks",
         "batches",
         "lower",
         "modern",
@@ -38,6 +39,9 @@ class Revision:
         """Position in time; 0 is the oldest."""
         self.modern = modern
         """No handshake, and rounds instead of requests from the server."""
+        self.asks_for_tasks = name == v2025_11_25.NAME
+        """Whether clients want a task in their call, and wait for its result by ``tasks/result``; from 2026-07-28 the
+        server decides."""
         self.batches = name == v2025_03_26.NAME
         """Whether one frame may hold several messages."""
         self.null_id = name < v2025_11_25.NAME

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ResourceLink, ToolResultContent, ToolUseContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.lifecycle import CancelledNotificationParams
+from antiphon.wire.lifecycle import CancelledNotificationParams, ServerCapabilities
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.revisions.difference import Difference, not_in
@@ -81,6 +81,7 @@ DIFFERENCE = Difference(
         ResourceLink: ("icons",),
         ResourceTemplate: ("icons",),
         SamplingMessage: ("meta",),
+        ServerCapabilities: ("tasks",),
         Tool: ("icons", "execution"),
     },
     refuses={

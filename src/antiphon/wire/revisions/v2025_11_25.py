@@ -15,7 +15,7 @@ from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions.difference import Difference, not_in, without_structure
 from antiphon.wire.rounds import InputRequiredResult
-from antiphon.wire.task import TASKS
+from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult, as_experiment, handle_as_experiment
 from antiphon.wire.tools import CallToolResult, Tool
 
 __all__ = ["DIFFERENCE", "NAME"]
@@ -110,7 +110,9 @@ DIFFERENCE = Difference(
         CallToolResult: _structured_object,
         ClientCapabilities: _without_tasks,
         ServerCapabilities: _without_tasks,
+        CreateTaskResult: handle_as_experiment,
         ElicitRequestParams: _url_with_id,
+        GetTaskResult: as_experiment,
         Tool: _schemas_of_objects,
         ToolResultContent: _structured_object_of_use,
     },

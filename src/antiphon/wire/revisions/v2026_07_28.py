@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from antiphon.wire.common import CacheableResult, RootsCapability
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.lifecycle import CancelledNotificationParams
+from antiphon.wire.lifecycle import CancelledNotificationParams, ServerCapabilities
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions.difference import Difference, not_in
 from antiphon.wire.roots import ListRootsResult
@@ -39,6 +39,7 @@ DIFFERENCE = Difference(
         ElicitResult: ("meta",),
         ListRootsResult: ("meta",),
         RootsCapability: ("list_changed",),
+        ServerCapabilities: ("tasks",),
         Tool: ("execution",),
     },
     changes={

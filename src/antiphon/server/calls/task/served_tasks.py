@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import Context
 from typing import Any
@@ -22,14 +22,13 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.engine.connection import Connection
-from antiphon.errors import InternalError, InvalidParams, MissingCapability, PeerError
+from antiphon.errors import InternalError, InvalidParams, PeerError
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import Handled, read_answer
-from antiphon.server.calls.journal import Entry, Journal
+from antiphon.server.calls.call import Handled
+from antiphon.server.calls.journal import Entry, Journal, Kind
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.task.nowhere import absent_peer
 from antiphon.server.calls.task.stored_call import call_params, stored_request
@@ -40,33 +39,36 @@ from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
 from antiphon.server.calls.task.task_states import HELD, TaskEvent, TaskState
 from antiphon.server.calls.task.task_store import MemoryTaskStore, TaskRoom
 from antiphon.server.core import Core
-from antiphon.wire.common import ClientCapabilities, EmptyResult
-from antiphon.wire.envelope import encode
+from antiphon.wire.common import ClientCapabilities
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.failure import cause_of, to_wire
-from antiphon.wire.methods import METHODS
-from antiphon.wire.task import TASK, TASKS, CreateTaskResult, GetTaskResult, TaskParams, UpdateTaskParams
+from antiphon.wire.task import TASK, CreateTaskResult, GetTaskResult, TaskWish, WishingParams
 
-__all__ = ["ServedTasks", "check_declared"]
+__all__ = ["ServedTasks", "unknown_task", "wish_of"]
 
 log = logging.getLogger("antiphon.server")
 
 Peer = Connection[ServerSession]
 
+_SHORTEST = 1.0
+"""Seconds that a task is kept at least, however little its client wants."""
+
 _LAST_WORDS = 2.0
 """Seconds that handlers have to clean up when the server closes."""
 
 
-def check_declared(client: ClientCapabilities | None) -> None:
-    """Check that a client declares the extension in its request.
+def wish_of(request: Request) -> TaskWish | None:
+    """Return by what a client of 2025-11-25 wants a call to be a task; ``None`` if it does not.
 
     Raises:
-        MissingCapability: it does not.
+        InvalidParams: it cannot be read.
     """
-    if not extends(client, TASKS):
-        raise MissingCapability(
-            f"The client does not offer the extension {TASKS}",
-            data={"requiredCapabilities": {"extensions": {TASKS: {}}}},
-        )
+    if not request.revision.asks_for_tasks:
+        return None
+    try:
+        return decode(request.raw, WishingParams).task
+    except msgspec.DecodeError as error:
+        raise InvalidParams(f"Invalid params: {error}") from None
 
 
 class ServedTasks:
@@ -107,6 +109,8 @@ class ServedTasks:
         self._find = find
         self._tell = tell
         self._listened = listened
+        self._awaited: dict[str, set[asyncio.Event]] = {}
+        """Events of those who wait for the end of a task here."""
         self._offset = 0.0
         self._side: set[asyncio.Task[None]] = set()
 
@@ -159,7 +163,7 @@ class ServedTasks:
             code=self.core.code_version.encode() if self.core.code_version is not None else handled.code(),
             created=now,
             updated=now,
-            ttl=self.options.ttl,
+            ttl=self._ttl(request),
             asked=asked,
             holder=self.me,
             generation=1,
@@ -169,7 +173,7 @@ class ServedTasks:
         with self._at_work(record.id):
             record = await self.stored.add(record, params, entries, self.options.room(record.owner))
             self._run(record, stored_request(record, params), Journal(entries), handled)
-        told = self._seen(record)
+        told = self.seen(record)
         return CreateTaskResult(
             task_id=told.task_id,
             status=told.status,
@@ -179,6 +183,12 @@ class ServedTasks:
             poll_interval_ms=told.poll_interval_ms,
             result_type=TASK,
         )
+
+    def _ttl(self, request: Request) -> float:
+        """Return the time to live of a task: ours, or less if its client wants less (2025-11-25)."""
+        wish = wish_of(request)
+        wanted = None if wish is None else wish.ttl
+        return self.options.ttl if wanted is None else min(self.options.ttl, max(_SHORTEST, wanted / 1000))
 
     def _implied(self, caller: Caller) -> tuple[str, ...]:
         """Return the scopes that features here require and that broader ones of a token include."""
@@ -252,7 +262,7 @@ class ServedTasks:
             is_ours = after is not None
             return after
 
-        taken = await self._change(seen.id, change)
+        taken = await self.change(seen.id, change)
         return taken if is_ours else None
 
     async def _without_overdue(self, record: TaskRecord) -> TaskRecord | None:
@@ -261,7 +271,7 @@ class ServedTasks:
         if not late:
             return record
         entries = {ask.place: Entry("timeout", ask.digest) for ask in late.values()}
-        return await self._change(
+        return await self.change(
             record.id,
             lambda now: now.asking({ask.key for ask in now.asks} - late.keys(), (), now.asked, now.message, self.now()),
             entries,
@@ -293,7 +303,7 @@ class ServedTasks:
             return record.asking(keys, asks, call.asked, call.message, now)
 
         is_more = bool(asks or entries)
-        record = await self._change(call.record.id, change, entries, self._room(call.record) if is_more else None)
+        record = await self.change(call.record.id, change, entries, self.room(call.record) if is_more else None)
         if record is None:
             raise Overtaken
         await self._catch_up(call, record)
@@ -346,10 +356,10 @@ class ServedTasks:
             said = now.message if happened is TaskEvent.UNWIND else message
             return now.ended(happened, left, said, self.options.keep, self.now())
 
-        room: TaskRoom | None = self._room(record)
+        room: TaskRoom | None = self.room(record)
         while True:
             try:
-                await self._change(record.id, change, room=room)
+                await self.change(record.id, change, room=room)
             except OutOfRoom as error:
                 # This much of an end is always kept.
                 event, room = TaskEvent.FAIL, None
@@ -363,100 +373,89 @@ class ServedTasks:
             else:
                 return
 
-    # --- what clients do ----------------------------------------------------------------------------------------
+    # --- what clients do (``TaskRequests``) ---------------------------------------------------------------------
 
-    async def get(self, request: Request, peer: Peer) -> GetTaskResult:
-        """Serve ``tasks/get``."""
-        params: TaskParams = request.params
-        return self._seen(await self._owned(request, peer, params.task_id))
-
-    async def update(self, request: Request, peer: Peer) -> EmptyResult:
-        """Serve ``tasks/update``: answers to asks that are not open (any more) are ignored."""
-        params: UpdateTaskParams = request.params
-        record = await self._owned(request, peer, params.task_id)
+    async def answered(self, record: TaskRecord, answers: Mapping[str, tuple[Kind, bytes]]) -> None:
+        """Note answers to open asks of a task, by their keys: each what it is, and its JSON."""
         now = await self.clock()
-        asks = {ask.key: ask for ask in record.asks if ask.key in params.input_responses}
-        answers = {key: params.input_responses[key] for key in asks}
-        for key, ask in asks.items():
-            read_answer(key, answers[key], METHODS[ask.method])
-        if not asks:
-            return EmptyResult()
-        entries = {ask.place: Entry("answer", ask.digest, bytes(answers[key])) for key, ask in asks.items()}
-        after = await self._change(record.id, lambda seen: _answered(seen, answers, now), entries, self._room(record))
+        asks = [ask for ask in record.asks if ask.key in answers]
+        entries = {ask.place: Entry(answers[ask.key][0], ask.digest, answers[ask.key][1]) for ask in asks}
+        after = await self.change(record.id, lambda seen: _answered(seen, answers, now), entries, self.room(record))
         if after is None:
-            raise _unknown()
+            raise unknown_task()
         call = self.calls.get(record.id)
         if call is not None and after.generation == call.record.generation:
             await self._catch_up(call, after)
         elif after.state is TaskState.READY:
             # The process that has the answer goes on with the task at once.
             self.aside(self.run_again(after))
-        return EmptyResult()
 
-    async def cancel(self, request: Request, peer: Peer) -> EmptyResult:
-        """Serve ``tasks/cancel``: the handler is cancelled, and decides what becomes of it."""
-        params: TaskParams = request.params
-        record = await self._owned(request, peer, params.task_id)
-        now = await self.clock()
-        after = await self._change(record.id, lambda seen: _cancelled(seen, now))
-        if after is not None:
-            self._stop(after)
-        return EmptyResult()
-
-    def _stop(self, record: TaskRecord) -> None:
+    def stop(self, record: TaskRecord) -> None:
+        """Cancel the handler of a task that was cancelled, if it is here."""
         call = self.calls.get(record.id)
         if call is not None and record.state is TaskState.STOPPING:
             call.end("the client cancelled the task")
 
-    async def visible(self, request: Request, peer: Peer, ids: Sequence[str]) -> dict[str, GetTaskResult]:
-        """Return those of some tasks that a client may see, as it sees them."""
-        check_declared(request.capabilities)
-        found = {id: await self.stored.get(id) for id in dict.fromkeys(ids)}
-        return {id: self._seen(task) for id, task in found.items() if task is not None and task.owner == peer.principal}
-
-    async def _owned(self, request: Request, peer: Peer, id: str) -> TaskRecord:
-        check_declared(request.capabilities)
-        record = await self.stored.get(id)
-        # The same error for a task of another client as for none, so that nobody learns of it.
-        if record is None or record.owner != peer.principal:
-            raise _unknown()
-        return record
-
     def listened(self) -> set[str]:
         """Return the tasks that somebody listens to here."""
-        return self._listened()
+        return self._listened() | self._awaited.keys()
 
-    def _seen(self, record: TaskRecord) -> GetTaskResult:
+    def awaiting(self, id: str) -> set[asyncio.Event]:
+        """Return the events of those who wait for a task here."""
+        return self._awaited.get(id, set())
+
+    @contextmanager
+    def news(self, id: str) -> Generator[asyncio.Event]:
+        """Give an event that is set with each change of a task that is known here."""
+        event = asyncio.Event()
+        events = self._awaited.setdefault(id, set())
+        events.add(event)
+        try:
+            yield event
+        finally:
+            events.discard(event)
+            if not events and self._awaited.get(id) is events:
+                del self._awaited[id]
+
+    def seen(self, record: TaskRecord) -> GetTaskResult:
+        """Return what a client is told of a task."""
         return record.seen(self.options.patience, self.options.poll_every)
 
     # --- changes ------------------------------------------------------------------------------------------------
 
-    def _room(self, record: TaskRecord) -> TaskRoom:
+    def room(self, record: TaskRecord) -> TaskRoom:
+        """Return how much may be kept for the owner of a task."""
         return self.options.room(record.owner)
 
-    async def _change(
+    async def change(
         self, id: str, change: Change, entries: Mapping[str, Entry] | None = None, room: TaskRoom | None = None
     ) -> TaskRecord | None:
+        """Change a task and tell those who listen; see ``StoredTasks.change``."""
         record = await self.stored.change(id, change, entries, room)
         if record is not None:
-            self._tell(self._seen(record))
+            self._say(record)
         return record
+
+    def _say(self, record: TaskRecord) -> None:
+        for event in self._awaited.get(record.id, ()):
+            event.set()
+        self._tell(self.seen(record))
 
     async def _catch_up(self, call: TaskCall, record: TaskRecord) -> None:
         """Deliver what others have written of a task whose handler is here."""
         missing = call.missing(record)
         if missing:
             journal = await self.stored.journal(record.id)
-            found = {key: journal.value_at(place) for key, place in missing.items()}
-            call.settle({key: Raw(value) for key, value in found.items() if value is not None})
-        self._stop(record)
+            found = {key: journal.entry_at(place) for key, place in missing.items()}
+            call.settle({key: entry for key, entry in found.items() if entry is not None})
+        self.stop(record)
 
     async def look(self, id: str) -> None:
         """Look at a task that somebody else has changed: its handler may be here, or somebody may listen."""
         record = await self.stored.get(id)
         call = self.calls.get(id)
         if record is not None:
-            self._tell(self._seen(record))
+            self._say(record)
         if call is None:
             return
         if record is None or record.generation != call.record.generation or record.state not in HELD:
@@ -472,7 +471,7 @@ class ServedTasks:
             is_mine = record.generation == call.record.generation and record.state is TaskState.RUNNING
             return record.moved(TaskEvent.PARK, now) if is_mine and record.asks and call.is_waiting else None
 
-        record = await self._change(call.record.id, change)
+        record = await self.change(call.record.id, change)
         if record is not None and record.state is TaskState.PARKED:
             call.leave("it waited for longer than its grace")
 
@@ -494,19 +493,23 @@ class ServedTasks:
             is_needed = id not in self.calls and id not in self.busy
             return record.moved(TaskEvent.RELEASE, self.now()) if is_ours and is_needed else None
 
-        await self._change(id, change)
+        await self.change(id, change)
 
     # --- the end of the server ----------------------------------------------------------------------------------
 
-    def aside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something that nobody waits for."""
+    def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something that goes on if nobody waits for it."""
         running = asyncio.get_running_loop().create_task(work, context=Context())
         self._side.add(running)
         running.add_done_callback(self._side.discard)
+        return running
 
     async def close(self) -> None:
         """Let go of all tasks: those of a store that is shared go on in another process, all others end."""
         self.closed = True
+        if self._side:
+            # An answer may be on its way to the store.
+            await asyncio.wait(list(self._side), timeout=_LAST_WORDS)
         calls = list(self.calls.values())
         for call in calls:
             await call.flush()
@@ -527,21 +530,17 @@ class ServedTasks:
             return record.moved(TaskEvent.RELEASE, self.now()) if is_mine else None
 
         try:
-            await self._change(call.record.id, change)
+            await self.change(call.record.id, change)
         except Exception as error:
             log.warning("a task could not be released, and is taken over later: %s", type(error).__name__)
 
 
-def _answered(record: TaskRecord, answers: Mapping[str, Raw], now: float) -> TaskRecord | None:
+def _answered(record: TaskRecord, answers: Mapping[str, object], now: float) -> TaskRecord | None:
     open_keys = {ask.key for ask in record.asks}
     answered = open_keys & answers.keys()
     return record.answered(answered, now) if answered and not record.is_over else None
 
 
-def _cancelled(record: TaskRecord, now: float) -> TaskRecord | None:
-    after = record.moved(TaskEvent.CANCEL, now)
-    return None if record.is_over or after.state is record.state else after
-
-
-def _unknown() -> InvalidParams:
+def unknown_task() -> InvalidParams:
+    """Make the error for a task that there is not, or not for this client."""
     return InvalidParams("Unknown task: there is none with this id, or its time is over")

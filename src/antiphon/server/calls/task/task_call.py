@@ -23,7 +23,7 @@ from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Answer, Call, CallAbandoned, Handled, read_answer, read_given
 from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
 from antiphon.server.calls.parked_call import UNSENDABLE
-from antiphon.server.calls.replayed_call import lane_of, recall
+from antiphon.server.calls.replayed_call import lane_of, recall, refusal_of
 from antiphon.server.calls.task.stored_tasks import OutOfRoom
 from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
 from antiphon.server.calls.task_names import outside_lanes, run_in_lane, use_lanes
@@ -262,15 +262,17 @@ class TaskCall(Call):
         ask = TaskAsk(name, spec.name, encode(params), place.name, place.digest, deadline)
         return _Pending(ask, spec, place, future, stored=False)
 
-    def settle(self, answers: Mapping[str, Raw]) -> None:
+    def settle(self, answers: Mapping[str, Entry]) -> None:
         """Deliver answers that are stored, by the keys of their asks."""
-        for key, raw in answers.items():
+        for key, entry in answers.items():
             pending = self._pending.get(key)
             if pending is None or pending.answer.done():
                 continue
-            answer = read_answer(key, raw, pending.spec)
-            self.journal.note(pending.place, "answer", bytes(raw))
-            pending.answer.set_result(answer)
+            self.journal.note(pending.place, entry.kind, entry.value)
+            if entry.kind == "error":
+                pending.answer.set_exception(refusal_of(entry))
+            else:
+                pending.answer.set_result(read_answer(key, Raw(entry.value), pending.spec))
             self.active = asyncio.get_running_loop().time()
 
     def missing(self, record: TaskRecord) -> dict[str, str]:

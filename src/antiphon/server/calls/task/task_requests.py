@@ -1,0 +1,174 @@
+"""What clients want of tasks: that a call becomes one, and to look at it, answer and cancel it.
+
+Only the principal that has made a task hears of it; for others there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import CoroutineType
+from typing import Any
+
+from antiphon.engine.connection import Connection
+from antiphon.errors import InvalidParams, MethodNotFound, MissingCapability
+from antiphon.protocol.capabilities import extends
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls.call import Handled, read_answer
+from antiphon.server.calls.task.served_tasks import ServedTasks, unknown_task, wish_of
+from antiphon.server.calls.task.task_record import TaskRecord
+from antiphon.server.calls.task.task_states import TaskEvent
+from antiphon.wire.common import ClientCapabilities, EmptyResult, Wire
+from antiphon.wire.content import TextContent
+from antiphon.wire.methods import METHODS
+from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult, TaskParams, UpdateTaskParams
+from antiphon.wire.tools import CallToolResult
+
+__all__ = ["TaskRequests", "as_task", "check_declared"]
+
+Peer = Connection[ServerSession]
+
+
+def check_declared(client: ClientCapabilities | None) -> None:
+    """Check that a client declares the extension in its request.
+
+    Raises:
+        MissingCapability: it does not.
+    """
+    if not extends(client, TASKS):
+        raise MissingCapability(
+            f"The client does not offer the extension {TASKS}",
+            data={"requiredCapabilities": {"extensions": {TASKS: {}}}},
+        )
+
+
+def as_task(
+    tasks: ServedTasks, request: Request, peer: Peer, handled: Handled
+) -> CallToolResult | CoroutineType[Any, Any, CreateTaskResult] | None:
+    """Make a call a task if its client can have one; return ``None`` if it is served as any other call.
+
+    Raises:
+        MissingCapability: the tool needs a client that declares the extension.
+        MethodNotFound: a client of 2025-11-25 wants a task of a tool that makes none, or none of one that must.
+    """
+    if request.revision.asks_for_tasks:
+        return _as_wished(tasks, request, peer, handled)
+    if handled.task == "never":
+        return None
+    if request.revision.modern and extends(request.capabilities, TASKS):
+        return None if handled.task == "later" else tasks.begin(peer, request, handled)
+    if handled.task != "required":
+        return None
+    if request.revision.modern:
+        check_declared(request.capabilities)
+    text = f"{handled.name} needs a client that offers the extension {TASKS}"
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+
+def _as_wished(
+    tasks: ServedTasks, request: Request, peer: Peer, handled: Handled
+) -> CoroutineType[Any, Any, CreateTaskResult] | None:
+    is_wished = request.method.name == "tools/call" and wish_of(request) is not None
+    if is_wished and handled.task in ("allowed", "required"):
+        return tasks.begin(peer, request, handled)
+    # 2025-11-25: "Receivers that do not declare the task capability MUST process requests of that type normally";
+    # others "SHOULD return a -32601 (Method not found) error", and "MUST" where a task is required.
+    if is_wished and tasks.core.capabilities().tasks is not None:
+        raise MethodNotFound(f"{handled.name} cannot be called as a task")
+    if handled.task == "required":
+        raise MethodNotFound(f"{handled.name} must be called as a task")
+    return None
+
+
+class TaskRequests:
+    """The requests of clients about the tasks of one server."""
+
+    def __init__(self, tasks: ServedTasks) -> None:
+        self._tasks = tasks
+
+    async def get(self, request: Request, peer: Peer) -> GetTaskResult:
+        """Serve ``tasks/get``."""
+        params: TaskParams = request.params
+        return self._tasks.seen(await self.owned(request, peer, params.task_id))
+
+    async def update(self, request: Request, peer: Peer) -> EmptyResult:
+        """Serve ``tasks/update``: answers to asks that are not open (any more) are ignored."""
+        params: UpdateTaskParams = request.params
+        record = await self.owned(request, peer, params.task_id)
+        asks = {ask.key: ask for ask in record.asks if ask.key in params.input_responses}
+        answers = {key: params.input_responses[key] for key in asks}
+        for key, ask in asks.items():
+            read_answer(key, answers[key], METHODS[ask.method])
+        if asks:
+            await self._tasks.answered(record, {key: ("answer", bytes(answer)) for key, answer in answers.items()})
+        return EmptyResult()
+
+    async def cancel(self, request: Request, peer: Peer) -> Wire:
+        """Serve ``tasks/cancel``: the handler is cancelled, and decides what becomes of it."""
+        params: TaskParams = request.params
+        record = await self.owned(request, peer, params.task_id)
+        now = await self._tasks.clock()
+        if request.revision.asks_for_tasks:
+            return await self._cancel_at_once(record, now)
+        after = await self._tasks.change(record.id, lambda seen: _cancelled(seen, now))
+        if after is not None:
+            self._tasks.stop(after)
+        return EmptyResult()
+
+    async def _cancel_at_once(self, record: TaskRecord, now: float) -> GetTaskResult:
+        """Cancel a task in the way of 2025-11-25, whatever becomes of its handler.
+
+        Raises:
+            InvalidParams: it is over.
+        """
+        # "Receivers MUST reject cancellation requests for tasks already in a terminal status with error code -32602"
+        # and "MUST transition the task to `cancelled` status before sending the response".
+        is_ours = False
+
+        def change(seen: TaskRecord) -> TaskRecord | None:
+            nonlocal is_ours
+            is_ours = not seen.is_over
+            stopped = seen.moved(TaskEvent.CANCEL, now)
+            if stopped.is_over:
+                return stopped if is_ours else None
+            return stopped.ended(TaskEvent.UNWIND, b"", stopped.message, self._tasks.options.keep, now)
+
+        after = await self._tasks.change(record.id, change)
+        if after is None:
+            raise unknown_task()
+        if not is_ours:
+            raise InvalidParams(f"The task cannot be cancelled: it is {after.status}")
+        call = self._tasks.calls.get(record.id)
+        if call is not None:
+            call.end("the client cancelled the task")
+        return self._tasks.seen(after)
+
+    async def visible(self, request: Request, peer: Peer, ids: Sequence[str]) -> dict[str, GetTaskResult]:
+        """Return those of some tasks that a client may see, as it sees them."""
+        check_declared(request.capabilities)
+        found = {id: await self._tasks.stored.get(id) for id in dict.fromkeys(ids)}
+        return {
+            id: self._tasks.seen(task)
+            for id, task in found.items()
+            if task is not None and task.owner == peer.principal
+        }
+
+    async def owned(self, request: Request, peer: Peer, id: str) -> TaskRecord:
+        """Return a task of the client that asks for it.
+
+        Raises:
+            MissingCapability: the client does not declare the extension.
+            InvalidParams: it has no such task.
+        """
+        if request.revision.modern:
+            check_declared(request.capabilities)
+        record = await self._tasks.stored.get(id)
+        # The same error for a task of another client as for none, so that nobody learns of it.
+        if record is None or record.owner != peer.principal:
+            raise unknown_task()
+        return record
+
+
+def _cancelled(record: TaskRecord, now: float) -> TaskRecord | None:
+    after = record.moved(TaskEvent.CANCEL, now)
+    return None if record.is_over or after.state is record.state else after
