@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from antiphon.errors import InternalError, InvalidParams, Rejected
-from antiphon.host import Approve, Budget, Cap, Host, Limits, Manual, Policy, Price, Redaction, Rule, Scripted
+from antiphon.host import (
+    Approve,
+    Budget,
+    Cap,
+    Host,
+    Limits,
+    Manual,
+    MemoryStore,
+    Policy,
+    Price,
+    Queue,
+    Redaction,
+    Rule,
+    Scripted,
+)
 from antiphon.host.budget import input_estimate
 from antiphon.host.models.choice import Chosen
 from antiphon.host.providers.base import ProviderFailure, Usage
@@ -104,6 +120,20 @@ async def test_person_is_asked_where_a_rule_says_so():
     shown = person.shown[0]
     assert (shown.params.texts, shown.choices) == (["a", "b"], {"approve", "deny"})
     assert [each.texts for each in provider.embeddings] == [["a", "b"]]
+
+
+async def test_another_process_decides():
+    """What it reads of the question is what was asked, so that its approval is of that."""
+    provider, store = Vectors(), MemoryStore()
+    host = Host(provider, policy=ASKED, reviewer=Queue(store), store=store)
+    asking = asyncio.create_task(host.embed(["a", "b"], origin()))
+    elsewhere = Queue(store)
+    async for _ in elsewhere.changes():
+        if questions := await elsewhere.pending():
+            break
+    (question,) = questions
+    await elsewhere.decide(question.id, approve(question.item), hash=question.hash)
+    assert len((await asking).vectors) == 2
 
 
 async def test_failure_of_the_provider_charges_what_is_known():
