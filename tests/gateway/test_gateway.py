@@ -16,6 +16,7 @@ from antiphon.errors import ConfigError, InvalidParams
 from antiphon.gateway import Gateway
 from tests.support.authority import protected
 from tests.support.behind_gateway import CELLS, ERAS, Offering, host, shop
+from tests.support.raw_client import raw_client
 
 
 @pytest.mark.parametrize(("client_era", "server_era"), CELLS)
@@ -272,3 +273,40 @@ async def test_a_server_that_wants_a_login_says_so() -> None:
             [remote] = gateway.upstreams
             assert remote.state == "failed"
             assert "antiphon login" in str(remote.error)
+
+
+async def test_a_change_of_one_principals_servers_is_told_to_that_principal() -> None:
+    """And to nobody else; nor are definitions of tools those of another."""
+    gateway = Gateway({"shop": shop(ERAS[1])}, host())
+    async with raw_client(gateway.server, principal="a") as one, raw_client(gateway.server, principal="b") as other:
+        for client in (one, other):
+            await client.handshake()
+            await client.reply(client.request("resources/subscribe", uri="shop://stock"))
+            await client.reply(client.request("tools/list"))
+        group = next(group for group in gateway._groups.values() if group.principal == "a")
+        assert gateway._tool("shop__count", "a") is group.catalogue.tool("shop__count")
+        assert gateway._tool("shop__count", None) is None
+        told = {one["method"] for one in other.notifications}
+        group.renew("prompts")
+        group.watches._told("shop://stock")
+        while len({each["method"] for each in one.notifications} - told) < 2:
+            await one.step()
+        await other.reply(other.request("ping"))
+        assert {each["method"] for each in other.notifications} == told
+
+
+async def test_what_is_shown_can_change_while_it_runs() -> None:
+    """Clients are told, and see the same as if the gateway had been made so; a mistake changes nothing."""
+    gateway = Gateway({"shop": shop(ERAS[1])}, host())
+    async with Client(gateway.server, revision=ERAS[1]) as client:
+        await client.list_tools()
+        async with client.listen(tools=True) as changes:
+            gateway.expose(tools={"shop": ["*", "!o*"]}, prefixes={"shop": "s"}, rename={"shop": {"count": "three"}})
+            async with asyncio.timeout(30):
+                await anext(changes)
+        assert [tool.name async for tool in client.tools()] == ["s__describe", "s__visit", "three", "s__echo"]
+        assert [prompt.name async for prompt in client.prompts()] == ["s__ask"]
+        assert (await client.call_tool("three")).structured_content == {"n": 3}
+        with pytest.raises(ConfigError):
+            gateway.expose(prefixes={"shop": "a__b"})
+        assert len((await client.list_tools()).tools) == 4

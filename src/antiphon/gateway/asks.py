@@ -104,6 +104,9 @@ class Clients:
         self._changed_roots: ReferenceType[object] | None = None
         self._room: Bucket | None = None
 
+    def __contains__(self, client: object) -> bool:
+        return client in self._connected
+
     def add(self, client: object) -> None:
         """Add a connection; it is forgotten when it has ended."""
         self._connected.add(client)

@@ -115,14 +115,9 @@ class Gateway:
         self.processes = self._terms.processes
         """Those of all servers, for all clients."""
         self._served = _searched() if search else SERVED
-        self._exposure = Exposure(
-            is_searched=search,
-            given=Given(style=names, prefixes=prefixes, renamed=rename).checked(),
-            filters=tools if isinstance(tools, Filters) else Filters(tools),
-        )
-        self._group = partial(
-            Group, exposure=self._exposure, changed=self.server.list_changed, updated=self.server.resource_updated
-        )
+        self._exposure = Exposure(is_searched=search)
+        self.expose(names=names, tools=tools, prefixes=prefixes, rename=rename)
+        self._group = partial(Group, exposure=self._exposure)
         self.shown = ShownServers(host, self._exposure, self._groups.values)
         """The servers as the host's review page shows them."""
 
@@ -164,6 +159,31 @@ class Gateway:
         self._servers = dict(servers)
         await asyncio.gather(*(group.configure(servers) for group in self._groups.values()))
 
+    def expose(
+        self,
+        *,
+        names: Style = "prefix",
+        tools: Filters | Mapping[str, Sequence[str]] = ALL,
+        prefixes: Mapping[str, str] = {},
+        rename: Mapping[str, Mapping[str, str]] = {},
+    ) -> None:
+        """Show these tools, and call them so, from now on; clients are told of the change.
+
+        Args:
+            names: ``"prefix"`` or ``"none"``, as the gateway was made with.
+            tools: the lists of globs that a tool must pass, likewise.
+            prefixes: what the names of a server's tools begin with, likewise.
+            rename: names of single tools, likewise.
+
+        Raises:
+            ConfigError: a glob, prefix or name cannot be used; nothing has changed.
+        """
+        given = Given(style=names, prefixes=prefixes, renamed=rename).checked()
+        filters = tools if isinstance(tools, Filters) else Filters(tools)
+        self._exposure.given, self._exposure.filters = given, filters
+        for group in self._groups.values():
+            group.renew("tools", "prompts")
+
     # --- life ---------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
@@ -200,13 +220,21 @@ class Gateway:
     def _started(self, key: bytes, answerers: Callable[[], Answerers], principal: str | None) -> Group:
         terms = structs.replace(self._terms, principal=principal)
         clients = Clients(self.server.notify, self.server.list_roots)
-        group = self._groups[key] = self._group(self._servers, terms, answerers, seen_by=key, clients=clients)
+        group = self._groups[key] = self._group(
+            self._servers,
+            terms,
+            answerers,
+            changed=partial(self.server.list_changed, clients=clients),
+            updated=partial(self.server.resource_updated, clients=clients),
+            seen_by=key,
+            clients=clients,
+        )
         group.start()
         return group
 
-    def _tool(self, name: str) -> Tool | None:
-        """Find the definition of a tool, as far as its server has listed it."""
-        found = (group.catalogue.tool(name) for group in self._groups.values())
+    def _tool(self, name: str, principal: str | None) -> Tool | None:
+        """Find the definition of a tool, as far as its server has listed it to this principal."""
+        found = (group.catalogue.tool(name) for group in self._groups.values() if group.principal == principal)
         return next((tool for tool in found if tool is not None), None)
 
     def _group_of(self, request: ServerRequest) -> Group:

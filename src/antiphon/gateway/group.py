@@ -96,6 +96,11 @@ class Group:
         return self._made
 
     @property
+    def principal(self) -> str | None:
+        """Whose the servers are; ``None`` where clients have no principal."""
+        return self._terms.principal
+
+    @property
     def is_used(self) -> bool:
         """Whether anybody waits for something of them."""
         return any(upstream.is_used for upstream in self.upstreams.values())
@@ -252,10 +257,11 @@ class Group:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def renew(self) -> None:
-        """Tell clients that there are other tools now, because a person has switched some on or off."""
+    def renew(self, *kinds: Kind) -> None:
+        """Tell clients that there are others of these kinds now, because a person has said so."""
         self._made = None
-        self._tell("tools")
+        for kind in kinds:
+            self._tell(kind)
 
     def _offered(self, upstream: Upstream) -> Offer:
         """Return what a server offers, without the tools that are switched off."""

@@ -71,7 +71,7 @@ class ShownServers:
         if off != self._exposure.off:
             self._exposure.off = off
             for group in self._groups():
-                group.renew()
+                group.renew("tools")
 
     def _server(self, upstream: Upstream, catalogue: Catalogue) -> RunningServer:
         called = catalogue.names_of(upstream.name)

@@ -5,7 +5,7 @@ Owns the options of a server and how it is started. ``decorators`` registers fea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from os import PathLike
@@ -43,7 +43,7 @@ Elsewhere = str | PathLike[str] | Sequence[str] | Mapping[str, Any]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
 M = TypeVar("M", bound=Middleware)
-F = TypeVar("F", bound="Callable[[str], Tool | None]")
+F = TypeVar("F", bound="Callable[[str, str | None], Tool | None]")
 
 
 class Server(Features):
@@ -196,7 +196,8 @@ class Server(Features):
         they are for the server's own tools.
 
         Args:
-            function: ``(name) -> Tool | None``; called for each call of a tool that the server itself does not have.
+            function: ``(name, principal) -> Tool | None``; called for each call of a tool that the server itself does
+                not have. ``principal`` is who calls it, ``None`` where clients have none.
         """
         self._service.core.find_tool = function
         return function
@@ -253,23 +254,25 @@ class Server(Features):
         """
         self._service.subscriptions.on_end = function
 
-    def resource_updated(self, uri: str) -> None:
+    def resource_updated(self, uri: str, *, clients: Container[object] | None = None) -> None:
         """Notify the clients that subscribed to a resource that it has changed. May be called from any thread.
 
         Args:
             uri: URI of the resource.
+            clients: those that it concerns, as ``ServerRequest.client`` identifies them; all by default.
         """
-        self._service.resource_updated(uri)
+        self._service.resource_updated(uri, clients)
 
-    def list_changed(self, kind: ListKind) -> None:
+    def list_changed(self, kind: ListKind, *, clients: Container[object] | None = None) -> None:
         """Notify the clients that a list has changed. May be called from any thread.
 
         Not needed for features that are added and removed here, only for a list that middleware answers.
 
         Args:
             kind: ``"tools"``, ``"prompts"`` or ``"resources"``, which includes the templates.
+            clients: those that it concerns, as ``ServerRequest.client`` identifies them; all by default.
         """
-        self._service.list_changed(kind)
+        self._service.list_changed(kind, clients)
 
     def run(
         self,

@@ -115,7 +115,7 @@ class Core:
         """The servers that are mounted on this one."""
         self._by_scheme: tuple[int, dict[str, list[ServedTemplate]]] = (-1, {})
         """The resource templates by the schemes of their URIs, and for which version of them."""
-        self.find_tool: Callable[[str], Tool | None] | None = None
+        self.find_tool: Callable[[str, str | None], Tool | None] | None = None
         """Finds the definition of a tool that middleware serves."""
         self.extension: Extension | None = None
         """What it speaks beyond the protocol."""

@@ -175,15 +175,15 @@ class Handlers:
         code = sent.code
         return Handled(_subject(params), body, lambda: self._middleware.code() + code(), once=sent.once, task=sent.task)
 
-    def definition_of(self, name: str) -> Tool | None:
+    def definition_of(self, name: str, principal: str | None) -> Tool | None:
         """Return the definition of a tool that is served here, be it by middleware, as far as it is known."""
         core = self._core
         found = core.features.tools.get(name)
         if found is not None:
             return found.definition
-        listed = core.find_tool(name) if core.find_tool is not None else None
+        listed = core.find_tool(name, principal) if core.find_tool is not None else None
         via = self._mounts.by_name(name) if listed is None else None
-        return listed if via is None else via.mount.behind.definition_of(via.name)
+        return listed if via is None else via.mount.behind.definition_of(via.name, principal)
 
     async def answer(self, params: Any, request: Request, peer: Peer) -> Any:
         """Serve a request that is no call, through the middleware; return its result."""

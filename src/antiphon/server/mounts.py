@@ -59,7 +59,7 @@ class Behind(Protocol):
         """Return what serves a call, behind the middleware. ``params``: the request's, in this server's names."""
         ...
 
-    def definition_of(self, name: str) -> Tool | None:
+    def definition_of(self, name: str, principal: str | None) -> Tool | None:
         """Return the definition of a tool, be it one that middleware serves, as far as it is known."""
         ...
 

@@ -265,7 +265,7 @@ class _Mirrored:
         self._others: dict[str, tuple[Tool, Sequence[HeaderParam]]] = {}
         self._version = -1
 
-    def of(self, name: str) -> Sequence[HeaderParam]:
+    def of(self, name: str, principal: str | None) -> Sequence[HeaderParam]:
         version = self._service.core.features.tools.version
         if self._version != version:
             self._version = version
@@ -274,13 +274,13 @@ class _Mirrored:
         if found is None:
             tool = self._service.core.features.tools.get(name)
             if tool is None:
-                return self._of_others(name)
+                return self._of_others(name, principal)
             found = self._found[name] = _header_params(tool.definition)
         return found
 
-    def _of_others(self, name: str) -> Sequence[HeaderParam]:
+    def _of_others(self, name: str, principal: str | None) -> Sequence[HeaderParam]:
         """Return those of a tool that middleware lists; found once for each definition."""
-        tool = self._service.definition_of(name)
+        tool = self._service.definition_of(name, principal)
         if tool is None:
             return ()
         known = self._others.get(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Container, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -135,25 +135,28 @@ class Service:
         for outer in self._outer:
             outer.refresh()
 
-    def definition_of(self, name: str) -> Tool | None:
+    def definition_of(self, name: str, principal: str | None = None) -> Tool | None:
         """Return the definition of a tool, be it one that middleware serves, as far as it is known."""
-        return self._functions.definition_of(name)
+        return self._functions.definition_of(name, principal)
 
-    def list_changed(self, kind: ListKind) -> None:
-        """Notify the clients of this server, and of those it is mounted on, that a list has changed."""
-        self.changes.list(kind)
-        if self.on_notice is not None:
+    def list_changed(self, kind: ListKind, clients: Container[object] | None = None) -> None:
+        """Notify the clients of this server, and of those it is mounted on, that a list has changed.
+
+        ``clients``: those that it concerns, which are of this process; all by default.
+        """
+        self.changes.list(kind, clients)
+        if self.on_notice is not None and clients is None:
             self.on_notice(kind, "")
         for outer in self._outer:
-            outer.list_changed(kind)
+            outer.list_changed(kind, clients)
 
-    def resource_updated(self, uri: str) -> None:
-        """Notify the clients of this server, and of those it is mounted on, that a resource has changed."""
-        self.changes.resource(uri)
-        if self.on_notice is not None:
+    def resource_updated(self, uri: str, clients: Container[object] | None = None) -> None:
+        """Notify the clients of this server, and of those it is mounted on, likewise, that a resource has changed."""
+        self.changes.resource(uri, clients)
+        if self.on_notice is not None and clients is None:
             self.on_notice("resource", uri)
         for outer in self._outer:
-            outer.resource_updated(uri)
+            outer.resource_updated(uri, clients)
 
     def noticed(self, kind: str, uri: str) -> None:
         """Notify the clients of this process of what another process says has changed."""

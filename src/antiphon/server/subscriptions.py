@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from typing import Literal
 
 from msgspec import structs
@@ -147,23 +147,24 @@ class Subscriptions:
 
     # --- notifications ------------------------------------------------------------------------------------------
 
-    def list_changed(self, kind: ListKind) -> None:
-        """Notify all subscribers that a list has changed."""
+    def list_changed(self, kind: ListKind, clients: Container[object] | None = None) -> None:
+        """Notify all subscribers, or those of them among ``clients``, that a list has changed."""
         method = f"notifications/{kind}/list_changed"
         for peer in self._legacy():
-            self._tell(peer, None, method, NotificationParams())
+            if clients is None or peer in clients:
+                self._tell(peer, None, method, NotificationParams())
         for request, (peer, wanted) in list(self._listening.items()):
-            if getattr(wanted, f"{kind}_list_changed"):
+            if getattr(wanted, f"{kind}_list_changed") and (clients is None or peer in clients):
                 self._tell(peer, request, method, NotificationParams(meta=_tag(request)))
 
-    def resource_updated(self, uri: str) -> None:
-        """Notify all subscribers of a resource that it has changed."""
+    def resource_updated(self, uri: str, clients: Container[object] | None = None) -> None:
+        """Notify all subscribers of a resource, or those of them among ``clients``, that it has changed."""
         method = "notifications/resources/updated"
         for peer in self._legacy():
-            if uri in self._peers[peer]:
+            if uri in self._peers[peer] and (clients is None or peer in clients):
                 self._tell(peer, None, method, ResourceUpdatedNotificationParams(uri=uri))
         for request, (peer, wanted) in list(self._listening.items()):
-            if uri in (wanted.resource_subscriptions or ()):
+            if uri in (wanted.resource_subscriptions or ()) and (clients is None or peer in clients):
                 self._tell(peer, request, method, ResourceUpdatedNotificationParams(uri=uri, meta=_tag(request)))
 
     def task_changed(self, task: GetTaskResult, only: Request | None = None) -> None:
@@ -192,7 +193,8 @@ class Changes:
         self._subscriptions = subscriptions
         self._offer = offer
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pending: set[ListKind] = set()
+        self._pending: dict[ListKind, list[Container[object]] | None] = {}
+        """Lists that have changed, and for whom; ``None`` for all clients."""
         self._lock = threading.Lock()
 
     @property
@@ -211,28 +213,41 @@ class Changes:
         with self._lock:
             self._loop = None
 
-    def list(self, kind: ListKind) -> None:
-        """Note that a list has changed."""
+    def list(self, kind: ListKind, clients: Container[object] | None = None) -> None:
+        """Note that a list has changed, for these clients; for all by default."""
         with self._lock:
             if self._loop is None:
                 return
             if not self._pending:
                 self._loop.call_soon_threadsafe(self._tell)
-            self._pending.add(kind)
+            whose = self._pending.setdefault(kind, [])
+            if clients is None:
+                self._pending[kind] = None
+            elif whose is not None and clients not in whose:
+                whose.append(clients)
 
-    def resource(self, uri: str) -> None:
-        """Note that a resource has changed."""
+    def resource(self, uri: str, clients: Container[object] | None = None) -> None:
+        """Note that a resource has changed, likewise."""
         with self._lock:
             if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._subscriptions.resource_updated, uri)
+                self._loop.call_soon_threadsafe(self._subscriptions.resource_updated, uri, clients)
 
     def _tell(self) -> None:
         with self._lock:
-            kinds = sorted(self._pending)
-            self._pending.clear()
+            pending, self._pending = sorted(self._pending.items()), {}
         self._subscriptions.offer(self._offer())
-        for kind in kinds:
-            self._subscriptions.list_changed(kind)
+        for kind, whose in pending:
+            self._subscriptions.list_changed(kind, None if whose is None else _AnyOf(whose))
+
+
+class _AnyOf:
+    """Clients that are in one of several sets."""
+
+    def __init__(self, sets: Sequence[Container[object]]) -> None:
+        self._sets = sets
+
+    def __contains__(self, client: object) -> bool:
+        return any(client in each for each in self._sets)
 
 
 def _tag(request: Request) -> Meta:

@@ -42,7 +42,7 @@ def code_of(refusal):
 
 def check(sent, envelope, parameters=None):
     """Check a modern message."""
-    found = read_modern(sent, envelope, parameters)
+    found = read_modern(sent, envelope, parameters and (lambda name, _principal: parameters(name)))
     return code_of(found if isinstance(found, Refusal) else None)
 
 

@@ -24,8 +24,8 @@ from antiphon.wire.revisions import MODERN
 
 __all__ = ["Parameters", "is_modern", "names_modern", "read_modern"]
 
-Parameters = Callable[[str], Sequence[HeaderParam]]
-"""Returns for the name of a tool which of its parameters are mirrored in headers."""
+Parameters = Callable[[str, str | None], Sequence[HeaderParam]]
+"""Returns for the name of a tool, and the principal that calls it, which of its parameters are mirrored in headers."""
 
 _METHOD = b"mcp-method"
 _NAME = b"mcp-name"
@@ -83,28 +83,32 @@ def is_modern(headers: Headers, envelope: Envelope, body: bytes) -> bool:
     return meta is not None and meta.protocol_version is not None
 
 
-def read_modern(headers: Headers, envelope: Envelope, parameters: Parameters | None) -> Refusal | RequestParams | None:
-    """Check that headers and body of a modern message agree ("Server Validation").
+def read_modern(
+    headers: Headers, envelope: Envelope, parameters: Parameters | None, principal: str | None = None
+) -> Refusal | RequestParams | None:
+    """Check that headers and body of a modern message agree ("Server Validation"). ``principal``: who sends it.
 
     Returns the params, since they had to be decoded; or ``None`` if there is nothing to check, or they do not fit the
     method, which the session reports.
     """
     spec = _REQUESTS.get(envelope.method)
     if spec is None or envelope.id is UNSET:
-        return _read_other(headers, envelope, parameters)
+        return _read_other(headers, envelope, parameters, principal)
     try:
         # Every request has a ``_meta``, so the type of its params has one.
         params: Any = decode(envelope.params, spec.params)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _read_other(headers, envelope, parameters)
+        return _read_other(headers, envelope, parameters, principal)
     if not _agrees(headers, spec.name, params) and (refusal := _find_mismatch(headers, spec.name, params)) is not None:
         return refusal
     if parameters is not None and spec.name == "tools/call":
-        return _check_parameters(headers, params, parameters) or params
+        return _check_parameters(headers, params, parameters, principal) or params
     return params
 
 
-def _read_other(headers: Headers, envelope: Envelope, parameters: Parameters | None) -> Refusal | None:
+def _read_other(
+    headers: Headers, envelope: Envelope, parameters: Parameters | None, principal: str | None
+) -> Refusal | None:
     """Check a message that is no request, or a request of which only a part can be read."""
     if envelope.method is UNSET:
         # "The client MUST NOT send JSON-RPC responses."
@@ -118,7 +122,7 @@ def _read_other(headers: Headers, envelope: Envelope, parameters: Parameters | N
         return Refusal(400, InvalidParams(f"Invalid params: {error}"))
     refusal = _find_mismatch(headers, envelope.method, params)
     if refusal is None and parameters is not None and envelope.method == "tools/call":
-        return _check_parameters(headers, params, parameters)
+        return _check_parameters(headers, params, parameters, principal)
     return refusal
 
 
@@ -168,8 +172,8 @@ def _check_names(headers: Headers, method: str, params: Any) -> Refusal | None:
     return None if sent is not None and _read(sent) == named else _mismatch("Mcp-Name", sent)
 
 
-def _check_parameters(headers: Headers, params: Any, parameters: Parameters) -> Refusal | None:
-    expected = parameters(params.name) if isinstance(params.name, str) else ()
+def _check_parameters(headers: Headers, params: Any, parameters: Parameters, principal: str | None) -> Refusal | None:
+    expected = parameters(params.name, principal) if isinstance(params.name, str) else ()
     if not expected:
         return None
     arguments: object = msgspec.json.decode(params.arguments) if params.arguments else None

@@ -353,7 +353,7 @@ class HttpApp:
         refusal = rules.check_id(envelope)
         if refusal is not None:
             return refuse(http, refusal, rules.id_of(envelope))
-        params = read_modern(http.headers, envelope, self._parameters)
+        params = read_modern(http.headers, envelope, self._parameters, http.principal)
         if isinstance(params, Refusal):
             return refuse(http, params, rules.id_of(envelope))
         if self._draining:
