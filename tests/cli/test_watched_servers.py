@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from antiphon.cli.watched_servers import WatchedServers
+from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.errors import ConfigError
+from antiphon.host.config.gateway import GatewaySettings, Profile
+from antiphon.host.config.toml_files import load_config
 from antiphon.host.config.trust import Trust
 
 
@@ -88,3 +90,64 @@ def test_what_is_missing_at_the_start_is_named(tmp_path: Path):
     with pytest.raises(ConfigError, match="there are no servers in"):
         WatchedServers([write(file)], [])
     assert list(WatchedServers([write(file, "one", "two")], ["two"]).targets) == ["two"]
+
+
+def configured(file: Path, text: str) -> None:
+    """Write our own configuration, as an editor does."""
+    part = file.with_suffix(".part")
+    part.write_text(text)
+    part.replace(file)
+
+
+def looks(settings: WatchedSettings) -> bool:
+    """Let it look twice, since only what stays counts."""
+    return settings.look() or settings.look()
+
+
+def test_names_filters_and_the_profile_are_taken_up(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """What a gateway was started with is not, and that is said."""
+    file, taken = tmp_path / "antiphon.toml", []
+    configured(file, '[gateway.profiles.work]\nonly = ["one"]\n')
+    settings = WatchedSettings([file], lambda: load_config({}, file=file), "work", lambda *said: taken.append(said))
+    assert not looks(settings)
+    configured(file, '[gateway]\ntools = ["!rm"]\n[gateway.profiles.work]\nonly = ["one", "two"]\n')
+    assert looks(settings)
+    assert [(wanted.tools, profile.only) for wanted, profile in taken] == [(("!rm",), ("one", "two"))]
+    assert settings.chosen == ("one", "two")
+    assert "names, filters and the profile are those of now" in caplog.text
+    assert "started again" not in caplog.text
+    configured(file, "[defaults]\nreview_timeout = 5\n" + file.read_text())
+    assert not looks(settings)
+    assert len(taken) == 1
+    assert "[auth], search and all else" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["[gateway", "[gateway.profiles.home]", '[gateway]\ntools = ["wrong["]'])
+def test_a_configuration_with_a_mistake_changes_nothing(text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """It is said, and what is right later is taken up."""
+    file, taken = tmp_path / "antiphon.toml", []
+
+    def take_up(wanted: GatewaySettings, profile: Profile) -> None:
+        if "wrong[" in (wanted.tools or ()):
+            raise ConfigError("a glob is wrong")
+        taken.append(profile)
+
+    configured(file, '[gateway.profiles.work]\nonly = ["one"]\n')
+    settings = WatchedSettings([file], lambda: load_config({}, file=file), "work", take_up)
+    configured(file, text)
+    assert not looks(settings)
+    assert "everything stays as it was" in caplog.text
+    assert settings.chosen == ("one",)
+    configured(file, '[gateway.profiles.work]\nonly = ["two"]\n')
+    assert looks(settings)
+    assert [profile.only for profile in taken] == [("two",)]
+
+
+async def test_a_profile_may_choose_other_servers(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Among those of the files, as they are now."""
+    file, ours = write(tmp_path / "mcp.json", "one", "two"), tmp_path / "antiphon.toml"
+    configured(ours, '[gateway.profiles.work]\nonly = ["one"]\n')
+    watched = WatchedServers([file], [], ["one"])
+    watched.settings = WatchedSettings([ours], lambda: load_config({}, file=ours), "work", lambda *_: None)
+    configured(ours, '[gateway.profiles.work]\nonly = ["two"]\n')
+    assert list(await after(watched, caplog, says="servers have changed: two")) == ["two"]

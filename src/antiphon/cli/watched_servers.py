@@ -1,15 +1,17 @@
 """The servers of configuration files, read again when a file changes, for a program that goes on meanwhile.
 
 Nobody is asked anything: a file that is not trusted as it is now gives no servers, and one that is broken keeps those
-it had.
+it had. So it is with ``[gateway]`` of our own configuration.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+
+from msgspec import structs
 
 from antiphon.cli.config_files import Found, config_paths, entries_of, find_entries
 from antiphon.cli.failures import Failed
@@ -17,9 +19,11 @@ from antiphon.cli.targets import target_of
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert
+from antiphon.host.config.gateway import GatewaySettings, Profile
+from antiphon.host.config.settings import Config
 from antiphon.host.config.trust import Trust
 
-__all__ = ["WatchedServers"]
+__all__ = ["WatchedServers", "WatchedSettings"]
 
 log = logging.getLogger("antiphon.gateway")
 
@@ -45,8 +49,12 @@ class WatchedServers:
 
     def __init__(self, files: Sequence[Path], only: Sequence[str], chosen: Sequence[str] = ()) -> None:
         self._files = list(files)
+        self._only = only
         self._choices = [frozenset(names) for names in (only, chosen) if names]
-        self._seen = self._look()
+        self._watched = _Files(lambda: (*(self._files or config_paths()), Trust().place))
+        """Trust may be given or withdrawn meanwhile, too."""
+        self.settings: WatchedSettings | None = None
+        """What else is watched: it may choose other servers."""
         found = find_entries(files)
         missing = [name for name in (*only, *chosen) if name not in found]
         if missing or not found:
@@ -65,15 +73,13 @@ class WatchedServers:
         Args:
             every: seconds between two looks.
         """
-        before = self._seen
         while True:
             await asyncio.sleep(every)
-            now = self._look()
-            # Only what stays for two looks: it may be in the middle of being written.
-            is_steady, before = now == before, now
-            if not is_steady or now == self._seen:
+            has_new_settings = self.settings is not None and self.settings.look()
+            if self.settings is not None:
+                self._choices = [frozenset(names) for names in (self._only, self.settings.chosen) if names]
+            if not self._watched.have_changed() and not has_new_settings:
                 continue
-            self._seen = now
             try:
                 targets = self._targets(self._read_again())
             except ConfigError as error:
@@ -105,9 +111,85 @@ class WatchedServers:
                 found.setdefault(name, one)
         return found
 
+
+class WatchedSettings:
+    """``[gateway]`` of ``antiphon.toml`` with a profile, read again when a file changes.
+
+    Args:
+        files: the files, there or not.
+        read: reads them.
+        profile: name of the profile in force, if there is one.
+        take_up: called with what is said now.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        read: Callable[[], Config],
+        profile: str | None,
+        take_up: Callable[[GatewaySettings, Profile], object],
+    ) -> None:
+        self._watched = _Files(lambda: files)
+        self._read = read
+        self._profile = profile
+        self._take_up = take_up
+        self._config = read()
+        self.chosen = self._config.gateway.profile(profile).only or ()
+        """The servers that the profile chooses; none for all."""
+
+    def look(self) -> bool:
+        """Look at the files once; take up what can be, say what cannot, and return whether anything has changed."""
+        if not self._watched.have_changed():
+            return False
+        before = self._config
+        try:
+            config = self._read()
+            profile = config.gateway.profile(self._profile)
+            if config.gateway != before.gateway:
+                self._take_up(config.gateway, profile)
+        except ConfigError as error:
+            log.warning("%s; everything stays as it was", inert(str(error)))
+            return False
+        self._config, self.chosen = config, profile.only or ()
+        if config.gateway != before.gateway:
+            log.warning("antiphon.toml has changed: names, filters and the profile are those of now")
+        if _of_the_start(config) != _of_the_start(before):
+            log.warning(
+                "antiphon.toml has changed: models, rules, budgets, [auth], search and all else but names, filters and "
+                "profiles are taken up when the gateway is started again"
+            )
+        return config.gateway != before.gateway
+
+
+def _of_the_start(config: Config) -> Config:
+    """Return what is taken up only when the gateway starts."""
+    kept = GatewaySettings(search=config.gateway.search, model_api=config.gateway.model_api)
+    return structs.replace(config, gateway=kept, files=())
+
+
+class _Files:
+    """Some files, looked at again and again.
+
+    ``paths``: returns where they are, there or not.
+    """
+
+    def __init__(self, paths: Callable[[], Iterable[Path]]) -> None:
+        self._paths = paths
+        self._seen = self._before = self._look()
+
+    def have_changed(self) -> bool:
+        """Tell whether they have changed since this was last true.
+
+        Only what stays for two looks counts: a file may be in the middle of being written.
+        """
+        before, self._before = self._before, self._look()
+        if self._before != before or before == self._seen:
+            return False
+        self._seen = before
+        return True
+
     def _look(self) -> _Look:
-        # Trust may be given or withdrawn meanwhile, too.
-        return tuple(_state(path) for path in (*(self._files or config_paths()), Trust().place))
+        return tuple(_state(path) for path in self._paths())
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:

@@ -65,6 +65,16 @@ async def test_a_profile_chooses_servers_and_tools(tmp_path: Path):
         assert "s__describe" not in names
         with pytest.raises(PeerError, match="Unknown tool: s__describe"):
             await client.call_tool("s__describe", {})
+        part = settings.with_suffix(".part")
+        part.write_text(
+            '[gateway.profiles.work]\nonly = ["other"]\n[gateway.profiles.work.servers.other]\nprefix = "o"\n'
+        )
+        async with client.listen(tools=True) as changes:
+            part.replace(settings)
+            async with asyncio.timeout(60):
+                while not all(name.startswith("o__") for name in names):
+                    await anext(changes)
+                    names = {tool.name async for tool in client.tools()}
 
 
 async def test_a_change_of_the_file_is_taken_up_while_it_runs(tmp_path: Path):

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Annotated, Unpack
 
@@ -18,7 +18,7 @@ from antiphon.cli.host_options import choose_host, configuration
 from antiphon.cli.logins import auth_for, auth_of_client
 from antiphon.cli.network_options import Listening, Place
 from antiphon.cli.options import ModelApi, PageAnswers, option_sets
-from antiphon.cli.watched_servers import WatchedServers
+from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.targets import Address, resolve
 from antiphon.errors import ConfigError
 from antiphon.gateway.asks import Answered, ElicitsIn
@@ -27,7 +27,7 @@ from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.names import Style
 from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, RunOptions, SignIn, Start
 from antiphon.host.config.gateway import GatewaySettings, Profile
-from antiphon.host.configured_host import Configured
+from antiphon.host.config.toml_files import config_paths
 from antiphon.host.store.location import state_folder
 from antiphon.server.network import ServeOptions
 
@@ -154,7 +154,17 @@ def command(
     servers = WatchedServers(files, only or [], selected.only or [])
     host = choose_host(answers, config=settings, soon=True, model_api=model_api or wanted.model_api)
     running = _running(servers, listens, starts=start, idle_timeout=idle or None, max_processes=max_processes)
-    gateway = _made(servers, host, wanted, selected, asks=asks, elicits_in=elicit_in, **running)
+    gateway = Gateway(
+        servers.targets, host, asks=asks, elicits_in=elicit_in, search=bool(wanted.search), reloads=servers.changes,
+        closes_host=True, **running,
+    )  # fmt: skip
+    _expose(gateway, wanted, selected)
+    servers.settings = WatchedSettings(
+        [settings] if settings is not None else config_paths(os.environ),
+        partial(configuration, settings, os.environ),
+        profile,
+        lambda said, chosen: _expose(gateway, structs.replace(said, names=names or said.names), chosen),
+    )
     return _serve(gateway, servers.targets, listens)
 
 
@@ -164,30 +174,13 @@ def _wanted(settings: Path | None, names: Style | None, search: bool | None) -> 
     return structs.replace(said, names=names or said.names, search=said.search if search is None else search)
 
 
-def _made(
-    servers: WatchedServers,
-    host: Configured,
-    wanted: GatewaySettings,
-    selected: Profile,
-    *,
-    asks: Answered,
-    elicits_in: ElicitsIn,
-    **running: Unpack[RunOptions],
-) -> Gateway:
-    """Make the gateway that the options and a profile of the configuration describe."""
-    return Gateway(
-        servers.targets,
-        host,
-        asks=asks,
-        elicits_in=elicits_in,
+def _expose(gateway: Gateway, wanted: GatewaySettings, selected: Profile) -> None:
+    """Show the tools that the options and a profile of the configuration describe."""
+    gateway.expose(
         names=wanted.names or "prefix",
         tools=reduce(Filters.with_more, wanted.tool_lists(selected), Filters()),
         prefixes=wanted.prefixes(selected),
         rename=wanted.renamed(selected),
-        search=bool(wanted.search),
-        reloads=servers.changes,
-        closes_host=True,
-        **running,
     )
 
 
