@@ -58,7 +58,7 @@ async def test_retries_of_a_client_put_one_question_before_a_person():
 async def test_equal_requests_that_are_no_retries_stay_two():
     """A program that asks the same twice wants two answers."""
     person = Thinker()
-    async with door(Host("echo", reviewer=person)) as here, here.plain(**{"x-stainless-retry-count": "0"}) as client:
+    async with door(Host("echo", reviewer=person)) as here, here.plain({"x-stainless-retry-count": "0"}) as client:
         both = [asyncio.create_task(client.post(CHAT, json=asked())) for _ in range(2)]
         while len(person.shown) < 2:
             await person.asked.wait()
@@ -71,7 +71,7 @@ async def test_equal_requests_that_are_no_retries_stay_two():
 async def test_idempotency_key_names_one_request():
     """The same key joins the request, whatever the count of retries; with another body it is refused."""
     host = Host("echo", review="never")
-    async with door(host) as here, here.plain(**{"idempotency-key": "k1"}) as client:
+    async with door(host) as here, here.plain({"idempotency-key": "k1"}) as client:
         first = await client.post(CHAT, json=asked())
         again = await client.post(CHAT, json=asked())
         other = await client.post(CHAT, json=asked("something else"))
