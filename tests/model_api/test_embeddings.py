@@ -12,6 +12,7 @@ import pytest
 from antiphon.host import Host, Policy, Rule, Scripted
 from antiphon.host.providers.echo import embedded
 from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, packed
+from antiphon.model_api.calls import MAX_LARGE
 from tests.host.asks import Person, approve
 from tests.model_api.served import door
 
@@ -113,6 +114,20 @@ async def test_retry_joins_a_request_that_is_open_and_no_vectors_are_kept(monkey
         await forgotten.wait()
         assert len(here.calls) == 0
     assert len(person.shown) == 1
+
+
+async def test_open_requests_for_embeddings_are_fewer_than_others():
+    """Their answers are large: one that was not read yet counts, however long its client takes."""
+    provider = Waiting()
+    async with door(Host(provider, reviewer=None)) as here, here.plain() as client:
+        bodies = [{"model": "m", "input": f"text {at}"} for at in range(MAX_LARGE + 1)]
+        tasks = [asyncio.create_task(client.post(PATH, json=body)) for body in bodies]
+        (refused,), waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        provider.goes_on.set()
+        served = [await task for task in waiting]
+        after = await client.post(PATH, json=bodies[0])
+    assert (refused.result().status_code, refused.result().json()["error"]["code"]) == (429, "refused_limit")
+    assert [each.status_code for each in (*served, after)] == [200] * (MAX_LARGE + 1)
 
 
 async def test_end_of_the_process_withdraws_what_is_open():

@@ -13,12 +13,14 @@ from typing import Any, Generic, TypeVar
 
 from antiphon.model_api.dialects.failures import Failure, failure_of
 
-__all__ = ["KEPT", "MAX_KEPT", "MAX_OPEN", "Answered", "Call", "Calls", "too_many"]
+__all__ = ["KEPT", "MAX_KEPT", "MAX_LARGE", "MAX_OPEN", "Answered", "Call", "Calls", "too_many"]
 
 KEPT = 600.0
 """Seconds for which a request outlives its last connection: ten minutes, as long as a review may take by default."""
 MAX_OPEN = 64
 """Most open requests of one process; as many asks of one server are open at most by default."""
+MAX_LARGE = 16
+"""Most requests of one process whose answers are large (embeddings), each until it was read: 256 MiB together."""
 MAX_KEPT = 64
 """Most answers of one process that are kept; the oldest is dropped."""
 
@@ -160,7 +162,7 @@ class Calls:
         """
         if self._is_closed:
             raise Failure(401, "revoked", "The token was revoked.")
-        if self.is_full:
+        if self.is_full or (not keeps and sum(not call.keeps for call in self._calls) >= MAX_LARGE):
             raise too_many()
         call = Call(digest, key, work, self._ended, keeps=keeps)
         self._calls.append(call)

@@ -16,6 +16,7 @@ from antiphon.host.models.models import Models
 from antiphon.host.models.selection.facts import completed
 from antiphon.host.providers.base import ProviderFailure, Usage
 from antiphon.host.providers.embeddings import (
+    MAX_DIMENSIONS,
     MAX_TEXTS,
     MAX_VALUES,
     Embedded,
@@ -45,7 +46,8 @@ def test_request_holds_its_texts_in_their_order():
         ([], None, "input"),
         (["a", ""], None, "input[1]"),
         (["a"] * (MAX_TEXTS + 1), None, "input"),
-        (["a", "b"], MAX_VALUES // 2 + 1, "dimensions"),
+        (["a"] * 300, MAX_VALUES // 300 + 1, "dimensions"),
+        (["a"], MAX_DIMENSIONS + 1, "dimensions"),
     ],
 )
 def test_request_beyond_its_bounds_names_the_place(texts: list[str], dimensions: int | None, place: str):

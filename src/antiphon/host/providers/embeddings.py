@@ -24,12 +24,24 @@ from antiphon.wire.sampling import (
     SamplingMessage,
 )
 
-__all__ = ["MAX_TEXTS", "MAX_VALUES", "Embedded", "EmbeddingParams", "Embeds", "check_texts", "joined", "packed"]
+__all__ = [
+    "MAX_DIMENSIONS",
+    "MAX_TEXTS",
+    "MAX_VALUES",
+    "Embedded",
+    "EmbeddingParams",
+    "Embeds",
+    "check_texts",
+    "joined",
+    "packed",
+]
 
 MAX_TEXTS = 2_048
 """Most texts of one request: as many as OpenAI takes, and clients send up to a thousand by default."""
 MAX_VALUES = 4 * 1024 * 1024
 """Most numbers in all vectors of one answer: 16 MiB. 2,048 vectors of 1,536 numbers, or 1,365 of 3,072."""
+MAX_DIMENSIONS = 16_384
+"""Most numbers of one vector: twice those of the largest models."""
 _BYTES = 4
 """Of one number."""
 _DIMENSIONS = "dimensions"
@@ -119,8 +131,9 @@ def check_texts(params: EmbeddingParams) -> None:
     if problem is not None or empty is not None:
         place = "input" if problem is not None else str(empty)
         raise InvalidParams(f"{place}: {problem or 'empty'}", data={"place": place})
-    if params.dimensions is not None and params.dimensions * len(texts) > MAX_VALUES:
-        problem = f"more than {MAX_VALUES} numbers in one answer: ask for fewer texts at once"
+    wanted = params.dimensions or 0
+    if wanted > MAX_DIMENSIONS or wanted * len(texts) > MAX_VALUES:
+        problem = f"at most {MAX_DIMENSIONS}, and {MAX_VALUES} numbers in one answer: ask for fewer texts at once"
         raise InvalidParams(f"{_DIMENSIONS}: {problem}", data={"place": _DIMENSIONS})
 
 

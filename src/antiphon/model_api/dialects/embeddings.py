@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.host.providers.embeddings import MAX_TEXTS, MAX_VALUES, Embedded
+from antiphon.host.providers.embeddings import MAX_TEXTS, Embedded
 from antiphon.model_api.dialects.members import EMBEDDINGS, noted_in
 from antiphon.model_api.dialects.values import items, optional_text, text, unusable, whole
 
@@ -47,8 +47,6 @@ def read(body: Mapping[str, Any]) -> Wanted:
     if form not in ("float", "base64"):
         raise unusable("encoding_format", "must be float or base64")
     dimensions = None if wanted is None else whole(wanted, "dimensions")
-    if dimensions is not None and dimensions > MAX_VALUES:
-        raise unusable("dimensions", f"at most {MAX_VALUES}")
     return Wanted(
         texts=_texts(body.get("input")),
         model=text(body.get("model"), "model"),
