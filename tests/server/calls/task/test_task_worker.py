@@ -10,17 +10,19 @@ import tracemalloc
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from antiphon import Context, Server
 from antiphon.server import CallNext, MemoryTaskStore, ServerRequest, SqlTaskStore, TaskOptions, TaskStore
 from antiphon.server.calls.request_state import Seal
-from antiphon.server.calls.task import task_worker
+from antiphon.server.calls.task import task_table, task_worker
 from antiphon.server.calls.task.stored_tasks import StoredTasks
-from antiphon.server.calls.task.task_record import TaskRecord
+from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
 from antiphon.server.calls.task.task_states import TaskState
 from antiphon.sql.patience import StoreStalled
 from antiphon.wire.common import ClientCapabilities
@@ -76,6 +78,46 @@ async def test_ten_thousand_parked_tasks_cost_next_to_nothing() -> None:
         assert timers <= 1
         refused = await client.error("tools/call", name="tool", arguments={})
         assert refused["message"].startswith(f"Too many tasks: {PARKED} of one client and {PARKED} together are kept")
+
+
+async def fill(store: SqlTaskStore) -> None:
+    """Leave tasks in a database that are parked on people, as if they had been called here."""
+    now, options = time.time(), TaskOptions()
+    ask = TaskAsk("sampling-1", "sampling/createMessage", b'{"messages": [], "maxTokens": 1}', "0:x", b"", None)
+    stored = StoredTasks(store, Seal([KEY]), "parked", options.patience)
+    record = TaskRecord(
+        id="", version=1, state=TaskState.PARKED, revision="2026-07-28", asks=(ask,), asked_since=now,
+        capabilities=ClientCapabilities(), created=now, updated=now, ttl=options.ttl,
+    )  # fmt: skip
+    names = [f"task-{number:020}" for number in range(PARKED)]
+    rows = [await stored._packed(msgspec.structs.replace(record, id=name)) for name in names]
+
+    def insert(connection: Connection) -> None:
+        values = [{**task_table._members(row), "learnt": 0, "size": len(row.data)} for row in rows]
+        connection.execute(task_table._tasks.insert(), values)
+
+    await store._run(insert)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+async def test_ten_thousand_tasks_parked_in_a_database_need_nothing(kind: str, tmp_path: Path) -> None:
+    """A look reads none of them, and says when it has to look again; one more is refused clearly."""
+    place = shared_postgres() if kind == "postgres" else tmp_path / "tasks.db"
+    async with SqlTaskStore(place) as store:
+        await store.sweep(math.inf)
+        await fill(store)
+    async with SqlTaskStore(place) as store:
+        server = Server("parked", keys=[KEY], tasks=TaskOptions(store=store), tool_rate=None)
+        server.tool(name="tool", task="required")(asking)
+        async with tasking(server) as client:
+            refused = await client.error("tools/call", name="tool", arguments={})
+            assert refused["message"].startswith(f"Too many tasks: {PARKED} of one client and {PARKED} together")
+            assert await store.due(time.time(), 10) == []
+            assert await store.next_due(time.time()) is None
+            await client.cancel(f"task-{7:020}")
+            assert (await client.get(f"task-{7:020}"))["status"] == "cancelled"
+        await store.sweep(math.inf)
 
 
 class Shared(MemoryTaskStore):

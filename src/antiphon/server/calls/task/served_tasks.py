@@ -463,8 +463,8 @@ class ServedTasks:
         else:
             await self._catch_up(call, record)
 
-    async def unload(self, call: TaskCall) -> None:
-        """Let go of a task that waits for answers, and unload its handler."""
+    async def unload(self, call: TaskCall) -> float | None:
+        """Let go of a task that waits for answers, and unload its handler; return when it is due, if ever."""
         now = self.now()
 
         def change(record: TaskRecord) -> TaskRecord | None:
@@ -474,6 +474,7 @@ class ServedTasks:
         record = await self.change(call.record.id, change)
         if record is not None and record.state is TaskState.PARKED:
             call.leave("it waited for longer than its grace")
+        return None if record is None else record.due
 
     @contextmanager
     def _at_work(self, id: str) -> Generator[None]:

@@ -153,8 +153,9 @@ class TaskWorker:
         else:
             await self._look_at([id for id in tasks.calls if mark_of(id) in heard])
         await self._compare_elsewhere()
-        has_unloaded = tasks.unload_after is not None and await self._unload(tasks.unload_after)
-        if everything or has_unloaded or now >= self._due:
+        if tasks.unload_after is not None:
+            await self._unload(tasks.unload_after)
+        if everything or now >= self._due:
             await self._take_due(now)
 
     async def _renew(self, now: float) -> None:
@@ -213,10 +214,10 @@ class TaskWorker:
             return
         await self._tasks.run_again(record)
 
-    async def _unload(self, after: float) -> bool:
-        """Unload what has waited for long enough; tell whether anything has: its asks may have deadlines."""
+    async def _unload(self, after: float) -> None:
         now = asyncio.get_running_loop().time()
-        waited = [call for call in self._tasks.calls.values() if call.is_waiting and now - call.active >= after]
-        for call in waited:
-            await self._tasks.unload(call)
-        return bool(waited)
+        for call in list(self._tasks.calls.values()):
+            if call.is_waiting and now - call.active >= after:
+                due = await self._tasks.unload(call)
+                # The time of its asks may be over before that of any other.
+                self._due = self._due if due is None else min(self._due, due)
