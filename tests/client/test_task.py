@@ -8,14 +8,32 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon import Client, Context, RoundLimits, Server, ToolError
-from antiphon.errors import CallTimeout, InternalError, InvalidParams, Rejected, RemoteProtocolError, TaskCancelled
+from antiphon.client import ClientNext, ClientRequest
+from antiphon.errors import (
+    CallTimeout,
+    InternalError,
+    InvalidParams,
+    Rejected,
+    RemoteProtocolError,
+    ResultInvalid,
+    TaskCancelled,
+)
 from antiphon.host import Host, MemoryStore, Price, Scripted
 from antiphon.host.models.choice import Chosen
-from antiphon.server import SqlTaskStore, TaskOptions
+from antiphon.server import CallNext, ServerRequest, SqlTaskStore, TaskOptions
+from antiphon.types import CallToolResult
 from tests.host.asks import Person, approve
+
+
+class Measured(msgspec.Struct):
+    """What a tool has counted."""
+
+    pages: int
+
 
 OPTIONS = TaskOptions(poll_every=0.05)
 
@@ -134,6 +152,50 @@ async def test_cancelling_a_task() -> None:
             await handle.result()
         assert handle.status == "cancelled"
         await handle.cancel()
+
+
+async def test_a_middleware_sees_the_result_of_a_call_that_becomes_a_task() -> None:
+    """As of any other call; where only a handle is wanted, there is no result yet."""
+    seen: list[object] = []
+
+    async def watching(request: ClientRequest, call_next: ClientNext) -> Any:
+        try:
+            result = await call_next(request)
+        except Exception as error:
+            seen.append(type(error).__name__)
+            raise
+        if request.method == "tools/call":
+            seen.append(result.text)
+        return result
+
+    async with Client(working(), sampling=says, middleware=[watching]) as client:
+        assert (await client.call_tool("write", {"topic": "x"})).text == "[1 write][2 write]"
+        assert (await (await client.start_task("write", {"topic": "x"})).result()).text == "[1 write][2 write]"
+    assert seen == ["[1 write][2 write]", "BecameTask"]
+
+
+@pytest.mark.parametrize("with_middleware", [False, True])
+async def test_the_result_of_a_task_has_to_fit_its_tool(with_middleware: bool) -> None:
+    """As the result of any other call."""
+    server = working()
+
+    @server.tool(task="required")
+    async def measure() -> Measured:
+        """Count pages."""
+        return Measured(pages=1)
+
+    @server.middleware
+    async def spoil(request: ServerRequest, call_next: CallNext) -> Any:
+        result = await call_next(request)
+        is_call = isinstance(result, CallToolResult)
+        return msgspec.structs.replace(result, structured_content={"pages": "many"}) if is_call else result
+
+    async def passing(request: ClientRequest, call_next: ClientNext) -> Any:
+        return await call_next(request)
+
+    async with Client(server, middleware=[passing] if with_middleware else []) as client:
+        with pytest.raises(ResultInvalid):
+            await client.call_tool("measure")
 
 
 async def forever(_params: Any, _origin: Any) -> str:

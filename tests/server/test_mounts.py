@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import antiphon
 from antiphon import Client, Context, Server
 from antiphon.errors import ConfigError, InvalidParams, PeerError, Rejected, ResourceNotFound
 from antiphon.protocol.caller import Caller
-from antiphon.server import CallNext, Rate, ServerRequest
+from antiphon.server import CallNext, Rate, ServerRequest, SqlTaskStore, TaskOptions
 from antiphon.testing import Script
 from antiphon.types import ListResourcesResult, ListToolsResult, ReadResourceResult, Resource, Tool
 from tests.support.cluster import KEY
@@ -341,6 +342,29 @@ async def test_a_tool_of_a_mounted_server_becomes_a_task_of_the_outer_one(with_m
         seen = await client.until(handle, "input_required")
         await client.answer(handle, dict.fromkeys(seen["inputRequests"], said("tea")))
         assert await client.text(handle) == "inner: tea"
+
+
+async def test_a_task_of_a_mounted_server_goes_on_in_another_process(tmp_path: Path) -> None:
+    """In the store of the outer server, over what it has learnt; no step is taken again."""
+    taken: list[str] = []
+
+    def made(store: SqlTaskStore) -> Server:
+        inner = Server("inner")
+
+        @inner.tool(task="required")
+        async def ask(ctx: Context) -> str:
+            drafted = await ctx.step("draft", lambda: taken.append("draft") or "drafted")
+            return f"{drafted}, {(await ctx.sample('What now?')).text}"
+
+        return outer_of((inner, "i"), keys=[KEY], tasks=TaskOptions(store=store))
+
+    async with SqlTaskStore(tmp_path / "tasks.db") as store, tasking(made(store)) as client:
+        handle = await client.start("i__ask")
+        await client.until(handle, "input_required")
+    async with SqlTaskStore(tmp_path / "tasks.db") as store, tasking(made(store)) as client:
+        await client.answer(handle, "tea")
+        assert await client.text(handle) == "drafted, tea"
+    assert taken == ["draft"]
 
 
 # --- names --------------------------------------------------------------------------------------------------------

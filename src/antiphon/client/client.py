@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl as tls
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -274,12 +274,16 @@ class Client:
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
         time = TimeLeft(self._timeout(timeout))
+        # The default limit is for calls that somebody waits for; a task may take as long as its server lets it.
+        limit = None if isinstance(timeout, UnsetType) else timeout
+
+        def follow(params: CallToolRequestParams, task: CreateTaskResult) -> Awaitable[CallToolResult]:
+            return self._followed(self._handle(params, task), limit, progress)
+
         try:
-            return await self._tool_calls.call(Calls.rounds, params, time, progress, meta)
+            return await self._tool_calls.call(Calls.rounds, params, time, progress, meta, follow)
         except BecameTask as became:
-            # The default limit is for calls that somebody waits for; a task may take as long as its server lets it.
-            limit = None if isinstance(timeout, UnsetType) else timeout
-            return await self._followed(self._handle(params, became.task), limit, progress)
+            return await self._tool_calls.checked(name, await follow(params, became.task), time)
 
     async def start_task(
         self,

@@ -18,8 +18,10 @@ from antiphon.client.cache import Cache
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link
 from antiphon.client.middleware import ClientRequest, Stack
+from antiphon.client.requests.attempts import BecameTask
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
 from antiphon.wire.origin import Origin
+from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
 __all__ = ["Confirmer", "Confirming", "Consent", "ToolCalls"]
@@ -88,6 +90,8 @@ class Consent:
 
 T = TypeVar("T")
 
+Follow = Callable[[CallToolRequestParams, CreateTaskResult], Awaitable[CallToolResult]]
+
 
 class ToolCalls:
     """The tool calls of one client.
@@ -124,12 +128,34 @@ class ToolCalls:
         time: TimeLeft,
         progress: Callable[..., object] | None,
         meta: dict[str, Any] | None,
+        follow: Follow | None = None,
     ) -> Awaitable[Any]:
-        """Make a call with ``how``, a method of ``Calls``, through the middleware and with consent. See ``make``."""
+        """Make a call with ``how``, a method of ``Calls``, through the middleware and with consent. See ``make``.
+
+        ``follow`` follows a call that becomes a task to its end, so that the middleware sees the result; without it the
+        middleware sees that as an exception.
+
+        Raises:
+            BecameTask: the call goes on as a task, and there is no middleware, or no ``follow``.
+        """
         if self._middleware is None:
             return self._sent(how, params, time, progress, meta)
         request = ClientRequest("tools/call", params, meta=meta)
-        return self._middleware.run(request, lambda req: self._sent(how, req.params, time, progress, req.meta))
+
+        def last(passed: ClientRequest) -> Awaitable[Any]:
+            sent = self._sent(how, passed.params, time, progress, passed.meta)
+            return sent if follow is None else self._followed(passed.params, sent, time, follow)
+
+        return self._middleware.run(request, last)
+
+    async def _followed(
+        self, params: CallToolRequestParams, sent: Awaitable[Any], time: TimeLeft, follow: Follow
+    ) -> CallToolResult:
+        try:
+            return await sent
+        except BecameTask as became:
+            task = became.task
+        return await self.checked(params.name, await follow(params, task), time)
 
     def _sent(
         self,
@@ -197,6 +223,16 @@ class ToolCalls:
                 raise
             result = await call()
         if isinstance(result, CallToolResult) and result.structured_content is not None and not result.is_error:
+            await self.checked(name, result, time)
+        return result
+
+    async def checked(self, name: str, result: CallToolResult, time: TimeLeft) -> CallToolResult:
+        """Return a result whose structured content fits the tool's output schema.
+
+        Raises:
+            ResultInvalid: it does not.
+        """
+        if result.structured_content is not None and not result.is_error:
             await self._known.look_up(name, lambda: self._tools(time))
             await self._known.check_output(name, result.structured_content)
         return result
