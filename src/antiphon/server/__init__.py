@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from antiphon.server.request_info import RequestFacts
     from antiphon.transports.cluster.base import Cluster
     from antiphon.transports.cluster.memory import MemoryCluster
+    from antiphon.transports.cluster.postgres import PostgresCluster
     from antiphon.transports.cluster.redis import RedisCluster
     from antiphon.transports.http.server.event_store import EventStore
 
@@ -61,6 +62,7 @@ __all__ = [
     "Middleware",
     "Mountable",
     "Page",
+    "PostgresCluster",
     "PromptOptions",
     "Rate",
     "RedisCluster",
@@ -112,6 +114,7 @@ _HOMES = {
     "Middleware": "antiphon.server.middleware",
     "Mountable": "antiphon.server.app",
     "Page": "antiphon.server.features.registry",
+    "PostgresCluster": "antiphon.transports.cluster.postgres",
     "PromptOptions": "antiphon.server.features.feature_options",
     "Rate": "antiphon.server.limits",
     "Registry": "antiphon.server.features.registry",

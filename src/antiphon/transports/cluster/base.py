@@ -13,7 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-__all__ = ["LEASE", "MAX_MESSAGE", "PATIENCE", "Cluster", "Deliver"]
+from antiphon.errors import ClusterUnavailable
+
+__all__ = ["LEASE", "MAX_MESSAGE", "PATIENCE", "Cluster", "Deliver", "Member", "check_size"]
 
 log = logging.getLogger("antiphon.cluster")
 
@@ -288,3 +290,9 @@ class Member(ABC):
     @abstractmethod
     async def _renew(self) -> None:
         """Give a sign of life."""
+
+
+def check_size(data: bytes) -> None:
+    """Raise ``ClusterUnavailable`` for what is too large for any engine."""
+    if len(data) > MAX_MESSAGE:
+        raise ClusterUnavailable(f"{len(data)} bytes are too many for one message: {MAX_MESSAGE} are allowed")

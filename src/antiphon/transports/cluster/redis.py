@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, cast
 
 from antiphon.errors import ClusterUnavailable, ConfigError
-from antiphon.transports.cluster.base import LEASE, MAX_MESSAGE, PATIENCE, Member, log
+from antiphon.transports.cluster.base import LEASE, PATIENCE, Member, check_size, log
 
 __all__ = ["RedisCluster"]
 
@@ -124,7 +124,7 @@ class RedisCluster(Member):
         await self._done(self._redis.xadd(self._to_all, self._message(topic, data), maxlen=_PUBLISHED))
 
     def _message(self, topic: str, data: bytes) -> dict[Any, Any]:
-        _check_size(data)
+        check_size(data)
         return {"f": self.replica, "t": topic, "d": data}
 
     async def _read_on(self) -> None:
@@ -163,17 +163,17 @@ class RedisCluster(Member):
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         """See ``Cluster.put``."""
-        _check_size(value)
+        check_size(value)
         await self._done(self._redis.set(self._record(key), value, px=_ms(ttl)))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         """See ``Cluster.add``."""
-        _check_size(value)
+        check_size(value)
         return bool(await self._done(self._redis.set(self._record(key), value, px=_ms(ttl), nx=True)))
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
         """See ``Cluster.replace``."""
-        _check_size(value)
+        check_size(value)
         script = self._redis.eval(_REPLACE, 1, self._record(key), expected, value, _ms(ttl))
         return bool(await self._done(script))
 
@@ -185,7 +185,7 @@ class RedisCluster(Member):
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
         """See ``Cluster.append``."""
-        _check_size(data)
+        check_size(data)
         key = self._stream(stream)
         steps = self._redis.pipeline(transaction=False)
         # Redis knows no id 0-0.
@@ -240,11 +240,6 @@ def _pairs(found: Any) -> Sequence[tuple[bytes, Any]]:
         by_stream = cast("dict[bytes, Any]", found)
         return [(stream, batch) for stream, batches in by_stream.items() for batch in batches]
     return found or ()
-
-
-def _check_size(data: bytes) -> None:
-    if len(data) > MAX_MESSAGE:
-        raise ClusterUnavailable(f"{len(data)} bytes are too many for one message: {MAX_MESSAGE} are allowed")
 
 
 def _ms(seconds: float) -> int:

@@ -1,0 +1,120 @@
+"""Replicas that share a real PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import count
+
+import pytest
+
+from antiphon.errors import ClusterUnavailable, ConfigError
+from antiphon.transports.cluster.postgres import PostgresCluster
+from tests.server.replicated import Kill, Replicated, trio
+from tests.support.postgres import Postgres, own_postgres
+from tests.transports.cluster.contract import Contract, Inbox, Together, eventually
+
+__all__ = ["trio"]
+
+PREFIXES = (f"test_{number}" for number in count())
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    """Run one for all tests here; each has tables of its own."""
+    with own_postgres() as started:
+        yield started
+
+
+@pytest.fixture
+async def together(server: Postgres) -> AsyncIterator[Together]:
+    """Make replicas that leave at the end."""
+    prefix, made = next(PREFIXES), list[PostgresCluster]()
+
+    async def make() -> PostgresCluster:
+        replica = PostgresCluster(server.address, prefix=prefix, patience=20)
+        await replica.open()
+        made.append(replica)
+        return replica
+
+    yield make
+    for each in made:
+        await each.close()
+
+
+@pytest.mark.postgres
+class TestPostgresCluster(Contract):
+    """It does what every engine does."""
+
+
+@pytest.mark.postgres
+class TestReplicasOnPostgres(Replicated):
+    """They do what replicas do on every engine."""
+
+    @pytest.fixture
+    def engine(self, server: Postgres) -> Callable[[], PostgresCluster]:
+        """Make replicas' parts in one cluster."""
+        prefix = next(PREFIXES)
+        return lambda: PostgresCluster(server.address, prefix=prefix, patience=20)
+
+    @pytest.fixture
+    def kill(self) -> Kill:
+        """Let a replica vanish for the others."""
+
+        async def die(cluster: PostgresCluster) -> None:
+            assert cluster._heart is not None
+            cluster._heart.cancel()
+            await cluster._do("execute", "DELETE FROM ~replicas WHERE replica = $1", cluster.replica)
+
+        return die
+
+
+@pytest.mark.postgres
+async def test_messages_go_on_after_the_database_was_killed(server: Postgres, together: Together):
+    """Replicas connect again by themselves; those that waited in it may be lost."""
+    one, other, inbox = await together(), await together(), Inbox()
+    other.listen("topic", inbox)
+    server.stop()
+    server.start()
+
+    async def sent() -> bool:
+        await one.send(other.replica, "topic", b"after")
+        return True
+
+    assert await eventually(sent)
+    assert (await inbox.next())[1] == b"after"
+
+
+@pytest.mark.postgres
+async def test_a_database_that_stands_still_costs_no_more_than_the_patience(server: Postgres):
+    """The operation ends with an error, and the next one works when the database does."""
+    replica = PostgresCluster(server.address, prefix=next(PREFIXES), patience=1)
+    await eventually(lambda: _joined(replica))
+    server.stand_still()
+    try:
+        with pytest.raises(ClusterUnavailable, match="PostgreSQL did not do it"):
+            await replica.get("key")
+    finally:
+        server.go_on()
+    assert await eventually(lambda: replica.add("key", b"value", 60))
+    await replica.close()
+
+
+async def _joined(replica: PostgresCluster) -> bool:
+    await replica.open()
+    return True
+
+
+async def test_the_error_does_not_tell_the_password():
+    """It would stand in a log; and before it has joined, a replica says that it has not."""
+    replica = PostgresCluster("postgresql://antiphon:secret@127.0.0.1:1/none", patience=5)
+    with pytest.raises(ClusterUnavailable) as caught:
+        await replica.open()
+    assert "secret" not in repr(caught.value)
+    with pytest.raises(ClusterUnavailable, match="has not joined"):
+        await replica.get("key")
+
+
+def test_a_prefix_is_part_of_a_name():
+    """It stands in statements."""
+    with pytest.raises(ConfigError, match="prefix="):
+        PostgresCluster("postgresql://x", prefix="a; drop")
