@@ -106,6 +106,11 @@ async def test_a_client_without_tasks_is_served_within_its_request() -> None:
         assert TASKS in error["data"]["requiredCapabilities"]["extensions"]
     async with Client(Gateway({"work": working.server}, host()).server, revision=ERAS[0]) as older:
         assert (await older.call_tool("work__work", {"word": "a"})).text == "done: a"
+    async with raw_client(Gateway({"work": working.server}, host()).server) as oldest:
+        await oldest.handshake()
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            asked = oldest.request(method, taskId="x", inputResponses={})
+            assert (await oldest.reply(asked))["error"]["code"] == -32601
 
 
 async def begun(client: RawClient) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.errors import InternalError, InvalidParams, PeerError, Rejected, ResultInvalid
+from antiphon.errors import InternalError, InvalidParams, MethodNotFound, PeerError, Rejected, ResultInvalid
 from antiphon.gateway.catalogue import Catalogue
 from antiphon.gateway.extensions import declared_by
 from antiphon.gateway.group import Group
 from antiphon.gateway.logs import level_for
 from antiphon.gateway.progress import reporting
 from antiphon.gateway.subscriptions import MAX_WATCHED, Watches
+from antiphon.gateway.tasks_behind import OwnedTask
 from antiphon.gateway.upstream import Unavailable, Upstream
 from antiphon.server.calls.task.task_requests import check_declared
 from antiphon.server.middleware import CallNext, ServerRequest
@@ -132,7 +133,7 @@ async def _get_task(group: Group, request: ServerRequest) -> GetTaskResult:
 async def _update_task(group: Group, request: ServerRequest) -> EmptyResult:
     if group.tasks.are_answered_here:
         # The client was asked nothing, and answers to what is not open are ignored.
-        group.tasks.owned(request.params.task_id)
+        _owned_task(group, request)
         return EmptyResult()
     return request.pass_on(await _of_task(group, request))
 
@@ -141,11 +142,18 @@ async def _cancel_task(group: Group, request: ServerRequest) -> EmptyResult:
     return request.pass_on(await _of_task(group, request))
 
 
+def _owned_task(group: Group, request: ServerRequest) -> OwnedTask:
+    """Return the task that a request is about."""
+    if not request.is_modern:
+        raise MethodNotFound(f"Method not found: {request.method}")
+    check_declared(request.ctx.request.capabilities)
+    return group.tasks.owned(request.params.task_id)
+
+
 async def _of_task(group: Group, request: ServerRequest) -> Received:
     """Make a request about a task to the server that has it, under the id that it has there."""
-    check_declared(request.ctx.request.capabilities)
     given: str = request.params.task_id
-    owned = group.tasks.owned(given)
+    owned = _owned_task(group, request)
     if (upstream := group.upstreams.get(owned.server)) is None:
         raise InvalidParams(f"Unknown task: {owned.server!r} is no longer configured")
     try:
