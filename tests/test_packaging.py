@@ -29,8 +29,8 @@ OPTIONAL = {
 # Ours by their names alone: uvicorn's parsers, SQLAlchemy's driver.
 LOADED_BY_OTHERS = {"httptools", "websockets", "asyncpg"}
 
-# What comes with others: a vendor's client with an extra of pydantic-ai-slim, safe strings with jinja2.
-BROUGHT_ALONG = {"anthropic", "markupsafe"}
+# What comes with others: vendors' clients with extras of pydantic-ai-slim, safe strings with jinja2.
+BROUGHT_ALONG = {"anthropic", "openai", "markupsafe"}
 
 
 def plain(requirement: str) -> str:
