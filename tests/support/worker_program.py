@@ -12,8 +12,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from antiphon import Context, Server
+from antiphon.types import ToolAnnotations
 
 URI = "shop://stock"
+
+
+def say(word: str) -> None:
+    """Write a line at once, so that lines of several processes do not mix."""
+    os.write(1, f"{word} {os.getpid()}\n".encode())
 
 
 @asynccontextmanager
@@ -21,15 +27,15 @@ async def lifespan(_server: Server) -> AsyncIterator[None]:
     """Say when this process serves."""
     if "ANTIPHON_BROKEN" in os.environ:
         raise RuntimeError("the shop is closed")
-    print("opened", os.getpid(), flush=True)
+    say("opened")
     yield
-    print("closed", os.getpid(), flush=True)
+    say("closed")
 
 
 server = Server("shop", lifespan=lifespan)
 
 
-@server.tool
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
 async def pid() -> str:
     """Say which process this is."""
     return str(os.getpid())
@@ -56,5 +62,5 @@ async def sell() -> None:
 
 
 if __name__ == "__main__":
-    server.run("http", port=int(sys.argv[1]), workers=2, stateless=True)
-    print("left", os.getpid(), flush=True)
+    server.run("http", port=int(sys.argv[1]), workers=2)
+    say("left")

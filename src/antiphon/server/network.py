@@ -327,13 +327,12 @@ async def serve_with_workers(
         from antiphon.server.multiprocess.worker import serve_as_worker, watch_parent
 
         watch_parent(ends)
-        network = network_server(service, transport, host, port, options)
         collect_less()
-        await serve_as_worker(service, network, ends)
+        await serve_as_worker(service, lambda: network_server(service, transport, host, port, options), ends)
         return
     from antiphon.server.multiprocess.parent import serve_workers
 
-    _check_workers(service, transport, options)
+    _check_workers(service, transport)
     # Made only to find out before any process is started whether it can be.
     network_server(service, transport, host, port, options)
     with contextlib.ExitStack() as open_sockets:
@@ -341,15 +340,18 @@ async def serve_with_workers(
         await serve_workers(count, listening)
 
 
-def _check_workers(service: Service, transport: str, options: ServeOptions) -> None:
+def _check_workers(service: Service, transport: str) -> None:
     if not hasattr(os, "fork"):
         raise ConfigError("workers=: only systems with Unix sockets have them; run several servers behind a proxy")
-    shares = options.get("stateless") or (service.replicas is not None and service.replicas.join_processes)
-    if transport == "sse" or (service.has_sessions and transport != "websocket" and not shares):
+    if transport == "sse":
         raise ConfigError(
-            "workers=: a session of the older revisions lives in one process, and a client may reach any of them; "
-            "let the workers share them (Server(cluster=...)), serve such clients without sessions (stateless=True), "
-            "or none of them (Server(revisions=...))"
+            "workers=: a session over HTTP+SSE lives in one process, and a client may reach any of them; Streamable "
+            "HTTP has no such limit"
+        )
+    if service.replicas is not None and not service.replicas.join_processes:
+        raise ConfigError(
+            "workers=: a MemoryCluster joins servers of one process; without it the workers share their sessions by "
+            "themselves"
         )
     if service.keeps_tasks_in_memory:
         raise ConfigError(

@@ -174,10 +174,9 @@ class Service:
         for other in self._mounted:
             other.share(key)
 
-    @property
-    def has_sessions(self) -> bool:
-        """Whether clients of a revision with a handshake are served."""
-        return self._offer().newest_legacy is not None
+    def join(self, cluster: Cluster) -> None:
+        """Share sessions and notices with other processes. Before the server is opened."""
+        self.replicas = _replicas(cluster, self, self._seal)
 
     @property
     def keeps_tasks_in_memory(self) -> bool:

@@ -152,7 +152,7 @@ async def test_workers_are_said_once_and_end_together():
         (["--http", "127.0.0.1:1", "--ws", "127.0.0.1:2"], "choose one of --http, --sse and --ws"),
         (["--http", "0.0.0.0:8000"], "allowed_hosts"),
         (["--stateless", "--workers", "2"], "--stateless, --workers: for a network only"),
-        (["--http", "127.0.0.1:0", "--workers", "2"], "a session of the older revisions lives in one process"),
+        (["--sse", "127.0.0.1:0", "--workers", "2"], "a session over HTTP+SSE lives in one process"),
         (["--ws", "127.0.0.1:0", "--stateless"], "websocket: "),
     ],
 )

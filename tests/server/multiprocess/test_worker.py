@@ -6,11 +6,40 @@ import asyncio
 import os
 import signal
 from contextlib import AsyncExitStack
+from typing import Any
 
-from antiphon import BY_HAND, PendingRound
+from antiphon import BY_HAND, Client, PendingRound
 from tests.support.raw_client import said
 from tests.support.started_workers import PATIENCE, started
 from tests.support.worker_program import URI
+
+
+async def sampler(_params: Any, _origin: Any) -> Any:
+    """Answer as a model."""
+    return said("hats")
+
+
+async def legacy_session_at_both(url: str, pids: set[str]) -> None:
+    """Call, ask and subscribe in sessions whose every request comes over a connection of its own."""
+    updated = asyncio.Event()
+    homes: set[str] = set()
+    async with AsyncExitStack() as stack:
+        async with asyncio.timeout(PATIENCE):
+            while homes != pids:
+                client = await stack.enter_async_context(
+                    Client(url, revision="2025-11-25", sampling=sampler, headers={"Connection": "close"})
+                )
+                [home] = {(await client.call_tool("pid")).text for _ in range(4)}
+                homes.add(home)
+                assert (await client.call_tool("ask")).text == f"{home} hats {home}"
+        async with client.listen(uris=[URI]) as changes:
+            async with Client(url, revision="2026-07-28") as other:
+                await other.call_tool("sell")
+            async with asyncio.timeout(PATIENCE):
+                async for _change in changes:
+                    updated.set()
+                    break
+    assert updated.is_set()
 
 
 async def test_workers_share_connections_keys_and_notices() -> None:
@@ -30,6 +59,7 @@ async def test_workers_share_connections_keys_and_notices() -> None:
             async with asyncio.timeout(PATIENCE):
                 async for _change in changes:
                     break
+        await legacy_session_at_both(server.url, {one, other})
         # As a terminal does, to every process of the group.
         os.killpg(server.process.pid, signal.SIGINT)
         assert await server.rest() == ["closed", "closed", "left", "left", "left"]

@@ -1,4 +1,4 @@
-"""The link to a worker: messages whole and in order, connections with them, and what is dropped."""
+"""The link to a worker: messages whole and in order, and connections with them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import pytest
 
 from antiphon import ConfigError
 from antiphon.server.multiprocess.worker_link import (
-    MAX_UNSENT,
     VARIABLE,
     Closed,
     Link,
     Message,
-    Notice,
     Ready,
     Take,
     Welcome,
@@ -67,22 +65,19 @@ async def test_messages_and_connections_come_in_order(bench: Bench) -> None:
             assert client.recv(2) == b"hi"
 
 
-async def test_what_is_not_read_waits_and_notices_do_not(bench: Bench) -> None:
-    """A worker that is held up costs no more than a bound, gets no connections, and misses nothing but notices."""
+async def test_what_is_not_read_waits(bench: Bench) -> None:
+    """A worker that is held up gets no connections, and misses no message."""
     count = 0
-    uri = "x" * 10_000
-    while len(bench.near._unsent) <= MAX_UNSENT:
-        bench.near.send(Notice("resource", uri))
+    while not bench.near._unsent:
+        bench.near.send(Closed(count))
         count += 1
-    bench.near.send(Notice("resource", uri))
     bench.near.send(Ready())
     with socket.create_server(("127.0.0.1", 0)) as any_socket:
         assert not bench.near.hand_over(any_socket)
     bench.listen()
     async with asyncio.timeout(30):
         messages = [(await bench.got.get())[0] for _ in range(count + 1)]
-    assert messages[-1] == Ready()
-    assert all(message == Notice("resource", uri) for message in messages[:-1])
+    assert messages == [*(Closed(each) for each in range(count)), Ready()]
 
 
 async def test_the_end_of_the_other_side_is_told(bench: Bench) -> None:

@@ -20,7 +20,8 @@ import threading
 from collections.abc import Callable, Sequence
 
 from antiphon.errors import AntiphonError
-from antiphon.server.multiprocess.worker_link import VARIABLE, Closed, Link, Message, Notice, Ready, Welcome
+from antiphon.server.multiprocess.worker_link import VARIABLE, Closed, Link, Message, Ready, Welcome
+from antiphon.transports.cluster.unix import Hub
 
 __all__ = ["Parent", "serve_workers"]
 
@@ -48,7 +49,7 @@ _AT_ONCE = 64
 class Worker:
     """One process that serves, as its parent sees it."""
 
-    def __init__(self, number: int, heard: Callable[[Worker, Message], object]) -> None:
+    def __init__(self, number: int, heard: Callable[[Worker, Message], object], hub: Hub) -> None:
         self.number = number
         self.given = 0
         """Number of connections it was given."""
@@ -62,8 +63,10 @@ class Worker:
         self.ended = asyncio.Event()
         ours, theirs = socket.socketpair()
         self._life, their_life = socket.socketpair()
-        with theirs, their_life:
-            self.process = _started(theirs.fileno(), their_life.fileno())
+        shared, their_shared = socket.socketpair()
+        with theirs, their_life, their_shared:
+            self.process = _started(theirs.fileno(), their_life.fileno(), their_shared.fileno())
+        hub.serve(shared)
         self.link = Link(ours)
         self.link.start(lambda message, _connection: heard(self, message), lambda: None)
         loop = asyncio.get_running_loop()
@@ -138,6 +141,8 @@ class Parent:
         self._count = count
         self._listening = listening
         self._key = os.urandom(32)
+        self._hub = Hub()
+        """Has what the workers share, unless the server has a cluster of its own: sessions, and messages."""
         self._workers: dict[int, Worker] = {}
         """The workers by number."""
         self._others: set[Worker] = set()
@@ -189,7 +194,7 @@ class Parent:
                 await asyncio.sleep(_PAUSES[min(max(0, self._failures - self._count), len(_PAUSES) - 1)])
 
     def _start(self, number: int) -> Worker:
-        worker = self._workers[number] = Worker(number, self._heard)
+        worker = self._workers[number] = Worker(number, self._heard, self._hub)
         worker.link.send(Welcome(self._key))
         return worker
 
@@ -216,10 +221,6 @@ class Parent:
                 worker.began.set()
             case Closed():
                 worker.ended_connections = message.count
-            case Notice():
-                for other in self._workers.values():
-                    if other is not worker and not other.ended.is_set():
-                        other.link.send(message)
             case _:
                 pass
 
@@ -284,7 +285,7 @@ class Parent:
     async def _roll(self) -> None:
         log.info("the workers are replaced, one after the other")
         for number in range(1, self._count + 1):
-            new = Worker(number, self._heard)
+            new = Worker(number, self._heard, self._hub)
             self._others.add(new)
             new.link.send(Welcome(self._key))
             try:
@@ -313,6 +314,7 @@ class Parent:
             task.cancel()
         await asyncio.wait(waits)
         await asyncio.gather(*(each.leave() for each in (*self._workers.values(), *self._others)))
+        await self._hub.close()
 
 
 def _has_terminal() -> bool:

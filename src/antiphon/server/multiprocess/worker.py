@@ -8,10 +8,12 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from antiphon.server.multiprocess.worker_link import Closed, Ends, Link, Message, Notice, Ready, Take, Welcome
+from antiphon.server.multiprocess.worker_link import Closed, Ends, Link, Message, Ready, Take, Welcome
+from antiphon.transports.cluster.unix import UnixCluster
 
 if TYPE_CHECKING:
     from antiphon.server.service import Service
@@ -42,10 +44,16 @@ def _outlive_nobody(life: socket.socket) -> None:
     os._exit(1)
 
 
-async def serve_as_worker(service: Service, network: GracefulServer, ends: Ends) -> None:
-    """Serve the connections that come, until told to stop by a signal."""
+async def serve_as_worker(service: Service, make: Callable[[], GracefulServer], ends: Ends) -> None:
+    """Serve the connections that come, until told to stop by a signal.
+
+    ``make``: makes what serves, when it is known what the server shares with the other workers.
+    """
+    has_cluster = service.replicas is not None
+    if not has_cluster:
+        service.join(UnixCluster(ends.shared))
     link = Link(ends.messages)
-    worker = _Serving(service, network, link)
+    worker = _Serving(service, make(), link, has_cluster=has_cluster)
     serving = asyncio.ensure_future(worker.serve())
     link.start(worker.got, lambda: None)
     try:
@@ -55,10 +63,12 @@ async def serve_as_worker(service: Service, network: GracefulServer, ends: Ends)
 
 
 class _Serving:
-    def __init__(self, service: Service, network: GracefulServer, link: Link) -> None:
+    def __init__(self, service: Service, network: GracefulServer, link: Link, *, has_cluster: bool) -> None:
         self._service = service
         self._network = network
         self._link = link
+        self._has_cluster = has_cluster
+        """Whether the program has given the server a cluster, in which keys are agreed on."""
         self._welcome = asyncio.Event()
         self._taking: set[asyncio.Task[None]] = set()
         self._taken = 0
@@ -67,14 +77,8 @@ class _Serving:
     async def serve(self) -> None:
         await self._welcome.wait()
         network = self._network
-        loop = asyncio.get_running_loop()
         network.on_started, network.on_look = self._started, self._report
-        if self._service.replicas is None:
-            # Changes may be told by any thread. A cluster tells the other workers by itself.
-            self._service.on_notice = lambda kind, uri: loop.call_soon_threadsafe(self._link.send, Notice(kind, uri))
         await network.serve(sockets=[])
-        if self._service.replicas is None:
-            self._service.on_notice = None
         for task in self._taking:
             task.cancel()
 
@@ -92,7 +96,7 @@ class _Serving:
     def got(self, message: Message, connection: socket.socket | None) -> None:
         match message:
             case Welcome():
-                if self._service.replicas is None:
+                if not self._has_cluster:
                     self._service.share(message.key)
                 self._welcome.set()
             case Take() if connection is not None:
@@ -100,8 +104,6 @@ class _Serving:
                 task = asyncio.get_running_loop().create_task(self._take(connection))
                 self._taking.add(task)
                 task.add_done_callback(self._taking.discard)
-            case Notice():
-                self._service.noticed(message.kind, message.uri)
             case _:
                 pass
 

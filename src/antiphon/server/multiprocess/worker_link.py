@@ -24,7 +24,6 @@ __all__ = [
     "Ends",
     "Link",
     "Message",
-    "Notice",
     "Ready",
     "Take",
     "Welcome",
@@ -33,14 +32,11 @@ __all__ = [
 ]
 
 VARIABLE = "ANTIPHON_WORKER"
-"""Environment variable that tells a worker which files of its own lead to the process that started it: two numbers,
+"""Environment variable that tells a worker which files of its own lead to the process that started it: numbers,
 and nothing secret."""
 
 _HEAD = 4
 _MAX = 64 * 1024
-MAX_UNSENT = 1024 * 1024
-"""Most bytes that wait for a process that does not read; beyond that it gets no further notices."""
-
 _FILES = 16
 """Most connections that are received at once."""
 
@@ -66,22 +62,14 @@ class Closed(Struct, frozen=True, tag=True):
     count: int
 
 
-class Notice(Struct, frozen=True, tag=True):
-    """Clients of all workers are to be told that a resource or a list has changed."""
-
-    kind: str
-    """``resource``, or the list."""
-    uri: str = ""
-
-
-Message = Welcome | Take | Ready | Closed | Notice
+Message = Welcome | Take | Ready | Closed
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Message).decode
 
 
 class Link:
-    """One end. Messages that the other end does not read fast enough are refused, never awaited."""
+    """One end. Nothing is awaited: messages are few and small, and a connection may be refused."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
@@ -97,9 +85,7 @@ class Link:
         asyncio.get_running_loop().add_reader(self._end.fileno(), self._read, got, over)
 
     def send(self, message: Message) -> None:
-        """Send a message; one that finds no room waits in memory. Notices are dropped where too much waits."""
-        if isinstance(message, Notice) and len(self._unsent) > MAX_UNSENT:
-            return
+        """Send a message; one that finds no room waits in memory, and with it those after it."""
         data = _encode(message)
         self._unsent += len(data).to_bytes(_HEAD, "big") + data
         if len(self._unsent) == _HEAD + len(data):
@@ -187,6 +173,8 @@ class Ends(Struct, frozen=True):
 
     messages: socket.socket
     life: socket.socket
+    shared: socket.socket
+    """Leads to what the workers share (``transports.cluster.unix``)."""
 
 
 def is_worker() -> bool:

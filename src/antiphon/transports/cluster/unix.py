@@ -1,0 +1,252 @@
+"""The cluster of the processes of one machine, without an engine: one of them keeps what they share.
+
+That one has a ``Hub``, and each of the others a ``UnixCluster``, at the two ends of a pair of Unix sockets. The hub
+does for each of them what ``MemoryCluster`` does, so that both are the same but for the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.errors import ClusterUnavailable
+from antiphon.transports.cluster.base import LEASE, MAX_MESSAGE, PATIENCE, Member
+from antiphon.transports.cluster.memory import MemoryCluster
+
+__all__ = ["Hub", "UnixCluster"]
+
+_HEAD = 4
+_LONGEST = MAX_MESSAGE + 4_096
+"""Most bytes of a frame: a message, its key or topic, and names."""
+
+MAX_BEHIND = 4 * MAX_MESSAGE
+"""Most bytes that wait for a process that does not read; beyond that it is given up."""
+
+_DELIVERY = 0
+"""Stands in a frame from the hub where a reply has the number of its operation."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+def _frame(*members: object) -> bytes:
+    data = _encode(members)
+    return len(data).to_bytes(_HEAD, "big") + data
+
+
+async def _read(reader: asyncio.StreamReader) -> Any:
+    """Read one frame; raise ``EOFError`` at the end, or where what comes is none."""
+    try:
+        size = int.from_bytes(await reader.readexactly(_HEAD), "big")
+        if size > _LONGEST:
+            raise EOFError
+        return _decode(await reader.readexactly(size))
+    except (OSError, asyncio.IncompleteReadError, msgspec.DecodeError):
+        raise EOFError from None
+
+
+class _Agent(MemoryCluster):
+    """What stands for one process at the hub: its operations are carried out here, and its messages leave from here."""
+
+    def __init__(self, beside: MemoryCluster, writer: asyncio.StreamWriter) -> None:
+        super().__init__(beside)
+        self._writer = writer
+        self.operations = {
+            "join": self.join,
+            "leave": self._leave,
+            "renew": self._renew,
+            **{
+                name: getattr(self, name)
+                for name in (
+                    *("is_alive", "send", "publish", "get", "put", "add", "swap", "delete"),
+                    *("append", "after", "forget"),
+                )
+            },
+        }
+
+    async def join(self, name: str) -> None:
+        """Let the others see the process under this name."""
+        self.replica = name
+        await self._join()
+
+    async def swap(self, key: str, value: bytes, ttl: float, expected: bytes) -> bool:
+        """See ``Cluster.replace``."""
+        return await self.replace(key, value, ttl, expected=expected)
+
+    def take(self, sender: str, topic: str, data: bytes) -> None:
+        """Pass a message on."""
+        self._writer.write(_frame(_DELIVERY, sender, topic, data))
+        if self._writer.transport.get_write_buffer_size() > MAX_BEHIND:
+            self._writer.transport.abort()
+
+
+class Hub:
+    """Keeps what the processes at the other ends of its sockets share."""
+
+    def __init__(self) -> None:
+        self._all = MemoryCluster()
+        self._serving: set[asyncio.Task[None]] = set()
+
+    def serve(self, end: socket.socket) -> None:
+        """Serve the process at the other end until that closes: then it is dead for the others.
+
+        Args:
+            end: this end of the pair.
+        """
+        task = asyncio.get_running_loop().create_task(self._serve(end))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def close(self) -> None:
+        """Serve nobody any more."""
+        for task in list(self._serving):
+            task.cancel()
+        if self._serving:
+            await asyncio.wait(self._serving)
+
+    async def _serve(self, end: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=end)
+        agent = _Agent(self._all, writer)
+        try:
+            while True:
+                number, name, *given = await _read(reader)
+                writer.write(_frame(number, await agent.operations[name](*given)))
+                await writer.drain()
+        except (EOFError, OSError, ValueError, TypeError, KeyError):
+            # It has ended, or is no process of ours.
+            pass
+        finally:
+            agent.die()
+            writer.transport.abort()
+
+
+class UnixCluster(Member):
+    """One process among those of a hub.
+
+    Args:
+        end: the end of its pair of sockets.
+        lease: seconds between four signs of life; the hub sees by itself when a process has ended.
+    """
+
+    def __init__(self, end: socket.socket, *, lease: float = LEASE) -> None:
+        super().__init__(lease=lease)
+        self._end = end
+        self._numbers = itertools.count(_DELIVERY + 1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def _join(self) -> None:
+        try:
+            reader, self._writer = await asyncio.open_connection(sock=self._end)
+        except (OSError, ValueError):
+            raise ClusterUnavailable("The processes of this server cannot reach each other") from None
+        self._reading = asyncio.get_running_loop().create_task(self._listen(reader))
+        await self._do("join", self.replica)
+
+    async def _leave(self) -> None:
+        with contextlib.suppress(ClusterUnavailable):
+            await self._do("leave")
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait((self._reading,))
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+    async def _renew(self) -> None:
+        await self._do("renew")
+
+    async def is_alive(self, replica: str) -> bool:
+        """See ``Cluster.is_alive``."""
+        alive: bool = await self._do("is_alive", replica)
+        return alive
+
+    # --- messages -----------------------------------------------------------------------------------------------
+
+    async def send(self, replica: str, topic: str, data: bytes) -> None:
+        """See ``Cluster.send``."""
+        await self._do("send", replica, topic, data)
+
+    async def publish(self, topic: str, data: bytes) -> None:
+        """See ``Cluster.publish``."""
+        await self._do("publish", topic, data)
+
+    # --- records ------------------------------------------------------------------------------------------------
+
+    async def get(self, key: str) -> bytes | None:
+        """See ``Cluster.get``."""
+        value: bytes | None = await self._do("get", key)
+        return value
+
+    async def put(self, key: str, value: bytes, ttl: float) -> None:
+        """See ``Cluster.put``."""
+        await self._do("put", key, value, ttl)
+
+    async def add(self, key: str, value: bytes, ttl: float) -> bool:
+        """See ``Cluster.add``."""
+        added: bool = await self._do("add", key, value, ttl)
+        return added
+
+    async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
+        """See ``Cluster.replace``."""
+        replaced: bool = await self._do("swap", key, value, ttl, expected)
+        return replaced
+
+    async def delete(self, key: str) -> None:
+        """See ``Cluster.delete``."""
+        await self._do("delete", key)
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    async def append(self, stream: str, number: int, data: bytes) -> None:
+        """See ``Cluster.append``."""
+        await self._do("append", stream, number, data)
+
+    async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
+        """See ``Cluster.after``."""
+        return [(each, data) for each, data in await self._do("after", stream, number)]
+
+    async def forget(self, stream: str) -> None:
+        """See ``Cluster.forget``."""
+        await self._do("forget", stream)
+
+    # --- the way ------------------------------------------------------------------------------------------------
+
+    async def _do(self, name: str, *given: object) -> Any:
+        """Have the hub carry out an operation; return its result."""
+        if self._writer is None or self._reading is None or self._reading.done():
+            raise ClusterUnavailable("The processes of this server cannot reach each other")
+        number = next(self._numbers)
+        done = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                self._writer.write(_frame(number, name, *given))
+                await self._writer.drain()
+                return await done
+        except (TimeoutError, OSError):
+            raise ClusterUnavailable("The processes of this server cannot reach each other") from None
+        finally:
+            del self._waiting[number]
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                number, *rest = await _read(reader)
+                if number == _DELIVERY:
+                    self.take(*rest)
+                elif (waiting := self._waiting.get(number)) is not None and not waiting.done():
+                    waiting.set_result(rest[0])
+        except EOFError:
+            pass
+        finally:
+            for waiting in self._waiting.values():
+                if not waiting.done():
+                    waiting.set_exception(ClusterUnavailable("The processes of this server cannot reach each other"))
