@@ -157,16 +157,22 @@ async def _lose(replica: str, topic: str, data: bytes) -> None:
     """Send nothing."""
 
 
-async def test_a_request_that_its_home_knows_nothing_of_is_given_up(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+async def test_a_request_that_its_home_knows_nothing_of_is_given_up(pair: Pair):
     """After silence the home is asked; it may have missed the request."""
-    monkeypatch.setattr(relay, "LEASE", 0.01)
-    monkeypatch.setattr(relay, "_SILENCE", 0.0)
-    pair.here.send, send = _lose, pair.here.send
+    asked = asyncio.Event()
+    send = pair.here.send
+
+    async def lose(replica: str, topic: str, data: bytes) -> None:
+        asked.set()
+
+    pair.here.send = lose
     request = pair.open(b'{"jsonrpc": "2.0", "id": 7, "method": "ping"}')
     async with asyncio.timeout(30):
-        while not pair.from_here._passed:
-            await asyncio.wait((request.task,), timeout=0)
+        await asked.wait()
     pair.here.send = send
+    [(id, passed)] = pair.from_here._passed.items()
+    passed.heard -= 1.5 * relay._SILENCE
+    await pair.from_here._ask_after(id, passed)
     assert (await request.done()).json["error"]["code"] == -32603
 
 
