@@ -91,7 +91,8 @@ def unblock(connection: Connection, identity: str) -> bool:
 
 def blocked(connection: Connection, identities: Sequence[str]) -> list[BlockRow]:
     """Return all blocks, or those that cover a server with one of these identities."""
-    rows = _covering(len(identities)).rows(connection, {f"identity{at}": one for at, one in enumerate(identities)})
+    given = {f"identity{at}": one for at, one in enumerate(identities)}
+    rows = _covering(len(identities)).rows(connection, {"most": MAX_LISTED, **given})
     return [BlockRow(**dict(zip(BlockRow.__struct_fields__, row, strict=True))) for row in rows]
 
 
@@ -99,7 +100,7 @@ def blocked(connection: Connection, identities: Sequence[str]) -> list[BlockRow]
 def _covering(count: int) -> Prepared:
     """Make the statement for so many identities, of which a server has a few; it runs before every call."""
     names = [bindparam(f"identity{at}", type_=Text()) for at in range(count)]
-    chosen = _BLOCKS.limit(MAX_LISTED)
+    chosen = _BLOCKS.limit(bindparam("most"))
     return Prepared(chosen.where(or_(blocks.c.identity.in_(names), blocks.c.coarse.in_(names))) if names else chosen)
 
 
