@@ -368,6 +368,28 @@ async def test_a_task_goes_on_in_another_process(tmp_path: Path) -> None:
     assert not [secret for secret in (b"c0ffee", b"right?", b"alice") if secret in contents(tmp_path)]
 
 
+async def test_a_step_that_runs_when_the_server_stops_is_recorded(tmp_path: Path) -> None:
+    """It has a moment to end; else the next process would take it again."""
+    began, taken = asyncio.Event(), list[str]()
+
+    async def charge() -> str:
+        taken.append("charged")
+        began.set()
+        # The server begins to stop meanwhile.
+        await asyncio.sleep(0.1)
+        return "paid"
+
+    async def tool(ctx: Context) -> str:
+        return await ctx.step("charge", charge)
+
+    async with durable(tool, tmp_path) as client:
+        handle = await client.start("tool")
+        await began.wait()
+    async with durable(tool, tmp_path) as client:
+        assert await client.text(handle) == "paid"
+    assert taken == ["charged"]
+
+
 async def test_a_handler_whose_code_has_changed_does_not_go_on(tmp_path: Path) -> None:
     """Two versions are never mixed: the task fails with the named error."""
 

@@ -512,8 +512,9 @@ class ServedTasks:
             # An answer may be on its way to the store.
             await asyncio.wait(list(self._side), timeout=_LAST_WORDS)
         calls = list(self.calls.values())
+        # A step that was taken and is not recorded would be taken again.
+        await asyncio.gather(*(call.flush() for call in calls))
         for call in calls:
-            await call.flush()
             if self.store.shared:
                 await self._release(call)
                 call.leave("the server is closing")

@@ -8,6 +8,7 @@ handler is run again. Changes are collected and written together; a step goes on
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
@@ -184,9 +185,14 @@ class TaskCall(Call):
         self.end(reason)
 
     async def flush(self) -> None:
-        """Wait a short time until what was done is stored."""
-        if self._saving is not None:
-            await asyncio.wait([self._saving], timeout=_STORE_AGAIN)
+        """Wait a short time until the steps that are running have ended, and what was done is stored."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STORE_AGAIN):
+                while self.holds or self._saving is not None:
+                    if self._saving is not None:
+                        await asyncio.wait([self._saving])
+                    else:
+                        await asyncio.sleep(_LOOK_AGAIN)
 
     @property
     def is_waiting(self) -> bool:
