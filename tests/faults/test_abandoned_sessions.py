@@ -119,7 +119,7 @@ async def test_abandoned_sessions_leave_nothing_behind(traced):
         before = Figures()
 
         def is_quiet():
-            left = (endpoint._sessions, endpoint._stateless._busy, network.server_state.connections)
+            left = (endpoint._sessions, endpoint._stateless.is_busy, network.server_state.connections)
             return not any(left) and not server._service.rounds.parked and len(asyncio.all_tasks()) <= before.tasks
 
         await abandon(network.place, WARM_UP)
