@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -58,6 +59,36 @@ async def test_a_server_ends_with_the_killed_process_that_started_it(tmp_path: P
         parent.send_signal(signal.SIGKILL)
         await asyncio.to_thread(parent.wait)
     await until(lambda: not any(lives(pid) for pid in noted(notes)), 30)
+
+
+KILLED_BETWEEN = f"""
+import os
+from antiphon.transports.stdio.guardian import Guardian
+Guardian.watch = lambda *_: os.kill(os.getpid(), 9)
+{PARENT}"""
+
+
+def naming(text: str) -> list[int]:
+    """Return the processes whose command line has a text in it."""
+    found: list[int] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if text.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+async def test_a_server_ends_with_a_process_that_is_killed_while_it_starts_it(tmp_path: Path) -> None:
+    """Before anybody was told of the server's group: it is found by its mark."""
+    notes = str(tmp_path / "notes")
+    command = [sys.executable, "-c", KILLED_BETWEEN, STUBBORN, notes]
+    parent = await asyncio.to_thread(subprocess.Popen, command, stderr=subprocess.DEVNULL)
+    try:
+        assert await asyncio.to_thread(parent.wait) == -signal.SIGKILL
+        await until(lambda: not naming(notes), 30)
+    finally:
+        for pid in naming(notes):
+            os.kill(pid, signal.SIGKILL)
 
 
 SLEEPING = [sys.executable, "-c", "import time; time.sleep(20)"]

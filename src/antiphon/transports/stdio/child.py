@@ -55,9 +55,10 @@ class Child:
         self._pidfd: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._mark = GUARDIAN.new_mark()
-        self.process: subprocess.Popen[bytes] = _start(command, {**env, MARK: self._mark}, cwd)
-        # It ends the child and the processes it has started if this process is killed.
-        GUARDIAN.watch(self.process.pid, grace)
+        # It ends the child and the processes it has started if this process is killed, also in the midst of this.
+        with GUARDIAN.starting():
+            self.process: subprocess.Popen[bytes] = _start(command, {**env, MARK: self._mark}, cwd)
+            GUARDIAN.watch(self.process.pid, grace)
         self._watch()
 
     @property

@@ -29,7 +29,7 @@ _SHELL = "/bin/sh"
 _SCRIPT = """
 trap '' HUP INT TERM
 groups=
-grace=0
+grace=1
 while read -r word group seconds; do
   case $word in
     watch) groups="$groups $group"; grace=$seconds ;;
@@ -90,6 +90,14 @@ class Guardian:
             process.returncode = 0
             if process.stdin is not None:
                 process.stdin.close()
+
+    @contextlib.contextmanager
+    def starting(self) -> Generator[None]:
+        """Have the shell run before a child does: killed before ``watch``, this process leaves it to its mark."""
+        with self.held():
+            # A word that tells it nothing, but starts it if it does not run.
+            self._say("starting")
+            yield
 
     def watch(self, group: int, grace: float) -> None:
         """Have a group ended when this process is killed. ``grace``: seconds for each step."""
