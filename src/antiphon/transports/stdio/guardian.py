@@ -95,7 +95,7 @@ class Guardian:
     def starting(self) -> Generator[None]:
         """Have the shell run before a child does: killed before ``watch``, this process leaves it to its mark."""
         with self.held():
-            # A word that tells it nothing, but starts it if it does not run.
+            # The shell ignores this word; but it is started to be told.
             self._say("starting")
             yield
 
