@@ -8,13 +8,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from antiphon.errors import ClusterUnavailable
 
 T = TypeVar("T")
 Together = Callable[[], Awaitable[Any]]
+
+
+@contextlib.asynccontextmanager
+async def joining(make: Callable[[], Any]) -> AsyncIterator[Together]:
+    """Yield a function that has a further replica join; all of them leave at the end."""
+    async with contextlib.AsyncExitStack() as leaving:
+
+        async def join() -> Any:
+            replica = make()
+            await replica.open()
+            leaving.push_async_callback(replica.close)
+            return replica
+
+        yield join
 
 
 class Inbox:

@@ -9,23 +9,15 @@ import pytest
 from antiphon.errors import ClusterUnavailable
 from antiphon.transports.cluster import memory
 from antiphon.transports.cluster.memory import MemoryCluster
-from tests.transports.cluster.contract import Contract, Together
+from tests.transports.cluster.contract import Contract, Together, joining
 
 
 @pytest.fixture
 async def together() -> AsyncIterator[Together]:
     """Make replicas that leave at the end."""
-    made: list[MemoryCluster] = []
-
-    async def make() -> MemoryCluster:
-        replica = MemoryCluster(made[0] if made else None)
-        await replica.open()
-        made.append(replica)
-        return replica
-
-    yield make
-    for each in made:
-        await each.close()
+    first = MemoryCluster()
+    async with joining(lambda: MemoryCluster(first)) as join:
+        yield join
 
 
 class TestMemoryCluster(Contract):

@@ -11,7 +11,7 @@ from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.transports.cluster.postgres import PostgresCluster
 from tests.server.replicated import Kill, Replicated, trio
 from tests.support.postgres import Postgres, own_postgres
-from tests.transports.cluster.contract import Contract, Inbox, Together, eventually
+from tests.transports.cluster.contract import Contract, Inbox, Together, eventually, joining
 
 __all__ = ["trio"]
 
@@ -28,17 +28,9 @@ def server() -> Iterator[Postgres]:
 @pytest.fixture
 async def together(server: Postgres) -> AsyncIterator[Together]:
     """Make replicas that leave at the end."""
-    prefix, made = next(PREFIXES), list[PostgresCluster]()
-
-    async def make() -> PostgresCluster:
-        replica = PostgresCluster(server.address, prefix=prefix, patience=20)
-        await replica.open()
-        made.append(replica)
-        return replica
-
-    yield make
-    for each in made:
-        await each.close()
+    prefix = next(PREFIXES)
+    async with joining(lambda: PostgresCluster(server.address, prefix=prefix, patience=20)) as join:
+        yield join
 
 
 @pytest.mark.postgres

@@ -10,7 +10,7 @@ import pytest
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.transports.cluster.redis import RedisCluster
 from tests.support.redis import OwnRedis, own_redis
-from tests.transports.cluster.contract import Contract, Inbox, Together, eventually
+from tests.transports.cluster.contract import Contract, Inbox, Together, eventually, joining
 
 pytestmark = pytest.mark.redis
 PREFIXES = (f"test-{number}" for number in count())
@@ -26,17 +26,9 @@ def server() -> Iterator[OwnRedis]:
 @pytest.fixture
 async def together(server: OwnRedis) -> AsyncIterator[Together]:
     """Make replicas that leave at the end."""
-    prefix, made = next(PREFIXES), list[RedisCluster]()
-
-    async def make() -> RedisCluster:
-        replica = RedisCluster(server.url, prefix=prefix, patience=10)
-        await replica.open()
-        made.append(replica)
-        return replica
-
-    yield make
-    for each in made:
-        await each.close()
+    prefix = next(PREFIXES)
+    async with joining(lambda: RedisCluster(server.url, prefix=prefix, patience=10)) as join:
+        yield join
 
 
 class TestRedisCluster(Contract):

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.errors import ClusterUnavailable
 from antiphon.transports.cluster.unix import Hub, UnixCluster
-from tests.transports.cluster.contract import Contract, Together
+from tests.transports.cluster.contract import Contract, Together, joining
 
 
 @pytest.fixture
@@ -24,19 +24,14 @@ async def hub() -> AsyncIterator[Hub]:
 @pytest.fixture
 async def together(hub: Hub) -> AsyncIterator[Together]:
     """Make replicas that leave at the end."""
-    made: list[UnixCluster] = []
 
-    async def make() -> UnixCluster:
+    def make() -> UnixCluster:
         ours, theirs = socket.socketpair()
         hub.serve(ours)
-        replica = UnixCluster(theirs)
-        await replica.open()
-        made.append(replica)
-        return replica
+        return UnixCluster(theirs)
 
-    yield make
-    for each in made:
-        await each.close()
+    async with joining(make) as join:
+        yield join
 
 
 class TestUnixCluster(Contract):
