@@ -21,7 +21,9 @@ from tests.support.raw_client import RawClient, raw_client
 
 MIB = 1024 * 1024
 BESIDE = 64 * MIB
-"""What a process may have beside the limit: the interpreter, and what one call takes while it is read."""
+"""What a process may have beside the limit: the interpreter, and what is free but was not yet given back."""
+COPIES = 3
+"""How often the text of a call may be there while it is read: as it arrives, as one body, and as an argument."""
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -116,7 +118,7 @@ async def test_memory_stays_within_its_limit(size: int) -> None:
     limit = 16 * MIB
     async with heavy(limit) as server:
         seen = {kind: await most(server, kind, size, 48) for kind in KINDS}
-    assert {kind: bytes for kind, bytes in seen.items() if bytes > limit + BESIDE} == {}
+    assert {kind: bytes for kind, bytes in seen.items() if bytes > limit + BESIDE + COPIES * size} == {}
 
 
 @pytest.mark.slow
@@ -130,8 +132,9 @@ async def test_memory_stays_within_its_limit_for_long(size: int) -> None:
         for kind in KINDS:
             seen[kind] = await most(server, kind, size, 400)
             peaks[kind] = await server.memory("peak")
-    assert {kind: bytes for kind, bytes in seen.items() if bytes > limit + BESIDE} == {}
-    assert {kind: bytes for kind, bytes in peaks.items() if bytes > limit + BESIDE + size} == {}
+    allowed = limit + BESIDE + COPIES * size
+    assert {kind: bytes for kind, bytes in seen.items() if bytes > allowed} == {}
+    assert {kind: bytes for kind, bytes in peaks.items() if bytes > allowed + size} == {}
 
 
 # --- what is left of a call ---------------------------------------------------------------------------------------
