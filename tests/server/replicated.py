@@ -181,6 +181,21 @@ class Replicated:
         again.disconnect()
         await again.done()
 
+    async def test_what_is_added_in_one_replica_is_told_to_the_clients_of_all(self, trio: Trio):
+        """Once, however many tools were added at the same time."""
+        await trio.open(0)
+        stream = trio.listen(0)
+        await stream.response.until(b": ")
+        for name in ("one", "two", "three"):
+            trio.replicas[1].server.tool(name=name)(trio.replicas[1].describe)
+        await stream.response.until(b"tools/list_changed")
+        trio.replicas[1].server.list_changed("prompts")
+        await stream.response.until(b"prompts/list_changed")
+        methods = [message["method"] for message in stream.response.messages]
+        assert methods == ["notifications/tools/list_changed", "notifications/prompts/list_changed"]
+        stream.disconnect()
+        await stream.done()
+
     async def test_a_session_ends_everywhere(self, trio: Trio):
         """Its client may say so at any replica."""
         await trio.open(0)

@@ -89,6 +89,8 @@ class Replicas:
         self._noticed = noticed
         self._loop: asyncio.AbstractEventLoop | None = None
         self._telling: set[asyncio.Task[None]] = set()
+        self._untold: set[tuple[str, str]] = set()
+        """Notices that the event loop has not taken up yet: what comes again meanwhile is told once."""
 
     @property
     def join_processes(self) -> bool:
@@ -111,6 +113,7 @@ class Replicas:
             yield
         finally:
             self._loop = None
+            self._untold.clear()
             if stop is not None:
                 stop()
             for task in list(self._telling):
@@ -181,10 +184,12 @@ class Replicas:
 
     def tell(self, kind: str, uri: str) -> None:
         """Tell the other replicas what has changed here; may be called from any thread. See ``Service.on_notice``."""
-        if self._loop is not None:
+        if self._loop is not None and (kind, uri) not in self._untold:
+            self._untold.add((kind, uri))
             self._loop.call_soon_threadsafe(self._spread, kind, uri)
 
     def _spread(self, kind: str, uri: str) -> None:
+        self._untold.discard((kind, uri))
         if len(self._telling) >= MAX_NOTICES:
             log.warning("a change is not told to other replicas: too many wait")
             return

@@ -188,11 +188,17 @@ class Service:
             self.subscriptions.task_changed(task)
 
     def _watch(self) -> None:
-        features, changes = self.core.features, self.changes
-        features.tools.on_change(lambda: changes.list("tools"))
-        features.prompts.on_change(lambda: changes.list("prompts"))
-        features.resources.on_change(lambda: changes.list("resources"))
-        features.templates.on_change(lambda: changes.list("resources"))
+        features = self.core.features
+        features.tools.on_change(lambda: self._changed("tools"))
+        features.prompts.on_change(lambda: self._changed("prompts"))
+        features.resources.on_change(lambda: self._changed("resources"))
+        features.templates.on_change(lambda: self._changed("resources"))
+
+    def _changed(self, kind: ListKind) -> None:
+        """Notify the clients of all processes that something was added here or removed, once the server is open."""
+        self.changes.list(kind)
+        if self.on_notice is not None and self.changes.loop is not None:
+            self.on_notice(kind, "")
 
     # --- open and closed ----------------------------------------------------------------------------------------
 
