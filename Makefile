@@ -79,9 +79,9 @@ interop: $(STAMP) ## against other implementations (installs them first; needs n
 	bash tests/interop/setup.sh
 	$(BIN)/pytest -n auto --dist loadfile -m interop --timeout 120 $(ARGS)
 
-conformance: $(STAMP) ## the official conformance suite, server and client (installs it first; needs npm; loopback only)
+conformance: $(STAMP) ## the official conformance suite, both sides (installs it first; needs npm, nginx and redis-server)
 	bash tests/conformance/setup.sh
-	$(BIN)/python tests/conformance/run.py $(ARGS)
+	$(BIN)/python -m tests.conformance.run $(ARGS)
 
 check: $(STAMP) ## format, lint, types, layers, house limits
 	$(BIN)/ruff format --check .

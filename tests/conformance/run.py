@@ -1,6 +1,7 @@
 """Run the official conformance suite against our fixtures, judge strictly, and print a table: ``make conformance``.
 
-The server's scenarios are played directly and through a gateway, where no check may be lost.
+The server's scenarios are played directly, behind a gateway, and behind nginx with three replicas that share Redis
+(``--engine postgres``: PostgreSQL); no check may be lost there. Needs nginx and redis-server.
 
 Ends with 1 if anything is unexpected: a scenario that fails or warns and is not in ``baseline.toml``, an entry there
 that is stale, a run that did not happen. Loopback only; the suite is installed by ``setup.sh`` beforehand.
@@ -17,12 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from verdicts import Baseline, Verdict, judge, lost
+from tests.conformance.verdicts import Baseline, Verdict, judge, lost
+from tests.support.three_replicas import three_replicas
 
 HERE = Path(__file__).parent.absolute()
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -81,24 +83,45 @@ def server_runs() -> Iterator[tuple[str, Sequence[str]]]:
     yield "all", ("--suite", "all")
 
 
-def play_server(out: Path) -> Iterator[Verdict]:
-    """Run everything there is against the server."""
-    with serving(out / "server.log", "server.py") as url:
-        for number, (run, options) in enumerate(server_runs()):
-            yield from _played(url, run, options, out / f"server-{number}")
-        with serving(out / "gateway.log", "gateway.py", url) as through:
-            for revision in REQUIREMENTS:
-                options = ("--requirements", revision)
-                yield from _played(through, f"through {revision}", options, out / f"through-{revision}")
+Way = Callable[[Path], AbstractContextManager[str]]
 
 
-def _played(url: str, run: str, options: Sequence[str], folder: Path) -> Iterator[Verdict]:
+@contextmanager
+def through_gateway(out: Path) -> Iterator[str]:
+    """Serve behind a gateway; the value is its address."""
+    with serving(out / "behind-gateway.log", "server.py") as url, serving(out / "gateway.log", "gateway.py", url) as at:
+        yield at
+
+
+def play_server(out: Path, engine: str) -> list[Verdict]:
+    """Run everything there is against the server, and against what may stand before it, side by side."""
+    everything = list(server_runs())
+    program = [sys.executable, str(HERE / "server.py"), "--port"]
+    ways: list[tuple[str, Way, Sequence[tuple[str, Sequence[str]]]]] = [
+        ("", lambda out: serving(out / "server.log", "server.py"), everything),
+        ("gateway", through_gateway, everything[: len(REQUIREMENTS)]),
+        ("replicas", lambda out: three_replicas(program, engine, logs=out), everything),
+    ]
+
+    def play(by: str, way: Way, runs: Sequence[tuple[str, Sequence[str]]]) -> list[Verdict]:
+        with way(out) as url:
+            return [
+                one
+                for number, (run, options) in enumerate(runs)
+                for one in _played(url, run, options, out / f"{by or 'server'}-{number}", by)
+            ]
+
+    with ThreadPoolExecutor(len(ways)) as pool:
+        return [one for verdicts in pool.map(play, *zip(*ways, strict=True)) for one in verdicts]
+
+
+def _played(url: str, run: str, options: Sequence[str], folder: Path, by: str) -> Iterator[Verdict]:
     done = suite("server", "--url", url, *options, "-o", str(folder))
     played = re.findall(r"=== Running scenario: (\S+) ===", done.stdout)
     if not played or "=== SUMMARY ===" not in done.stdout:
-        yield Verdict(run=run, side="server", scenario="-", passed=False, reasons=(done.stderr[-300:],))
+        yield Verdict(run=run, side="server", scenario="-", passed=False, by=by, reasons=(done.stderr[-300:],))
     for scenario in played:
-        yield judge(run, "server", scenario, folder)
+        yield judge(run, "server", scenario, folder, by=by)
 
 
 # --- our client ------------------------------------------------------------------------------------------------------
@@ -137,16 +160,16 @@ def play_client(out: Path, only: str, jobs: int) -> Iterator[Verdict]:
 def report(verdicts: Sequence[Verdict], baseline: Baseline, *, whole: bool) -> int:
     """Print what came of it; return how many things are unexpected."""
     unexpected = [one for one in verdicts if not one.passed and baseline.reason(one) is None]
-    print(f"{'side':8}{'run':22}{'passed':>8}{'baseline':>10}{'unexpected':>12}")
-    for side, run in dict.fromkeys((one.side, one.run) for one in verdicts):
-        here = [one for one in verdicts if (one.side, one.run) == (side, run)]
+    print(f"{'side':8}{'behind':10}{'run':22}{'passed':>8}{'baseline':>10}{'unexpected':>12}")
+    for side, by, run in dict.fromkeys((one.side, one.by, one.run) for one in verdicts):
+        here = [one for one in verdicts if (one.side, one.by, one.run) == (side, by, run)]
         passed, bad = sum(one.passed for one in here), sum(one in unexpected for one in here)
-        print(f"{side:8}{run:22}{passed:>8}{len(here) - passed - bad:>10}{bad:>12}")
+        print(f"{side:8}{by:10}{run:22}{passed:>8}{len(here) - passed - bad:>10}{bad:>12}")
     for one in unexpected:
-        print(f"\nUNEXPECTED {one.side} {one.run} {one.scenario}", *one.reasons, sep="\n    ")
-    less = [one for one in lost(verdicts) if one.split()[2].rstrip(":") not in baseline.through]
+        print(f"\nUNEXPECTED {one.side} {one.by} {one.run} {one.scenario}", *one.reasons, sep="\n    ")
+    less = lost(verdicts, baseline)
     for one in less:
-        print(f"\nLOST through the gateway: {one}")
+        print(f"\nLOST: {one}")
     stale = baseline.stale(verdicts) if whole else []
     for entry in stale:
         print(f"\nSTALE in baseline.toml: {entry} passes, or was not played")
@@ -159,6 +182,7 @@ def main() -> None:
     parser.add_argument("side", nargs="?", choices=("server", "client"), help="one side only")
     parser.add_argument("--only", default="", help="client scenarios with this in their names")
     parser.add_argument("--jobs", type=int, default=2, help="client scenarios at the same time")
+    parser.add_argument("--engine", choices=("redis", "postgres"), default="redis", help="what the replicas share")
     parser.add_argument("--output", type=Path, help="keep the suite's findings in this folder")
     given = parser.parse_args()
     if not SUITE.exists():
@@ -167,7 +191,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     verdicts: list[Verdict] = []
     if given.side != "client" and not given.only:
-        verdicts += play_server(out)
+        verdicts += play_server(out, given.engine)
     if given.side != "server":
         verdicts += play_client(out, given.only, given.jobs)
     unexpected = report(verdicts, Baseline(HERE / "baseline.toml"), whole=given.side is None and not given.only)

@@ -1,15 +1,18 @@
 """The server the official conformance suite is run against: one feature for each thing it looks for.
 
-``python tests/conformance/server.py --port N`` serves http://127.0.0.1:N/mcp, all revisions at one address. What asks
-the client back is in ``asking``, what works as a task in ``working``, what is only a schema in ``schemas``.
+``python tests/conformance/server.py --port N`` serves http://127.0.0.1:N/mcp, all revisions at one address. With
+``REPLICAS_ENGINE`` and ``REPLICAS_FOLDER`` in the environment it is one of several replicas. What asks the client back
+is in ``asking``, what works as a task in ``working``, what is only a schema in ``schemas``.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import struct
 import zlib
+from pathlib import Path
 from typing import Any
 
 from asking import add_asking
@@ -17,6 +20,7 @@ from schemas import DIALECT_2020_12, REGION_HEADER
 from working import add_working
 
 from antiphon import AudioContent, Context, EmbeddedResource, ImageContent, Server, TextContent, ToolError
+from antiphon.server import Cluster, PostgresCluster, RedisCluster, SqlTaskStore, TaskOptions
 from antiphon.server.features.tools import ServedTool
 from antiphon.wire.content import ResourceContents
 
@@ -40,7 +44,20 @@ WAV = (
     + b"\x80\x00"
 )
 
-server = Server("antiphon-conformance", version="1.0", tool_rate=None)
+IS_REPLICA = "REPLICAS_ENGINE" in os.environ
+
+
+def _shared() -> dict[str, Any]:
+    """Return what replicas share, if this is one: keys, sessions, and tasks."""
+    if not IS_REPLICA:
+        return {}
+    engine = os.environ["REPLICAS_ENGINE"]
+    cluster: Cluster = RedisCluster(engine) if engine.startswith("redis") else PostgresCluster(engine)
+    tasks = TaskOptions(store=SqlTaskStore(Path(os.environ["REPLICAS_FOLDER"]) / "tasks.db"))
+    return {"cluster": cluster, "keys": [b"k" * 32], "tasks": tasks}
+
+
+server = Server("antiphon-conformance", version="1.0", tool_rate=None, **_shared())
 
 
 # --- content ---------------------------------------------------------------------------------------------------------
@@ -159,22 +176,24 @@ async def test_missing_capability(ctx: Context) -> str:
 
 @server.tool
 async def test_trigger_tool_change() -> str:
-    """Add or remove a tool, of which listeners hear."""
-    if "test_added_tool" in server.tools:
-        server.tools.remove("test_added_tool")
-    else:
+    """Add or remove a tool, of which listeners hear; a replica does both, since the others have lists of their own."""
+    if "test_added_tool" not in server.tools:
         server.add_tool(ADDED_TOOL)
-    return "Changed"
+        if not IS_REPLICA:
+            return "Added"
+    server.tools.remove("test_added_tool")
+    return "Removed"
 
 
 @server.tool
 async def test_trigger_prompt_change() -> str:
-    """Add or remove a prompt, of which listeners hear."""
-    if "test_added_prompt" in server.prompts:
-        server.prompts.remove("test_added_prompt")
-    else:
+    """Add or remove a prompt, likewise."""
+    if "test_added_prompt" not in server.prompts:
         server.prompt(name="test_added_prompt")(test_simple_prompt)
-    return "Changed"
+        if not IS_REPLICA:
+            return "Added"
+    server.prompts.remove("test_added_prompt")
+    return "Removed"
 
 
 ADDED_TOOL = ServedTool.from_function(test_simple_text, name="test_added_tool")

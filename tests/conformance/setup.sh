@@ -2,7 +2,7 @@
 # Installs the official conformance suite, and the Node it needs, pinned and outside the repository, once.
 #
 #   tests/conformance/setup.sh                 into ${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-conformance
-#   ANTIPHON_CONFORMANCE_DIR=/some/dir ...     into that directory (set it for tests/conformance/run as well)
+#   ANTIPHON_CONFORMANCE_DIR=/some/dir ...     into that directory (set it for tests.conformance.run as well)
 #
 # Needs npm. The suite needs Node 22: the one on the path is used if it is new enough, else one is installed with it.
 set -euo pipefail

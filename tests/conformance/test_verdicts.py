@@ -80,12 +80,27 @@ def test_an_entry_that_is_wrong_is_stale(baseline, verdicts):
     assert baseline.stale(verdicts) == ["server ping"]
 
 
-def test_a_check_that_only_the_gateway_loses_is_said():
-    """As many as directly are enough, and what is not required there is not compared."""
+def seen(scenario: str, succeeded: int, by: str = "") -> Verdict:
+    """Make a verdict with a number of checks."""
+    return Verdict(run="r", side="server", scenario=scenario, passed=True, by=by, succeeded=succeeded)
 
-    def seen(run: str, scenario: str, succeeded: int) -> Verdict:
-        return Verdict(run=run, side="server", scenario=scenario, passed=True, succeeded=succeeded)
 
-    direct = [seen("required 2025-11-25", "ping", 2), seen("required 2025-11-25", "log", 3)]
-    through = [seen("through 2025-11-25", "ping", 1), seen("through 2025-11-25", "log", 3)]
-    assert lost([*direct, *through]) == ["through 2025-11-25 ping: 1 of 2 checks"]
+def test_a_check_that_is_lost_behind_something_is_said(baseline):
+    """As many as directly are enough."""
+    verdicts = [seen("ping", 2), seen("log", 3), seen("ping", 1, "gateway"), seen("log", 3, "gateway")]
+    assert lost(verdicts, baseline) == ["r ping behind gateway: 1 of 2 checks"]
+
+
+def test_a_scenario_that_is_not_played_there_has_lost_its_checks(baseline):
+    """Where others of the same run are."""
+    verdicts = [seen("ping", 2), seen("log", 3), seen("log", 3, "replicas")]
+    assert lost(verdicts, baseline) == ["r ping behind replicas: 0 of 2 checks"]
+
+
+def test_what_only_a_direct_connection_shows_is_not_lost(tmp_path):
+    """The baseline names it, for one place."""
+    file = tmp_path / "baseline.toml"
+    file.write_text('unsupported = []\n[[behind]]\nby = "gateway"\nreason = "why"\nscenarios = ["ping"]\n')
+    verdicts = [seen("ping", 2), seen("ping", 1, "gateway"), seen("ping", 1, "replicas")]
+    assert lost(verdicts, Baseline(file)) == ["r ping behind replicas: 1 of 2 checks"]
+    assert Baseline(file).reason(verdicts[1]) == "why"

@@ -24,12 +24,14 @@ class Verdict:
     side: str
     scenario: str
     passed: bool
+    by: str = ""
+    """What stands between the suite and the server; empty if nothing does."""
     reasons: tuple[str, ...] = ()
     succeeded: int = 0
     """Number of checks that succeeded."""
 
 
-def judge(run: str, side: str, scenario: str, folder: Path, code: int = 0) -> Verdict:
+def judge(run: str, side: str, scenario: str, folder: Path, code: int = 0, by: str = "") -> Verdict:
     """Judge by the checks that the suite left in the newest folder of a scenario, and by its exit code."""
     files = sorted(folder.glob(f"**/{side}-{scenario}-2*/checks.json" if side == "server" else "**/checks.json"))
     checks = json.loads(files[-1].read_text()) if files else []
@@ -46,18 +48,23 @@ def judge(run: str, side: str, scenario: str, folder: Path, code: int = 0) -> Ve
         # Also where nothing was checked: a negative number is the signal that ended it.
         reasons.append(f"the suite ended with {code}")
     good = sum(check["status"] == "SUCCESS" for check in checks)
-    return Verdict(run=run, side=side, scenario=scenario, passed=not reasons, reasons=tuple(reasons), succeeded=good)
+    return Verdict(
+        run=run, side=side, scenario=scenario, passed=not reasons, by=by, reasons=tuple(reasons), succeeded=good
+    )
 
 
-def lost(verdicts: Iterable[Verdict]) -> list[str]:
-    """List the scenarios that have fewer successful checks through the gateway (``through``) than directly."""
+def lost(verdicts: Iterable[Verdict], baseline: Baseline) -> list[str]:
+    """List what has fewer successful checks behind something than directly, also if it was not played there at all."""
     seen = list(verdicts)
-    direct = {(one.run.removeprefix("required "), one.scenario): one.succeeded for one in seen}
+    direct = {(one.run, one.scenario): one.succeeded for one in seen if not one.by}
+    behind = {(one.by, one.run, one.scenario): one.succeeded for one in seen if one.by}
     return [
-        f"{one.run} {one.scenario}: {one.succeeded} of {before} checks"
-        for one in seen
-        if one.run.startswith("through ")
-        and one.succeeded < (before := direct.get((one.run.removeprefix("through "), one.scenario), 0))
+        f"{run} {scenario} behind {by}: {succeeded} of {before} checks"
+        for by, run in dict.fromkeys((one.by, one.run) for one in seen if one.by)
+        for (as_run, scenario), before in direct.items()
+        if as_run == run
+        and (succeeded := behind.get((by, run, scenario), 0)) < before
+        and (by, scenario) not in baseline.behind
     ]
 
 
@@ -67,8 +74,10 @@ class Baseline:
     def __init__(self, path: Path) -> None:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
         entries = tables["unsupported"]
-        self.through: dict[str, str] = {
-            scenario: entry["reason"] for entry in tables.get("through", ()) for scenario in entry["scenarios"]
+        self.behind: dict[tuple[str, str], str] = {
+            (entry["by"], scenario): entry["reason"]
+            for entry in tables.get("behind", ())
+            for scenario in entry["scenarios"]
         }
         """What only a direct connection can show, and why."""
         self._reasons: dict[tuple[str, str], str] = {
@@ -77,9 +86,8 @@ class Baseline:
 
     def reason(self, verdict: Verdict) -> str | None:
         """Say why a scenario is not supported; ``None`` if it is expected to pass."""
-        if verdict.run.startswith("through ") and verdict.scenario in self.through:
-            return self.through[verdict.scenario]
-        return self._reasons.get((verdict.side, verdict.scenario))
+        known = self.behind.get((verdict.by, verdict.scenario))
+        return self._reasons.get((verdict.side, verdict.scenario)) if known is None else known
 
     def stale(self, verdicts: Iterable[Verdict]) -> list[str]:
         """List the entries that are wrong: of a scenario that passed, or that was not played at all."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from antiphon import Client
 from tests.support.child_server import listens, started
 from tests.support.network import until
+from tests.support.nginx import own_nginx
 from tests.support.postgres import free_port
 from tests.support.redis import own_redis
 
@@ -55,50 +54,21 @@ def sell(ctx: Context) -> None:
 '''
 
 
-def configuration(port: int, replicas: list[int], folder: Path) -> str:
-    """Return the configuration of a proxy that takes turns."""
-    servers = "".join(f"server 127.0.0.1:{each} max_fails=0;" for each in replicas)
-    paths = "".join(
-        f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    return f"""
-daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
-events {{ worker_connections 1024; }}
-http {{
-    access_log off; {paths}
-    upstream shop {{ {servers} keepalive 32; }}
-    server {{
-        listen 127.0.0.1:{port};
-        location /mcp {{
-            proxy_pass http://shop; proxy_http_version 1.1; proxy_set_header Connection "";
-            proxy_set_header Host $host; proxy_buffering off; proxy_read_timeout 3600s;
-        }}
-    }}
-}}
-"""
-
-
 @asynccontextmanager
 async def proxied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[str, list[Any]]]:
     """Run Redis, three replicas and nginx; yields the address and the replicas' processes."""
     program = folder / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
-    nginx = shutil.which("nginx")
-    assert nginx is not None, "install nginx-light"
     with own_redis() as redis:
         monkeypatch.setitem(os.environ, "SHOP_REDIS", redis.url)
-        ports, port = [free_port() for _ in range(3)], free_port()
-        (folder / "nginx.conf").write_text(configuration(port, ports, folder), encoding="utf-8")
-        command = [nginx, "-c", str(folder / "nginx.conf"), "-e", str(folder / "start.log")]
+        ports = [free_port() for _ in range(3)]
         processes = [started("serve", str(program), "--http", f"127.0.0.1:{each}") for each in ports]
-        proxy = await asyncio.to_thread(subprocess.Popen, command, stderr=subprocess.DEVNULL)
         try:
-            for each in (*ports, port):
+            for each in ports:
                 await until(lambda each=each: listens(f"127.0.0.1:{each}"), 60)
-            yield f"http://127.0.0.1:{port}/mcp", processes
+            with own_nginx(ports) as url:
+                yield url, processes
         finally:
-            proxy.kill()
-            proxy.wait()
             for process in processes:
                 process.kill()
                 process.communicate()

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import shutil
 import signal
-import socket
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,10 +14,10 @@ import pytest
 from antiphon import Client
 from tests.support.child_server import ended, listens, started
 from tests.support.network import until
+from tests.support.nginx import DEPLOY, own_nginx
+from tests.support.postgres import free_port
 
 pytestmark = pytest.mark.nginx
-
-PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "deploy.md"
 
 PROGRAM = '''
 from antiphon import Context, Server
@@ -36,50 +32,19 @@ async def describe(product: str, ctx: Context) -> str:
 '''
 
 
-def free_port() -> int:
-    """Find a port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
-
-
-def documented(port: int, replicas: list[int], folder: Path) -> str:
-    """Return the configuration on the page, for these ports and without TLS; all else as it is."""
-    (block,) = re.findall(r"```text\n(upstream shop \{.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    for number, replica in enumerate(replicas, 1):
-        block = block.replace(f"127.0.0.1:800{number}", f"127.0.0.1:{replica}")
-    block = block.replace("listen 443 ssl;", f"listen 127.0.0.1:{port};").replace("mcp.example.com", "127.0.0.1")
-    block = "\n".join(line for line in block.splitlines() if "ssl_certificate" not in line and "hash " not in line)
-    paths = "".join(
-        f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    return f"""
-daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
-events {{ worker_connections 1024; }}
-http {{ access_log off; {paths} {block} }}
-"""
-
-
 @asynccontextmanager
 async def proxied(folder: Path) -> AsyncIterator[tuple[str, list[int], list[Any]]]:
     """Run two replicas and nginx; yields the address, the replicas' ports, and their processes."""
     program = folder / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
-    ports, port = [free_port(), free_port()], free_port()
+    ports = [free_port(), free_port()]
     processes = [started("serve", str(program), "--http", f"127.0.0.1:{each}") for each in ports]
-    configuration = folder / "nginx.conf"
-    configuration.write_text(documented(port, ports, folder), encoding="utf-8")
-    nginx = shutil.which("nginx")
-    assert nginx is not None, "install nginx-light"
-    proxy = await asyncio.to_thread(
-        subprocess.Popen, [nginx, "-c", str(configuration), "-e", str(folder / "start.log")], stderr=subprocess.PIPE
-    )
     try:
-        for each in (*ports, port):
+        for each in ports:
             await until(lambda each=each: listens(f"127.0.0.1:{each}"), 60)
-        yield f"http://127.0.0.1:{port}/mcp", ports, processes
+        with own_nginx(ports, DEPLOY) as url:
+            yield url, ports, processes
     finally:
-        proxy.kill()
-        proxy.communicate()
         for process in processes:
             process.kill()
             process.communicate()
