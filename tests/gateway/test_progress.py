@@ -25,8 +25,7 @@ class Heard:
 async def test_a_quiet_call_is_said_to_go_on():
     """Between the reports of the server itself, and never with a value that would keep one of these back."""
     heard = Heard()
-    async with reporting(cast("Context", heard), wanted=True, quiet=0.01) as report:
-        assert report is not None
+    async with reporting(cast("Context", heard), quiet=0.01) as report:
         await heard.news.wait()
         await report(1, 3, "one")
         while len(heard.reports) < 4:
@@ -37,12 +36,3 @@ async def test_a_quiet_call_is_said_to_go_on():
     assert values == sorted(set(values))
     assert (1, 3, "one") in heard.reports
     assert heard.reports[-1] == (1.5, 3, "more")
-
-
-async def test_nobody_hears_what_they_did_not_ask_for():
-    """A client without a progress token gets none."""
-    heard = Heard()
-    async with reporting(cast("Context", heard), wanted=False, quiet=0.0) as report:
-        await asyncio.sleep(0)
-    assert report is None
-    assert heard.reports == []

@@ -128,8 +128,9 @@ server.run()
 async def test_one_that_nobody_uses_is_stopped(tmp_path: Path):
     """But never while somebody waits for something of it; the next who wants it starts it."""
     one = upstream(script(tmp_path, SERVER), idle_timeout=0.05)
+    # It rests from here on, and not for long: the time is over while somebody holds it.
+    await one.start()
     with one.held():
-        await one.start()
         first = one.process
         assert first is not None
         stop = asyncio.get_running_loop().create_future()

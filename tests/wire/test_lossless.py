@@ -15,7 +15,7 @@ from antiphon.wire.envelope import decode
 from antiphon.wire.lossless import Received, merge, passed_on
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
-from antiphon.wire.tools import CallToolResult
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 ORIGINAL = b"""{ "x-odd": 1.00, "maxTokens": 5, "metadata": {"a": 1e2, "b": [1, 2]},
  "messages": [{"role": "user", "content": {"type": "text", "text": "hi", "x-c": [ ]}, "x-m": 2},
@@ -50,6 +50,16 @@ def test_a_member_is_added_and_removed():
     assert document["systemPrompt"] == "be brief"
     assert "metadata" not in document
     assert document["x-odd"] == 1.0
+
+
+def test_texts_are_changed_and_taken_away_beside_unknown_members():
+    """Of most calls only the name changes, and of most results only ``resultType`` is left out."""
+    call = b'{"x-odd":1.00,"name":"s__add","arguments":{"a": 1e2}}'
+    read = decode(call, CallToolRequestParams)
+    assert merge(call, read, replace(read, name="add")) == b'{"x-odd":1.00,"name":"add","arguments":{"a": 1e2}}'
+    done = b'{"content":[ ],"x-odd":1.00,"resultType":"complete"}'
+    result = decode(done, CallToolResult)
+    assert merge(done, result, replace(result, result_type=None)) == b'{"content":[ ],"x-odd":1.00}'
 
 
 def test_unknown_members_survive_beside_a_change():

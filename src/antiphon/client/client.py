@@ -517,25 +517,20 @@ class Client:
         """
         spec = METHODS.get(method) or unknown_request(method)
         time = TimeLeft(self._timeout(timeout))
-        passed: list[Received] = []
 
-        async def forward(request: ClientRequest) -> Any:
-            async def make() -> Any:
-                passed[:] = [
-                    await self._link.run(
-                        Calls.forward, spec, request.params, original=original, timeout=time, progress=progress,
-                        meta=request.meta, log_level=log_level, extensions=extensions,
-                    )
-                ]  # fmt: skip
-                return passed[0].read
+        def forward(request: ClientRequest) -> Awaitable[Received]:
+            def make() -> Awaitable[Received]:
+                return self._link.run(
+                    Calls.forward, spec, request.params, original=original, timeout=time, progress=progress,
+                    meta=request.meta, log_level=log_level, extensions=extensions,
+                )  # fmt: skip
 
             if isinstance(request.params, CallToolRequestParams):
-                return await self._tool_calls.allowed(request.params, make, time)
-            return await make()
+                return self._tool_calls.allowed(request.params, make, time)
+            return make()
 
         request = ClientRequest(method, params, meta=meta)
-        result = await (forward(request) if self._middleware is None else self._middleware.run(request, forward))
-        done = passed[0].changed(result) if passed else Received.of(result)
+        done = await (forward(request) if self._middleware is None else _passing(self._middleware, request, forward))
         return done.changed(self._tool_calls.learn(done.read)) if isinstance(done.read, ListToolsResult) else done
 
     def notify(self, method: str, params: Received) -> None:
@@ -648,6 +643,20 @@ def _around(answers: Answers, middleware: Sequence[ClientMiddleware]) -> Stack |
     stack = Stack(middleware)
     answers.around = stack.answered
     return stack
+
+
+async def _passing(
+    middleware: Stack, request: ClientRequest, forward: Callable[[ClientRequest], Awaitable[Received]]
+) -> Received:
+    """Pass a request through the middleware, which sees results decoded, and return its result with all members."""
+    passed: list[Received] = []
+
+    async def last(request: ClientRequest) -> Any:
+        passed[:] = [await forward(request)]
+        return passed[0].read
+
+    result = await middleware.run(request, last)
+    return passed[0].changed(result) if passed else Received.of(result)
 
 
 def _this_library() -> Implementation:

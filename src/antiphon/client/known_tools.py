@@ -83,9 +83,13 @@ class KnownTools:
         self._tools.clear()
         self._is_complete = False
 
+    def knows(self, name: str) -> bool:
+        """Tell whether ``look_up`` has nothing to do."""
+        return name in self._tools or self._is_complete
+
     async def look_up(self, name: str, tools: Callable[[], AsyncIterator[Tool]]) -> None:
         """List all tools once, if this one is not known yet. ``tools`` lists them, and calls ``learn``."""
-        if name in self._tools or self._is_complete:
+        if self.knows(name):
             return
         async for _ in tools():
             pass

@@ -20,6 +20,7 @@ from antiphon.client.link import Link
 from antiphon.client.middleware import ClientRequest, Stack
 from antiphon.client.requests.attempts import BecameTask
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
+from antiphon.wire.lossless import Received
 from antiphon.wire.origin import Origin
 from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
@@ -183,7 +184,8 @@ class ToolCalls:
         If this tool is not known yet, the tools are listed first, so that its description can be shown. Listing the
         tools uses up ``time``, deciding does not. Returns what the call was shown as; ``make`` wants it.
         """
-        await self._known.look_up(params.name, lambda: self._tools(time))
+        if not self._known.knows(params.name):
+            await self._known.look_up(params.name, lambda: self._tools(time))
         origin = self._link.calls.origin_of(params, self._known.definition(params.name))
         await self._consent.ask(params, origin, time)
         return origin
@@ -222,8 +224,9 @@ class ToolCalls:
             if not await self._look_up(name, time):
                 raise
             result = await call()
-        if isinstance(result, CallToolResult) and result.structured_content is not None and not result.is_error:
-            await self.checked(name, result, time)
+        read: object = result.read if isinstance(result, Received) else result
+        if isinstance(read, CallToolResult) and read.structured_content is not None and not read.is_error:
+            await self.checked(name, read, time)
         return result
 
     async def checked(self, name: str, result: CallToolResult, time: TimeLeft) -> CallToolResult:

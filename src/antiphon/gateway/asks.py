@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar, Token
 from typing import Any, Literal, NoReturn
 from weakref import ReferenceType, WeakSet, ref
@@ -29,7 +28,17 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.origin import Origin
 from antiphon.wire.revisions import revision
 
-__all__ = ["NOTICE_RATE", "Answered", "Answerers", "Clients", "ElicitsIn", "OpenRequests", "by_client", "by_host"]
+__all__ = [
+    "NOTICE_RATE",
+    "Answered",
+    "Answerers",
+    "Clients",
+    "During",
+    "ElicitsIn",
+    "OpenRequests",
+    "by_client",
+    "by_host",
+]
 
 NOTICE_RATE = Rate(per_second=100, burst=200)
 """Notifications that the servers of one group may send outside of all requests; those beyond are dropped."""
@@ -60,29 +69,38 @@ _open_request: ContextVar[ServerRequest] = ContextVar("antiphon_gateway_request"
 """The request that this task makes to a server behind the gateway."""
 
 
-class _During:
+class During:
     """One request of ``OpenRequests``. A class, since a generator costs every call ten times as much."""
 
-    __slots__ = ("_before", "_open", "_request", "_turn")
+    __slots__ = ("_before", "_open", "_request", "turn")
 
     def __init__(self, opened: list[ServerRequest], request: ServerRequest, turn: asyncio.Lock | None) -> None:
         self._open = opened
         self._request = request
-        self._turn = turn
+        self.turn = turn
+        """What is held during the request; ``None`` where several are open at once."""
         self._before: Token[ServerRequest] | None = None
 
     async def __aenter__(self) -> None:
-        if self._turn is not None:
-            await self._turn.acquire()
+        if self.turn is not None:
+            await self.turn.acquire()
+        self.begin()
+
+    async def __aexit__(self, *_error: object) -> None:
+        self.end()
+
+    def begin(self) -> None:
+        """Begin it; where there are turns, ``turn`` is held."""
         self._before = _open_request.set(self._request)
         self._open.append(self._request)
 
-    async def __aexit__(self, *_error: object) -> None:
+    def end(self) -> None:
+        """End it, and the turn."""
         self._open.remove(self._request)
         if self._before is not None:
             _open_request.reset(self._before)
-        if self._turn is not None:
-            self._turn.release()
+        if self.turn is not None:
+            self.turn.release()
 
 
 class Clients:
@@ -154,10 +172,12 @@ class OpenRequests:
         self._turn = asyncio.Lock() if one_at_a_time else None
         self._open: list[ServerRequest] = []
 
-    def during(self, request: ServerRequest, client: Client) -> AbstractAsyncContextManager[None]:
+    def during(self, request: ServerRequest, client: Client) -> During:
         """Take note that a request is served by a call to the server, for as long as that is open."""
+        if self._turn is None:
+            return During(self._open, request, None)
         spoken = revision(client.revision)
-        return _During(self._open, request, self._turn if spoken is None or not spoken.modern else None)
+        return During(self._open, request, self._turn if spoken is None or not spoken.modern else None)
 
     def owner(self, origin: Origin) -> ServerRequest | None:
         """Return the request that an ask belongs to, if that is known."""

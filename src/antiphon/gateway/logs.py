@@ -41,9 +41,9 @@ class LogLevels:
         self._client: Client | None = None
         self._level: LoggingLevel | None = None
 
-    async def want(self, client: Client, level: LoggingLevel | None) -> None:
+    async def want(self, client: Client, level: LoggingLevel) -> None:
         """Ask the server for messages of a level, unless it sends them already; newer servers are asked by request."""
-        if level is None or client.server_capabilities.logging is None:
+        if client.server_capabilities.logging is None:
             return
         if client is not self._client:
             # Started again: it knows nothing of what was asked before.

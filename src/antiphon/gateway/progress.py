@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 
 from antiphon.server.context import Context
 
@@ -21,18 +21,12 @@ _QUIET = 15.0
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
-def reporting(
-    ctx: Context, *, wanted: bool, quiet: float = _QUIET
-) -> AbstractAsyncContextManager[Report | None, bool | None]:
-    """Pass progress on while a call runs; yields the function that takes reports, or ``None`` if none are ``wanted``.
+@asynccontextmanager
+async def reporting(ctx: Context, *, quiet: float = _QUIET) -> AsyncGenerator[Report]:
+    """Pass progress on while a call runs whose client wants that; yields the function that takes reports.
 
     ``quiet``: seconds without a report after which one is made.
     """
-    return _repeating(ctx, quiet) if wanted else nullcontext()
-
-
-@asynccontextmanager
-async def _repeating(ctx: Context, quiet: float) -> AsyncGenerator[Report]:
     last: tuple[float, float | None] = (0.0, None)
 
     async def report(progress: float, total: float | None, message: str | None) -> None:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any
 
 from msgspec import structs
 
+from antiphon.client.client import Client
 from antiphon.errors import InternalError, InvalidParams, MethodNotFound, PeerError, Rejected, ResultInvalid
 from antiphon.gateway.catalogue import Catalogue
 from antiphon.gateway.extensions import declared_by
@@ -213,20 +215,22 @@ async def _sent(
     tasks: bool = False,
 ) -> Received:
     """Make a request to the server it is for, with all its members, and return the result with all of its."""
-    meta = request.ctx.request.meta
-    passed = {name: value for name, value in meta.items() if not is_of_one_connection(name)}
-    level, declared = level_for(request), request.ctx.request.capabilities.extensions
+    about = request.ctx.request
+    meta, declared, wanted = about.meta, about.capabilities.extensions, request.log_level
+    passed = {name: value for name, value in meta.items() if not is_of_one_connection(name)} if meta else None
+    send = partial(
+        Client.forward, method=request.method, params=params, original=received or request.received,
+        meta=passed or None, log_level=wanted or level_for(request),
+        extensions=declared_by(declared, tasks=tasks) if declared or tasks else None,
+    )  # fmt: skip
     try:
-        async with (
-            upstream.used(request) as client,
-            reporting(request.ctx, wanted=PROGRESS_TOKEN in meta) as report,
-        ):
-            await upstream.logs.want(client, request.log_level)
-            return await client.forward(
-                request.method, params, received or request.received, progress=report,
-                meta=passed or None, log_level=level,
-                extensions=declared_by(declared, tasks=tasks) if declared or tasks else None,
-            )  # fmt: skip
+        async with upstream.used(request) as client:
+            if wanted is not None:
+                await upstream.logs.want(client, wanted)
+            if PROGRESS_TOKEN not in meta:
+                return await send(client)
+            async with reporting(request.ctx) as report:
+                return await send(client, progress=report)
     except PeerError as error:
         if isinstance(error, Rejected) and not error.remote:
             raise

@@ -20,7 +20,7 @@ from msgspec import Struct
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Command, Target, located, resolve
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, ConnectionClosed, RemoteProtocolError
-from antiphon.gateway.asks import Answerers
+from antiphon.gateway.asks import Answerers, During
 from antiphon.gateway.extensions import PassesOn
 from antiphon.gateway.kept_lists import KeptOffer
 from antiphon.gateway.logs import LogLevels, LogsPassedOn
@@ -68,7 +68,7 @@ class _Use:
     __slots__ = ("_client", "_during", "_request", "_upstream")
 
     _client: Client
-    _during: AbstractAsyncContextManager[None]
+    _during: During
 
     def __init__(self, upstream: Upstream, request: ServerRequest) -> None:
         self._upstream = upstream
@@ -78,9 +78,11 @@ class _Use:
         upstream = self._upstream
         upstream.take()
         try:
-            client = self._client = await upstream.started()
-            self._during = upstream.answerers.open.during(self._request, client)
-            await self._during.__aenter__()
+            client = self._client = upstream.client or await upstream.started()
+            during = self._during = upstream.answerers.open.during(self._request, client)
+            if during.turn is not None:
+                await during.turn.acquire()
+            during.begin()
         except BaseException:
             upstream.let_go()
             raise
@@ -91,7 +93,7 @@ class _Use:
     ) -> None:
         upstream = self._upstream
         try:
-            await self._during.__aexit__(kind, error, trace)
+            self._during.end()
             if error is None:
                 # Not when it has started: one that dies in every call must not be started for each.
                 upstream.failures = 0
@@ -215,6 +217,12 @@ class Upstream:
             self._run.client.notify(method, params)
 
     @property
+    def client(self) -> Client | None:
+        """Its client, if it runs; it must be held."""
+        run = self._run
+        return run.client if run is not None and (run.client.is_open or self._users > 1) else None
+
+    @property
     def has_roots(self) -> bool:
         """Whether the roots of the clients are declared to it."""
         return self.answerers.roots is not None
@@ -259,7 +267,7 @@ class Upstream:
     async def close(self) -> None:
         """End the server. It is not started again."""
         self._is_closed = True
-        self._wake()
+        self._forget_rest()
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait([self._starting])
@@ -273,8 +281,8 @@ class Upstream:
 
     async def started(self) -> Client:
         """Return its client, once it runs; it must be held. See ``used``."""
-        if self._run is not None and (self._run.client.is_open or self._users > 1):
-            return self._run.client
+        if (client := self.client) is not None:
+            return client
         if self._run is not None:
             self._end(self._run)
         if self._is_closed:
@@ -441,18 +449,37 @@ class Upstream:
         if run is None or self._users or self.resting_since is not None:
             return
         self.resting_since = asyncio.get_running_loop().time()
-        self._rest_on()
+        if self._rest is None:
+            self._rest_on()
         if run.place is not None:
             self._terms.processes.rests()
 
-    def _rest_on(self) -> None:
+    def _rest_on(self, since: float | None = None) -> None:
+        """Look later whether it has rested for long enough, ``since`` a time of the loop; by default from now on.
+
+        The timer goes on while it is used, since to set it anew would cost each call more than to look once too often.
+        """
+        loop, limit = asyncio.get_running_loop(), self._terms.idle_timeout
         if self._rest is not None:
             self._rest.cancel()
-        if self._terms.idle_timeout is not None:
-            self._rest = asyncio.get_running_loop().call_later(self._terms.idle_timeout, self.stop_resting)
+        if limit is not None:
+            self._rest = loop.call_at((loop.time() if since is None else since) + limit, self._has_rested)
+
+    def _has_rested(self) -> None:
+        self._rest = None
+        since, limit = self.resting_since, self._terms.idle_timeout
+        if since is None or limit is None:
+            return
+        if asyncio.get_running_loop().time() < since + limit:
+            self._rest_on(since)
+        else:
+            self.stop_resting()
 
     def _wake(self) -> None:
         self.resting_since = None
+
+    def _forget_rest(self) -> None:
+        self._wake()
         if self._rest is not None:
             self._rest.cancel()
             self._rest = None
@@ -460,7 +487,7 @@ class Upstream:
     def _end(self, run: _Run) -> None:
         """Have no part in this run any more, and end it in the background."""
         self._run = None
-        self._wake()
+        self._forget_rest()
         self._enter("stopped")
         leaving = asyncio.get_running_loop().create_task(self._leave(run))
         self._leaving.add(leaving)

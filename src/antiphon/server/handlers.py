@@ -86,6 +86,12 @@ class Handlers:
         self._rounds = rounds
         self._middleware = middleware
         self._mounts = mounts
+        self._finders: Mapping[str, Callable[[Any, Request, Peer], Handled]] = {
+            "tools/call": self._tool_call,
+            "resources/read": self._reading,
+            "prompts/get": self._prompting,
+        }
+        """What finds the target of a call, by method."""
         self.tasks: ServedTasks
         """Set by the owner, since tasks find their handlers here."""
 
@@ -114,11 +120,7 @@ class Handlers:
             return table
         table[OTHERS] = _unknown
         around = {method: partial(self._around, handler) for method, handler in table.items()}
-        return around | dict.fromkeys(self._finders(), self._around_call)
-
-    def _finders(self) -> Mapping[str, Callable[[Any, Request, Peer], Handled]]:
-        """Return what finds the target of a call, by method."""
-        return {"tools/call": self._tool_call, "resources/read": self._reading, "prompts/get": self._prompting}
+        return around | dict.fromkeys(self._finders, self._around_call)
 
     # --- through middleware -------------------------------------------------------------------------------------
 
@@ -152,7 +154,7 @@ class Handlers:
 
         ``params``: those of the request, in the names of this server.
         """
-        find = self._finders()[request.method.name]
+        find = self._finders[request.method.name]
         if not self._middleware:
             return find(params, request, peer)
 

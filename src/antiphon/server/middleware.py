@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from functools import partial
+from types import CoroutineType
 from typing import Any
 
 from msgspec import Raw, structs
@@ -225,22 +226,27 @@ class Stack:
         """Return a digest of the code: calls that began before the code changed do not continue after it."""
         return b"".join(digest_code(function) for function in self._functions)
 
-    async def run(self, request: ServerRequest, handler: CallNext) -> Any:
-        """Pass a request through all functions to its handler; return the result.
+    def run(self, request: ServerRequest, handler: CallNext) -> CoroutineType[Any, Any, Any]:
+        """Pass a request through all functions to its handler; return the result. Await it at once.
 
         Raises:
             TypeError: a function returned something that is no result of the method; the message names the function.
         """
         functions = tuple(self._functions)
 
-        async def enter(at: int, request: ServerRequest) -> Any:
-            if at == len(functions):
-                return await handler(request)
+        def enter(at: int, request: ServerRequest) -> Awaitable[Any]:
+            return handler(request) if at == len(functions) else passed(at, request)
+
+        async def passed(at: int, request: ServerRequest) -> Any:
             result = await functions[at](request, partial(enter, at + 1))
             _check(functions[at], request.method, result)
             return result
 
-        return await enter(0, request)
+        return passed(0, request) if functions else _alone(request, handler)
+
+
+async def _alone(request: ServerRequest, handler: CallNext) -> Any:
+    return await handler(request)
 
 
 def _check(function: Middleware, method: str, result: object) -> None:

@@ -172,6 +172,8 @@ class Mounts:
 
     def by_name(self, name: str) -> Via | None:
         """Return which server may serve a tool or prompt that no registry holds, and its name there."""
+        if not self.answering:
+            return None
         prefix, mark, rest = name.partition(SEPARATOR)
         for mount in self.answering:
             if mark and mount.prefix == prefix:

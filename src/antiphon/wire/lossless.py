@@ -5,6 +5,10 @@ Owns merging a change into the JSON document it came from; what did not change k
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import compress
+from operator import is_not
 from typing import Any
 
 import msgspec
@@ -103,9 +107,51 @@ def merge(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
     """
     if after is before:
         return bytes(original)
+    texts = _changed_texts(before, after)
+    if texts is not None:
+        return bytes(_with_texts(original, texts))
     old, new = encode(before), encode(after)
     # What is encoded here are objects; a document that is none was not decoded to one.
     return bytes(original if old == new else _merge_objects(Raw(original), old, new))
+
+
+def _changed_texts(before: Wire, after: Wire) -> dict[str, str | None] | None:
+    """Return the members that differ, by their names on the wire, if each was a text and is one or absent now.
+
+    Otherwise it returns ``None``, and both are encoded to be compared. Of most calls only the name of the tool changes,
+    and of most results ``resultType``.
+    """
+    kind = type(before)
+    if type(after) is not kind:
+        return None
+    changed: dict[str, str | None] = {}
+    # In C, since most members are the same.
+    differing = map(is_not, msgspec.structs.astuple(before), msgspec.structs.astuple(after))
+    for field, name, is_optional in compress(_members_of(kind), differing):
+        was, now = getattr(before, field), getattr(after, field)
+        is_text = type(now) is str or (now is None and is_optional)
+        if type(was) is not str or not is_text or name == "type":
+            return None
+        changed[name] = now
+    return changed
+
+
+@lru_cache
+def _members_of(kind: type[Wire]) -> tuple[tuple[str, str, bool], ...]:
+    """Return the members of a type: here, on the wire, and whether ``None`` means that it is absent."""
+    return tuple((each.name, each.encode_name, each.default is None) for each in msgspec.structs.fields(kind))
+
+
+def _with_texts(original: bytes | Raw, texts: Mapping[str, str | None]) -> bytes | Raw:
+    if not texts:
+        return original
+    document = _decode_object(original)
+    for name, text in texts.items():
+        if text is None:
+            document.pop(name, None)
+        else:
+            document[name] = Raw(encode(text))
+    return encode(document)
 
 
 def _merge(original: Raw, before: Raw, after: Raw) -> Raw:

@@ -212,7 +212,7 @@ class Calls:
     def _reporting(self, send: Sending[R]) -> Callable[[RoundParams], Awaitable[R | InputRequiredResult]]:
         """Send, and tell the answerers what became of their answers."""
 
-        async def sent(params: RoundParams) -> R | InputRequiredResult:
+        async def told(params: RoundParams) -> R | InputRequiredResult:
             try:
                 result = await send(params)
             except asyncio.CancelledError:
@@ -234,6 +234,10 @@ class Calls:
                 raise
             self._report(send.call, None)
             return result
+
+        def sent(params: RoundParams) -> Awaitable[R | InputRequiredResult]:
+            # The first request carries no answers, and for most calls it is the only one.
+            return told(params) if send.call.answered else send(params)
 
         return sent
 

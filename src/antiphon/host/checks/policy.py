@@ -94,8 +94,8 @@ def decide(
         headless: whether no person can be asked.
         redefined: whether the definition of the tool has changed since it was allowed.
     """
-    matching = [rule for rule in _ranked(policy) if mismatch(rule, params, origin) is None]
-    rule = next(iter(matching), None)
+    matching = [rule for rule in _ranked(policy) if mismatch(rule, params, origin) is None] if policy.rules else ()
+    rule = matching[0] if matching else None
     verdict = Verdict(effect=rule.effect if rule else policy.default, reason="rule" if rule else "default", rule=rule)
     if rule is None and policy.default == "ask" and isinstance(params, EmbeddingParams):
         return Verdict(effect="allow", reason="default")

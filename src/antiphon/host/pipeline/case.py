@@ -111,31 +111,33 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
 class Case:
     """One ask on its way through the stages: what is known about it, and what must still be saved."""
 
+    # What most cases never have is set for the class, since every call of a tool is one.
+    chosen = Chosen()
+    held: Hold | None = None
+    sent = False
+    """Whether the provider may have been called."""
+    usage: Usage | None = None
+    """The usage that the provider reported; ``None`` while unknown."""
+    estimated = False
+    """Whether the usage is an estimate, because the provider did not report it."""
+    ticket: str | None = None
+    """The review whose decision is to be carried out."""
+    became: Outcome | None = None
+    """What became of the ask in the end, if it got no answer."""
+    answerer: str | None = None
+    """The model whose answer a person chose of two."""
+    is_own = False
+    """Whether it is a request of the person's own."""
+    by_person = False
+    """Whether a person has let it pass."""
+    flow: Callable[[str], object] | None = None
+    """Takes the answer while it comes, for a program that reads it so."""
+
     def __init__(self, desk: Desk, origin: Origin, method: str) -> None:
         self.desk = desk
         self.origin = origin
         self.method = method
-        self.chosen = Chosen()
-        self.held: Hold | None = None
-        self.sent = False
-        """Whether the provider may have been called."""
-        self.usage: Usage | None = None
-        """The usage that the provider reported; ``None`` while unknown."""
-        self.estimated = False
-        """Whether the usage is an estimate, because the provider did not report it."""
         self._began = time.monotonic()
-        self.ticket: str | None = None
-        """The review whose decision is to be carried out."""
-        self.became: Outcome | None = None
-        """What became of the ask in the end, if it got no answer."""
-        self.answerer: str | None = None
-        """The model whose answer a person chose of two."""
-        self.is_own = False
-        """Whether it is a request of the person's own."""
-        self.by_person = False
-        """Whether a person has let it pass."""
-        self.flow: Callable[[str], object] | None = None
-        """Takes the answer while it comes, for a program that reads it so."""
         self.reviews: list[str] = []
         """The reviews that contributed to the outcome."""
         self._unsaved: list[Record] = []

@@ -70,11 +70,12 @@ async def _known_to_be_allowed(case: Case, params: CallToolRequestParams, hashed
     """
     desk, origin = case.desk, case.origin
     allowed = desk.allowed.get(origin, params.name)
-    if allowed is None or allowed != await case.scanned(desk.digests.of(origin.identity, origin.tool)):
+    now = desk.digests.known(origin.identity, origin.tool)
+    if allowed is None or allowed != (now or await case.scanned(desk.digests.of(origin.identity, origin.tool))):
         return False
     if case.verdict(params).effect != "allow" or desk.gate.is_stopped(origin):
         return False
-    content = await case.content(params)
+    content = await case.content(params) if desk.audit.content else None
     try:
         desk.gate.count(origin)
     except LimitReached:

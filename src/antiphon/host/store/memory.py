@@ -379,7 +379,8 @@ class MemoryStore:
     def _stands(self, supposed: Supposed) -> bool:
         known = self._definitions.get((supposed.identities[0], supposed.tool))
         allowed = known is not None and known.off is None and known.digest == supposed.digest
-        return allowed and not any(row.covers(supposed.identities) for row in self._blocks.values())
+        blocks = self._blocks.values()
+        return allowed and not (blocks and any(row.covers(supposed.identities) for row in blocks))
 
     def _refusal_of_decision(self, change: Change) -> str | None:
         if change.supposed is not None and not self._stands(change.supposed):
