@@ -97,6 +97,11 @@ class Replicas:
         """Whether replicas in other processes can be reached."""
         return self._cluster.joins_processes
 
+    @property
+    def own_name(self) -> str:
+        """Name of this replica in the cluster."""
+        return self._cluster.replica
+
     @asynccontextmanager
     async def joined(self) -> AsyncGenerator[None]:
         """Take part in the cluster.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from contextlib import AsyncExitStack
 from typing import Any
 
 from antiphon import BY_HAND, Client, PendingRound
+from tests.support.network import Bare, call, modern_call, request_bytes
 from tests.support.raw_client import said
 from tests.support.started_workers import PATIENCE, started
 from tests.support.worker_program import URI
@@ -40,6 +42,36 @@ async def legacy_session_at_both(url: str, pids: set[str]) -> None:
                     updated.set()
                     break
     assert updated.is_set()
+
+
+async def served_by(bare: Bare) -> str:
+    """Ask over a connection which process serves it."""
+    bare.send(modern_call("pid"))
+    status, _, body = await bare.response()
+    assert status == 200
+    text: str = json.loads(body)["result"]["content"][0]["text"]
+    return text
+
+
+async def test_connections_go_to_the_worker_in_which_their_session_lives() -> None:
+    """With the first request that names it, and stay there, whichever worker they were given to."""
+    async with started() as server, AsyncExitStack() as stack:
+        pids = {await server.says("opened") for _ in range(2)}
+        place = server.url.removeprefix("http://").removesuffix("/mcp")
+        connections: list[Bare] = []
+        async with asyncio.timeout(PATIENCE):
+            while {await served_by(each) for each in connections} != pids:
+                connections.append(await Bare.open(place))
+                stack.callback(connections[-1].vanish)
+            first, *others = connections
+            session = await first.initialize()
+            home = await served_by(first)
+            for each in others:
+                for id in (1, 2):
+                    each.send(request_bytes(call("pid", id), **session))
+                    status, _, body = await each.response()
+                    assert (status, home.encode() in body) == (200, True), body
+            assert {await served_by(each) for each in connections} == {home}
 
 
 async def test_workers_share_connections_keys_and_notices() -> None:

@@ -54,11 +54,11 @@ async def test_messages_and_connections_come_in_order(bench: Bench) -> None:
         accepted, _ = server.accept()
         bench.near.send(Welcome(b"k" * 32))
         with accepted:
-            assert bench.near.hand_over(accepted)
+            assert bench.near.hand_over(accepted, Take(b"GET"))
         bench.near.send(Closed(3))
         async with asyncio.timeout(30):
             (first, _), (second, taken), (third, _) = [await bench.got.get() for _ in range(3)]
-        assert (first, second, third) == (Welcome(b"k" * 32), Take(), Closed(3))
+        assert (first, second, third) == (Welcome(b"k" * 32), Take(b"GET"), Closed(3))
         assert taken is not None
         with taken:
             taken.send(b"hi")
@@ -71,13 +71,13 @@ async def test_what_is_not_read_waits(bench: Bench) -> None:
     while not bench.near._unsent:
         bench.near.send(Closed(count))
         count += 1
-    bench.near.send(Ready())
+    bench.near.send(Ready("one"))
     with socket.create_server(("127.0.0.1", 0)) as any_socket:
-        assert not bench.near.hand_over(any_socket)
+        assert not bench.near.hand_over(any_socket, Take())
     bench.listen()
     async with asyncio.timeout(30):
         messages = [(await bench.got.get())[0] for _ in range(count + 1)]
-    assert messages == [*(Closed(each) for each in range(count)), Ready()]
+    assert messages == [*(Closed(each) for each in range(count)), Ready("one")]
 
 
 async def test_the_end_of_the_other_side_is_told(bench: Bench) -> None:

@@ -17,10 +17,11 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from antiphon.errors import AntiphonError
-from antiphon.server.multiprocess.worker_link import VARIABLE, Closed, Link, Message, Ready, Welcome
+from antiphon.server.multiprocess.worker_link import VARIABLE, Closed, Link, Message, Move, Others, Ready, Take, Welcome
 from antiphon.transports.cluster.unix import Hub
 
 __all__ = ["Parent", "serve_workers"]
@@ -49,8 +50,10 @@ _AT_ONCE = 64
 class Worker:
     """One process that serves, as its parent sees it."""
 
-    def __init__(self, number: int, heard: Callable[[Worker, Message], object], hub: Hub) -> None:
+    def __init__(self, number: int, heard: Callable[[Worker, Message, socket.socket | None], object], hub: Hub) -> None:
         self.number = number
+        self.replica = ""
+        """Its name in the cluster, when it serves."""
         self.given = 0
         """Number of connections it was given."""
         self.ended_connections = 0
@@ -68,7 +71,7 @@ class Worker:
             self.process = _started(theirs.fileno(), their_life.fileno(), their_shared.fileno())
         hub.serve(shared)
         self.link = Link(ours)
-        self.link.start(lambda message, _connection: heard(self, message), lambda: None)
+        self.link.start(lambda message, connection: heard(self, message, connection), lambda: None)
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._wait, args=(loop,), name=f"worker {number}", daemon=True).start()
 
@@ -151,6 +154,10 @@ class Parent:
         self._rolling: asyncio.Task[None] | None = None
         self._failures = 0
         self._turn = 0
+        self._held: deque[tuple[socket.socket, Take]] = deque()
+        """Connections that no worker could be given yet."""
+        self._again: asyncio.TimerHandle | None = None
+        """When connections are accepted again."""
         self._stopping = asyncio.Event()
         self._failed: str | None = None
         # Whoever starts it with nohup wants it to go on.
@@ -187,6 +194,7 @@ class Parent:
                     # It was replaced; its replacement is kept from now on.
                     worker = self._workers[number]
                     await worker.ended.wait()
+                self._tell_others()
             late = asyncio.get_running_loop().time() - worker.since >= _EARLY
             self._failures = 0 if late else self._failures + 1
             if not self._stopping.is_set():
@@ -214,27 +222,45 @@ class Parent:
             self._stop()
         return False
 
-    def _heard(self, worker: Worker, message: Message) -> None:
+    def _heard(self, worker: Worker, message: Message, connection: socket.socket | None) -> None:
         match message:
             case Ready():
+                worker.replica = message.replica
                 worker.is_ready = True
                 worker.began.set()
+                self._tell_others()
             case Closed():
                 worker.ended_connections = message.count
+            case Move() if connection is not None:
+                self._place(connection, Take(message.request), message.replica)
             case _:
                 pass
+
+    def _serving(self) -> list[Worker]:
+        return [each for each in self._workers.values() if each.is_serving]
+
+    def _tell_others(self) -> None:
+        """Tell the workers which of them can be given connections."""
+        others = Others([each.replica for each in self._serving()])
+        for worker in self._serving():
+            worker.link.send(others)
 
     # --- connections --------------------------------------------------------------------------------------------
 
     def _accept_again(self) -> None:
-        if not self._stopping.is_set():
+        self._again = None
+        while self._held and self._hand_over(*self._held[0]):
+            self._held.popleft()[0].close()
+        if self._held:
+            self._pause()
+        elif not self._stopping.is_set():
             for each in self._listening:
                 asyncio.get_running_loop().add_reader(each.fileno(), self._accept, each)
 
     def _accept(self, listening: socket.socket) -> None:
         """Give what has connected to the workers, each to the one with the fewest connections."""
         for _ in range(_AT_ONCE):
-            if not any(each.is_serving for each in self._workers.values()):
+            if self._held or not self._serving():
                 self._pause()
                 return
             try:
@@ -246,25 +272,35 @@ class Parent:
                 log.warning("connections cannot be accepted now: %s", error)
                 self._pause()
                 return
-            with connection:
-                if not self._hand_over(connection):
-                    self._pause()
-                    return
+            self._place(connection, Take())
 
-    def _hand_over(self, connection: socket.socket) -> bool:
-        serving = [each for each in self._workers.values() if each.is_serving]
+    def _place(self, connection: socket.socket, take: Take, replica: str = "") -> None:
+        """Give a connection to the worker of this name, or else to the one with the fewest, as soon as one takes it."""
+        if self._hand_over(connection, take, replica):
+            connection.close()
+        else:
+            self._held.append((connection, take))
+            self._pause()
+
+    def _hand_over(self, connection: socket.socket, take: Take, replica: str = "") -> bool:
         self._turn += 1
-        for worker in sorted(serving, key=lambda each: (each.open, (each.number + self._turn) % self._count)):
-            if worker.link.hand_over(connection):
+
+        def rank(each: Worker) -> tuple[bool, int, int]:
+            return each.replica != replica, each.open, (each.number + self._turn) % self._count
+
+        for worker in sorted(self._serving(), key=rank):
+            if worker.link.hand_over(connection, take):
                 worker.given += 1
                 return True
         return False
 
     def _pause(self) -> None:
-        loop = asyncio.get_running_loop()
-        for each in self._listening:
-            loop.remove_reader(each.fileno())
-        loop.call_later(_AGAIN, self._accept_again)
+        """Accept nothing for a moment: no worker could take it."""
+        if self._again is None:
+            loop = asyncio.get_running_loop()
+            for each in self._listening:
+                loop.remove_reader(each.fileno())
+            self._again = loop.call_later(_AGAIN, self._accept_again)
 
     # --- signals ------------------------------------------------------------------------------------------------
 
@@ -301,6 +337,8 @@ class Parent:
             self._others.discard(new)
             old, self._workers[number] = self._workers[number], new
             self._others.add(old)
+            old.is_leaving = True
+            self._tell_others()
             await old.leave()
             self._others.discard(old)
         log.info("the workers are replaced")
@@ -309,6 +347,10 @@ class Parent:
         for each in self._listening:
             asyncio.get_running_loop().remove_reader(each.fileno())
             each.close()
+        if self._again is not None:
+            self._again.cancel()
+        for connection, _ in self._held:
+            connection.close()
         waits = [*self._keepers, *(() if self._rolling is None else (self._rolling,))]
         for task in waits:
             task.cancel()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from antiphon.server.multiprocess.worker_link import Closed, Ends, Link, Message, Ready, Take, Welcome
+from antiphon.server.multiprocess.worker_link import Closed, Ends, Link, Message, Move, Others, Ready, Take, Welcome
 from antiphon.transports.cluster.unix import UnixCluster
 
 if TYPE_CHECKING:
@@ -73,18 +73,22 @@ class _Serving:
         self._taking: set[asyncio.Task[None]] = set()
         self._taken = 0
         self._ended = 0
+        self._others: frozenset[str] = frozenset()
+        """The workers that take connections, by their names in the cluster."""
 
     async def serve(self) -> None:
         await self._welcome.wait()
         network = self._network
-        network.on_started, network.on_look = self._started, self._report
+        network.on_started, network.on_look, network.give = self._started, self._report, self._give
         await network.serve(sockets=[])
         for task in self._taking:
             task.cancel()
 
     def _started(self) -> None:
         signal.signal(signal.SIGINT, _leave_to_parent)
-        self._link.send(Ready())
+        replicas = self._service.replicas
+        assert replicas is not None
+        self._link.send(Ready(replicas.own_name))
 
     def _report(self) -> None:
         """Say how many connections have ended, if there are more than when it was said last."""
@@ -101,15 +105,21 @@ class _Serving:
                 self._welcome.set()
             case Take() if connection is not None:
                 self._taken += 1
-                task = asyncio.get_running_loop().create_task(self._take(connection))
+                task = asyncio.get_running_loop().create_task(self._take(connection, message.request))
                 self._taking.add(task)
                 task.add_done_callback(self._taking.discard)
+            case Others():
+                self._others = frozenset(message.replicas)
             case _:
                 pass
 
-    async def _take(self, connection: socket.socket) -> None:
+    def _give(self, connection: socket.socket, request: bytes, replica: str) -> bool:
+        """Give a connection to the worker in which its session lives; its parent passes it on."""
+        return replica in self._others and self._link.hand_over(connection, Move(replica, request))
+
+    async def _take(self, connection: socket.socket, request: bytes) -> None:
         try:
-            await self._network.take(connection)
+            await self._network.take(connection, request)
         except OSError:
             # It was closed already, or its TLS handshake failed.
             connection.close()

@@ -24,6 +24,8 @@ __all__ = [
     "Ends",
     "Link",
     "Message",
+    "Move",
+    "Others",
     "Ready",
     "Take",
     "Welcome",
@@ -51,9 +53,31 @@ class Welcome(Struct, frozen=True, tag=True):
 class Take(Struct, frozen=True, tag=True):
     """A connection to serve comes with this message."""
 
+    request: bytes = b""
+    """What another worker has read from it: a request that nobody has answered."""
+
+
+class Move(Struct, frozen=True, tag=True):
+    """A connection comes with this message that another worker is to serve."""
+
+    replica: str
+    """Name of that worker in the cluster."""
+    request: bytes
+    """What was read from it: a request that nobody has answered."""
+
 
 class Ready(Struct, frozen=True, tag=True):
     """The worker serves from now on."""
+
+    replica: str
+    """Its name in the cluster."""
+
+
+class Others(Struct, frozen=True, tag=True):
+    """Which workers take connections now."""
+
+    replicas: list[str]
+    """Their names in the cluster."""
 
 
 class Closed(Struct, frozen=True, tag=True):
@@ -62,7 +86,7 @@ class Closed(Struct, frozen=True, tag=True):
     count: int
 
 
-Message = Welcome | Take | Ready | Closed
+Message = Welcome | Take | Move | Ready | Others | Closed
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Message).decode
@@ -91,11 +115,11 @@ class Link:
         if len(self._unsent) == _HEAD + len(data):
             self._write()
 
-    def hand_over(self, connection: socket.socket) -> bool:
-        """Send a connection; return ``False`` if the other end has no room for it now."""
+    def hand_over(self, connection: socket.socket, message: Take | Move) -> bool:
+        """Send a connection with its message; return ``False`` if the other end has no room for it now."""
         if self._unsent:
             return False
-        data = _encode(Take())
+        data = _encode(message)
         frame = len(data).to_bytes(_HEAD, "big") + data
         try:
             sent = socket.send_fds(self._end, [frame], [connection.fileno()])
@@ -150,7 +174,7 @@ class Link:
         self._buffer += data
         for message in self._complete():
             connection = None
-            if isinstance(message, Take):
+            if isinstance(message, Take | Move):
                 connection = socket.socket(fileno=self._files.popleft())
             got(message, connection)
 

@@ -75,6 +75,13 @@ class AtOnce:
         """Send a part of the body of the response that ``begin`` started."""
         return False
 
+    def move(self, home: str, body: bytes | None) -> bool:
+        """Give the connection and this request, whose body was read, to the process that a replica lives in.
+
+        It has to do nothing more then. Only possible between the workers of one port.
+        """
+        return False
+
 
 _NEVER = AtOnce()
 

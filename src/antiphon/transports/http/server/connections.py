@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import unquote
 
@@ -18,15 +18,26 @@ from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from antiphon.transports.http.server.asgi import ASGIApp, Endpoint
+from antiphon.transports.http.server.asgi import ASGIApp, Endpoint, Scope
 from antiphon.transports.http.server.cycle import Cycle
 
 if TYPE_CHECKING:
     import asyncio
+    import socket
 
 __all__ = ["BoundedConnection", "Limits", "Sweep", "bounded_by"]
 
 _STEP = 64 * 1024
+
+MAX_MOVED = 64 * 1024
+"""Most bytes of a request with which a connection is given to another process; a larger one is passed on by itself."""
+
+_FRAMING = frozenset({b"content-length", b"transfer-encoding", b"expect"})
+"""Headers that say how a body arrives; one that was read is sent on whole."""
+
+Give = Callable[["socket.socket", bytes, str], bool]
+"""Gives a connection to the process that a replica lives in, with a request that was read from it; or returns
+``False``."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -68,12 +79,21 @@ class BoundedConnection(HttpToolsProtocol):
         self._waiting: deque[Cycle] = deque()
         self._keeps = True
         """Whether the connection stays open after the next response."""
+        self.give: Give | None = None
+        """Gives it to another process, if there are any that could serve it."""
+        self.brought = b""
+        """A request that another process has read from it, until it is served."""
+        self._moves = True
+        """Whether the request that is served may go to another process: one that has come from there may not."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Accept a connection, or close it if there are too many."""
+        """Accept a connection, or close it if there are too many; serve a request that it brings along."""
         super().connection_made(transport)
         if len(self.connections) > self.limits.max_connections:
             transport.abort()
+        elif self.brought:
+            brought, self.brought, self._moves = self.brought, b"", False
+            self.data_received(brought)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of a connection: the requests being served on it learn that their client is gone."""
@@ -141,6 +161,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.on_response_complete,
             self.server_state.default_headers,
             self._keeps and version != "1.0" and parser.should_keep_alive(),
+            None if self.give is None else self._move,
         )
         self._reading = self.cycle
         if before is None or before.response_complete:
@@ -163,6 +184,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Continue with the request that waits, if any."""
         self.served += 1
+        self._moves = True
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -178,6 +200,24 @@ class BoundedConnection(HttpToolsProtocol):
             # An eagerly started task may have finished already.
             cycle.task = task
             self.tasks.add(task)
+
+    # --- other processes ----------------------------------------------------------------------------------------
+
+    def _move(self, cycle: Cycle, home: str, body: bytes | None) -> bool:
+        """Give the connection to another process, with the request of a cycle that nothing was answered to yet."""
+        if self.give is None or not self._moves or cycle is not self._reading or cycle.more_body:
+            # The next request has begun to arrive, or this one was moved here.
+            return False
+        request = _encode(cycle.scope, self.url, body or b"")
+        if request is None or self.transport.is_closing() or self.transport.get_write_buffer_size():
+            return False
+        # What arrives from now on is for the other process, which reads from the same socket.
+        self.transport.pause_reading()
+        if not self.give(self.transport.get_extra_info("socket"), request, home):
+            self.transport.resume_reading()
+            return False
+        self.transport.abort()
+        return True
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -220,6 +260,17 @@ class BoundedConnection(HttpToolsProtocol):
     def is_stuck(self) -> bool:
         """Whether more data waits for the client than should."""
         return self.flow.write_paused
+
+
+def _encode(scope: Scope, target: bytes, body: bytes) -> bytes | None:
+    """Write a request as it could have arrived; ``None`` if it is too large."""
+    headers = [(name, value) for name, value in scope["headers"] if name not in _FRAMING]
+    if body:
+        headers.append((b"content-length", b"%d" % len(body)))
+    lines = [b"%b: %b" % header for header in headers]
+    first = b"%b %b HTTP/%b" % (scope["method"].encode(), target, scope["http_version"].encode())
+    request = b"\r\n".join((first, *lines, b"", body))
+    return request if len(request) <= MAX_MOVED else None
 
 
 @functools.lru_cache(64)

@@ -50,6 +50,8 @@ class Cycle(AtOnce, Struct, eq=False):
     defaults: list[HeaderPair]
     """Headers of every response."""
     keep_alive: bool
+    _move: Callable[[Cycle, str, bytes | None], bool] | None = None
+    """Gives the connection to another process, if there are any."""
     task: asyncio.Task[None] | None = None
     """The task of ``run``, if it is in a table of tasks."""
     disconnected: bool = False
@@ -202,6 +204,14 @@ class Cycle(AtOnce, Struct, eq=False):
         if self.disconnected or self._flow.write_paused or not self._is_chunked or self.response_complete:
             return False
         self._send_body(data, more=not last)
+        return True
+
+    def move(self, home: str, body: bytes | None) -> bool:
+        """See ``AtOnce``."""
+        if self._move is None or self.response_started or self.disconnected or not self._move(self, home, body):
+            return False
+        # For this process the client is gone.
+        self.disconnected = True
         return True
 
     def _start(self, status: int, headers: tuple[HeaderPair, ...], framing: bytes, first: bytes) -> bool:

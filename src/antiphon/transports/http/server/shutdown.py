@@ -16,7 +16,7 @@ from typing import Any
 
 import uvicorn
 
-from antiphon.transports.http.server.connections import BoundedConnection, Limits, Sweep
+from antiphon.transports.http.server.connections import BoundedConnection, Give, Limits, Sweep
 
 __all__ = ["GracefulServer"]
 
@@ -48,6 +48,8 @@ class GracefulServer(uvicorn.Server):
         """Called when it serves."""
         self.on_look: Callable[[], object] | None = None
         """Called ten times a second."""
+        self.give: Give | None = None
+        """Gives connections to other processes that serve the same port, if there are any."""
 
     async def on_tick(self, counter: int) -> bool:
         """Do the work that is due, ten times a second."""
@@ -63,8 +65,8 @@ class GracefulServer(uvicorn.Server):
         if self.on_started is not None:
             self.on_started()
 
-    async def take(self, connection: socket.socket) -> None:
-        """Serve a connection that somebody else has accepted.
+    async def take(self, connection: socket.socket, request: bytes = b"") -> None:
+        """Serve a connection that somebody else has accepted, and a request that was read from it.
 
         Raises:
             OSError: it has ended already, or its TLS handshake failed.
@@ -77,6 +79,10 @@ class GracefulServer(uvicorn.Server):
             made: asyncio.Protocol = protocol(
                 config=config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
             )
+            if isinstance(made, BoundedConnection):
+                made.brought = request
+                # What TLS has agreed on is in this process.
+                made.give = self.give if config.ssl is None else None
             return made
 
         # As uvicorn does for those that it accepts.

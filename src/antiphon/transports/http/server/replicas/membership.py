@@ -154,6 +154,8 @@ class Membership:
                 home = found[0].home
                 if home == self._cluster.replica and id not in self._moving:
                     break
+                if home != self._cluster.replica and http.at_once.move(home, body):
+                    return
                 if home != self._cluster.replica and await self._cluster.is_alive(home):
                     await self._relays.pass_on(home, http, body)
                     return
