@@ -10,8 +10,9 @@ import pytest
 
 from antiphon import Server
 from antiphon.errors import ConfigError
-from antiphon.server import MemoryCluster, RedisCluster
+from antiphon.server import MemoryCluster, RedisCluster, replicas
 from antiphon.server.network import _check_workers
+from antiphon.transports.http.server.replicas import membership
 from tests.server.replicated import Kill, Replicated, Trio, trio
 from tests.support.redis import OwnRedis, own_redis
 
@@ -131,8 +132,7 @@ async def test_a_replica_that_was_taken_for_dead_gives_its_sessions_up(trio: Tri
     first.shared.members[name] = first
     for lapse in list(first._lapses):
         lapse()
-    membership = trio.replicas[0].app.endpoint._membership
-    await asyncio.gather(*membership._tasks)
+    await trio.replicas[0].app.endpoint._membership._recorder
     assert trio.replicas[0].app.endpoint._sessions.all() == []
     assert (await trio.call(0, "whoami").done()).json["result"]
 
@@ -161,3 +161,104 @@ def test_workers_have_sessions_if_they_share_them(cluster: MemoryCluster | Redis
             _check_workers(service, "http")
     else:
         _check_workers(service, "http")
+
+
+async def test_sessions_outlive_an_engine_that_has_lost_everything(trio: Trio):
+    """Until they are recorded again it is not known whether a session lives: that is no "session not found"."""
+    await trio.open(0)
+    first = trio.replicas[0].cluster
+    first.shared.records.clear()
+    other = trio.replicas[1].cluster
+    del first.shared.members[other.replica]
+    unsure = await trio.call(1, "whoami").done()
+    assert (unsure.status, unsure.headers["retry-after"]) == (503, "5")
+    first.shared.members[other.replica] = other
+    for lapse in list(first._lapses):
+        lapse()
+    await trio.replicas[0].app.endpoint._membership._recorder
+    assert (await trio.call(1, "whoami").done()).json["result"]
+
+
+async def test_what_a_client_changes_while_the_engine_is_gone_is_recorded_later(
+    trio: Trio, monkeypatch: pytest.MonkeyPatch
+):
+    """The replica it lives in may die afterwards: another goes on with all that was agreed."""
+    monkeypatch.setattr(membership, "LEASE", 0.004)
+    await trio.open(0)
+    trio.replicas[0].cluster.reachable(False)
+    for number, uri in enumerate(("catalogue://hat", "catalogue://coat")):
+        subscribed = await trio.post(0, {"id": number, "method": "resources/subscribe", "params": {"uri": uri}})
+        assert subscribed.json["result"] == {}
+    trio.replicas[0].cluster.reachable(True)
+    async with asyncio.timeout(30):
+        await trio.replicas[0].app.endpoint._membership._recorder
+    await trio.die(0)
+    assert (await trio.call(1, "whoami").done()).json["result"]
+    subscriptions = trio.replicas[1].server._service.subscriptions
+    [session] = trio.replicas[1].app.endpoint._sessions.all()
+    assert sorted(subscriptions.of(session.peer)) == ["catalogue://coat", "catalogue://hat"]
+
+
+async def test_a_change_is_told_when_the_engine_works_again(trio: Trio, monkeypatch: pytest.MonkeyPatch):
+    """Once, however often it has changed meanwhile."""
+    monkeypatch.setattr(replicas, "_PAUSE", 0.001)
+    await trio.open(0)
+    heard: list[tuple[str, str]] = []
+    arrived = asyncio.Event()
+
+    def noticed(kind: str, uri: str) -> None:
+        heard.append((kind, uri))
+        if uri.endswith("last"):
+            arrived.set()
+
+    other = trio.replicas[1]
+    await trio.post(1, {"id": 5, "method": "ping"})
+    monkeypatch.setattr(other.server._service.replicas, "_noticed", noticed)
+    trio.replicas[0].cluster.reachable(False)
+    for uri in ("catalogue://hat", "catalogue://hat", "catalogue://last"):
+        trio.replicas[0].server.resource_updated(uri)
+        await asyncio.sleep(0)
+    trio.replicas[0].cluster.reachable(True)
+    async with asyncio.timeout(30):
+        await arrived.wait()
+    assert heard == [("resource", "catalogue://hat"), ("resource", "catalogue://last")]
+
+
+async def test_a_change_that_was_told_late_is_told_again(trio: Trio, monkeypatch: pytest.MonkeyPatch):
+    """An engine that was started again may not have known who is to be told."""
+    monkeypatch.setattr(replicas, "_PAUSE", 0.001)
+    monkeypatch.setattr(replicas, "LEASE", 0.002)
+    cluster, served = trio.replicas[0].cluster, trio.replicas[0].server._service.replicas
+    await trio.open(0)
+    told, twice = list[str](), asyncio.Event()
+
+    async def publish(topic: str, data: bytes) -> None:
+        told.append(topic)
+        if len(told) == 2:
+            twice.set()
+
+    cluster.reachable(False)
+    trio.replicas[0].server.resource_updated("catalogue://hat")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    monkeypatch.setattr(cluster, "publish", publish)
+    cluster.reachable(True)
+    async with asyncio.timeout(30):
+        await twice.wait()
+    assert told == [served._topic] * 2
+
+
+async def test_a_key_that_was_made_is_stored_again():
+    """The engine has lost it, and a replica that is started next must have the same."""
+    cluster = MemoryCluster()
+    served = Server("shop", cluster=cluster)._service.replicas
+    assert served is not None
+    async with served.joined():
+        key = await cluster.get("key/shop")
+        await cluster.delete("key/shop")
+        for lapse in list(cluster._lapses):
+            lapse()
+        assert served._storing_key is not None
+        await served._storing_key
+        assert key is not None
+        assert await cluster.get("key/shop") == key

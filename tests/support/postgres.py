@@ -49,6 +49,15 @@ class Postgres:
         self.go_on()
         self._control("-m", "immediate", "stop")
 
+    def lose_everything(self) -> None:
+        """Make an empty database, in place of the one that is stopped, if there is one."""
+        shutil.rmtree(self._data, ignore_errors=True)
+        self._data.mkdir(mode=0o700)
+        if self._user:
+            shutil.chown(self._data, self._user)
+        options = ["-U", "antiphon", "--auth=trust", "--no-sync", "-E", "UTF8"]
+        _run([find_program("initdb"), "-D", str(self._data), *options], self._user)
+
     def stand_still(self) -> None:
         """Stop all of its processes where they are: connections stay open, and nothing is answered."""
         main = int((self._data / "postmaster.pid").read_text().split()[0])
@@ -75,15 +84,10 @@ def own_postgres() -> Iterator[Postgres]:
         # PostgreSQL refuses to run as root.
         user = "postgres" if os.geteuid() == 0 else None
         folder.chmod(0o755)
-        data = folder / "data"
-        data.mkdir(mode=0o700)
         if user:
             shutil.chown(folder, user)
-            shutil.chown(data, user)
-        _run(
-            [find_program("initdb"), "-D", str(data), "-U", "antiphon", "--auth=trust", "--no-sync", "-E", "UTF8"], user
-        )
         server = Postgres(folder, user)
+        server.lose_everything()
         server.start()
         try:
             yield server

@@ -52,6 +52,10 @@ class OwnRedis:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(60)
 
+    def lose_everything(self) -> None:
+        """Remove the data of one that is stopped."""
+        shutil.rmtree(self._folder / "appendonlydir", ignore_errors=True)
+
     def stand_still(self) -> None:
         """Stop it where it is: connections stay open, and nothing is answered."""
         assert self._process is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from antiphon.errors import ClusterUnavailable, ConfigError, PeerError
 from antiphon.protocol.caller import Covers
+from antiphon.transports.cluster.base import LEASE
 from antiphon.wire.envelope import decode, encode
 from antiphon.wire.lifecycle import InitializeRequestParams
 from antiphon.wire.logging import LoggingLevel
@@ -42,6 +43,10 @@ MAX_NOTICES = 1_000
 """Most notices that wait for the engine; further ones are dropped, since what they tell is found by looking."""
 
 
+_PAUSE = 0.5
+"""Seconds between two attempts to tell what could not be told."""
+
+
 class _State(Struct, array_like=True):
     """What restores a legacy session."""
 
@@ -54,7 +59,7 @@ class _State(Struct, array_like=True):
     """The resources it subscribes to."""
 
 
-class _Notice(Struct, array_like=True):
+class _Notice(Struct, array_like=True, frozen=True):
     """That something has changed: see ``Service.on_notice``."""
 
     kind: str
@@ -88,9 +93,14 @@ class Replicas:
         self._share = share
         self._noticed = noticed
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._telling: set[asyncio.Task[None]] = set()
         self._untold: set[tuple[str, str]] = set()
         """Notices that the event loop has not taken up yet: what comes again meanwhile is told once."""
+        self._waiting: dict[_Notice, None] = {}
+        """What other replicas have to be told yet, each once, in order."""
+        self._telling: asyncio.Task[None] | None = None
+        self._made_key: bytes | None = None
+        """The key that the engine has, if the server was given none."""
+        self._storing_key: asyncio.Task[None] | None = None
 
     @property
     def join_processes(self) -> bool:
@@ -110,21 +120,22 @@ class Replicas:
             ClusterUnavailable: the engine cannot be reached.
         """
         await self._cluster.open()
-        stop = None
+        ends: list[Callable[[], None]] = []
         try:
             await self._agree_on_key()
-            stop = self._cluster.listen(self._topic, self._heard)
+            ends += self._cluster.listen(self._topic, self._heard), self._cluster.on_lapse(self._lapsed)
             self._loop = asyncio.get_running_loop()
             yield
         finally:
             self._loop = None
             self._untold.clear()
-            if stop is not None:
-                stop()
-            for task in list(self._telling):
-                task.cancel()
-            if self._telling:
-                await asyncio.wait(self._telling)
+            self._waiting.clear()
+            for end in ends:
+                end()
+            for task in (self._telling, self._storing_key):
+                if task is not None:
+                    task.cancel()
+                    await asyncio.wait((task,))
             await self._cluster.close()
 
     def common(self, covers: Covers | None) -> Common:
@@ -154,7 +165,14 @@ class Replicas:
                     "The key in the cluster's engine is none; give the server its own: Server(keys=[...])"
                 )
             made = found
+        self._made_key = made
         self._share(made)
+
+    def _lapsed(self) -> None:
+        """Store the key again, which the engine may have lost: a replica that is started next would make another."""
+        if self._made_key is not None and (self._storing_key is None or self._storing_key.done()):
+            storing = self._cluster.add(f"key/{self._name}", self._made_key, _KEY_FOR)
+            self._storing_key = asyncio.get_running_loop().create_task(_quietly(storing))
 
     # --- sessions -----------------------------------------------------------------------------------------------
 
@@ -195,13 +213,36 @@ class Replicas:
 
     def _spread(self, kind: str, uri: str) -> None:
         self._untold.discard((kind, uri))
-        if len(self._telling) >= MAX_NOTICES:
+        if len(self._waiting) >= MAX_NOTICES:
             log.warning("a change is not told to other replicas: too many wait")
             return
-        sealed = self._seal.seal_bytes(encode(_Notice(kind, uri)), self._topic.encode())
-        task = asyncio.get_running_loop().create_task(_quietly(self._cluster.publish(self._topic, sealed)))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._waiting[_Notice(kind, uri)] = None
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.get_running_loop().create_task(self._tell_on())
+
+    async def _tell_on(self) -> None:
+        """Tell what has changed, as soon as the engine can be reached."""
+        late: dict[_Notice, None] = {}
+        while self._waiting:
+            notice = next(iter(self._waiting))
+            # Should it change again from now on, that is told, too.
+            del self._waiting[notice]
+            sealed = self._seal.seal_bytes(encode(notice), self._topic.encode())
+            try:
+                await self._cluster.publish(self._topic, sealed)
+            except ClusterUnavailable as error:
+                if not late:
+                    log.warning("changes cannot be told to other replicas yet: %s", error)
+                self._waiting = {notice: None} | self._waiting
+                late |= self._waiting
+                await asyncio.sleep(_PAUSE)
+        if late:
+            # An engine that was started again may not have known the others yet.
+            asyncio.get_running_loop().call_later(LEASE, self._tell_again, late)
+
+    def _tell_again(self, notices: Iterable[_Notice]) -> None:
+        for notice in notices if self._loop is not None else ():
+            self._spread(notice.kind, notice.uri)
 
     def _heard(self, replica: str, sealed: bytes) -> None:
         try:
@@ -212,8 +253,8 @@ class Replicas:
         self._noticed(notice.kind, notice.uri)
 
 
-async def _quietly(telling: Coroutine[Any, Any, None]) -> None:
+async def _quietly(storing: Coroutine[Any, Any, bool]) -> None:
     try:
-        await telling
+        await storing
     except ClusterUnavailable as error:
-        log.warning("a change could not be told to other replicas: %s", error)
+        log.warning("the key of this server could not be stored again in the engine: %s", error)

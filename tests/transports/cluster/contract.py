@@ -99,6 +99,13 @@ class Contract:
         await other.forget("session/1")
         assert await one.after("session/1", -1) == []
 
+    async def test_an_event_is_kept_once(self, together: Together):
+        """Who did not learn whether it was kept tries again, and others may have been kept since."""
+        one = await together()
+        for number in (1, 2, 1, 2, 3):
+            await one.append("session/1", number, b"event %d" % number)
+        assert await one.after("session/1", -1) == [(each, b"event %d" % each) for each in (1, 2, 3)]
+
     async def test_a_message_reaches_the_replica_it_is_for(self, together: Together):
         """With its sender's name and in order, and no other replica gets it."""
         one, other, third = await together(), await together(), await together()

@@ -18,6 +18,7 @@ class _Silent(Member):
     def __init__(self) -> None:
         super().__init__(lease=0.02)
         self.fails = 0
+        self.is_known = True
         self.renewed = asyncio.Event()
 
     async def _join(self) -> None:
@@ -26,11 +27,12 @@ class _Silent(Member):
     async def _leave(self) -> None:
         """Nothing to free."""
 
-    async def _renew(self) -> None:
+    async def _renew(self) -> bool:
         if self.fails:
             self.fails -= 1
             raise ClusterUnavailable("silence")
         self.renewed.set()
+        return self.is_known
 
 
 async def test_a_replica_that_was_silent_for_too_long_is_told():
@@ -43,6 +45,18 @@ async def test_a_replica_that_was_silent_for_too_long_is_told():
         await told.wait()
     end()
     end()
+    await member.close()
+
+
+async def test_a_replica_that_the_engine_has_forgotten_is_told():
+    """The engine was started again without its data, and so quickly that nobody was silent."""
+    member, told = _Silent(), asyncio.Event()
+    member.on_lapse(told.set)
+    await member.open()
+    async with asyncio.timeout(30):
+        await member.renewed.wait()
+        member.is_known = False
+        await told.wait()
     await member.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import count
 
@@ -74,6 +75,19 @@ async def test_messages_go_on_after_the_database_was_killed(server: Postgres, to
 
     assert await eventually(sent)
     assert (await inbox.next())[1] == b"after"
+
+
+@pytest.mark.postgres
+async def test_tables_are_made_again_in_a_database_that_was_made_anew(together: Together):
+    """A replica need not be started again for that; it is told that everything is lost."""
+    one, told = await together(), asyncio.Event()
+    one.on_lapse(told.set)
+    for table in ("records", "events", "replicas", "messages"):
+        await one._do("execute", f"DROP TABLE ~{table}")
+    await one.put("key", b"value", 60)
+    assert await one.get("key") == b"value"
+    async with asyncio.timeout(60):
+        await told.wait()
 
 
 @pytest.mark.postgres

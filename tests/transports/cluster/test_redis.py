@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 
@@ -50,6 +51,13 @@ async def test_messages_that_come_while_the_connection_is_broken_are_not_lost(se
 
     assert await eventually(sent)
     assert (await inbox.next())[1] == b"after"
+
+
+async def test_more_operations_than_connections_wait_their_turn(together: Together):
+    """However many requests arrive at once, none fails for want of a connection."""
+    one = await together()
+    await asyncio.gather(*(one.put(f"key-{number}", b"value", 60) for number in range(300)))
+    assert await one.get("key-299") == b"value"
 
 
 async def test_an_engine_that_stands_still_costs_no_more_than_the_patience(server: OwnRedis):

@@ -67,7 +67,9 @@ class Cluster(Protocol):
         ...
 
     def on_lapse(self, function: Callable[[], object]) -> Callable[[], None]:
-        """Have a function called when this replica finds that the others have taken it for dead for a while.
+        """Have a function called when this replica finds that the engine has not known it as alive for a while.
+
+        The others may have taken it for dead; or the engine was started again, and has lost what was in it.
 
         Args:
             function: plain, without arguments.
@@ -163,6 +165,8 @@ class Cluster(Protocol):
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
         """Keep one event of a stream, for half an hour after the last one; the oldest are dropped first.
+
+        One that is kept already, by an operation whose outcome was not known, stays as it is.
 
         Args:
             stream: name of the stream.
@@ -262,19 +266,22 @@ class Member(ABC):
             log.exception("a message from another replica could not be handled")
 
     async def _beat(self) -> None:
-        """Give a sign of life four times within a lease; note when there was none for longer than one."""
+        """Give a sign of life four times within a lease; note when there was none for so long, or it is lost."""
         loop = asyncio.get_running_loop()
         last = loop.time()
         while True:
             await asyncio.sleep(self._lease / 4)
             begun = loop.time()
             try:
-                await self._renew()
+                is_known = await self._renew()
             except Exception as error:
                 log.debug("no sign of life could be given: %r", error)
                 continue
             if begun - last > self._lease:
                 log.warning("this replica gave no sign of life for %.1f s; others may have taken over", begun - last)
+            elif not is_known:
+                log.warning("the engine knew nothing of this replica: it may have lost what it kept")
+            if begun - last > self._lease or not is_known:
                 for function in list(self._lapses):
                     function()
             last = begun
@@ -288,8 +295,8 @@ class Member(ABC):
         """Take back the signs of life, receive nothing more, and free everything."""
 
     @abstractmethod
-    async def _renew(self) -> None:
-        """Give a sign of life."""
+    async def _renew(self) -> bool:
+        """Give a sign of life; tell whether the engine still had the one before."""
 
 
 def check_size(data: bytes) -> None:

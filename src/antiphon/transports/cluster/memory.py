@@ -54,8 +54,9 @@ class MemoryCluster(Member):
     async def _leave(self) -> None:
         self.shared.members.pop(self.replica, None)
 
-    async def _renew(self) -> None:
+    async def _renew(self) -> bool:
         self._reach()
+        return True
 
     async def is_alive(self, replica: str) -> bool:
         """See ``Cluster.is_alive``."""
@@ -116,7 +117,10 @@ class MemoryCluster(Member):
     async def append(self, stream: str, number: int, data: bytes) -> None:
         """See ``Cluster.append``."""
         shared = self._reach()
-        shared.events.setdefault(stream, {})[number] = data
+        kept = shared.events.setdefault(stream, {})
+        if number in kept:
+            return
+        kept[number] = data
         shared.events.move_to_end(stream)
         shared.event_bytes += len(data) + _OVERHEAD
         while shared.event_bytes > MAX_KEPT and len(shared.events) > 1:

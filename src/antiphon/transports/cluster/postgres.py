@@ -39,14 +39,15 @@ _EVENTS_FOR = 1_800
 _SWEEP = 60.0
 """Seconds between two removals of what has expired."""
 
-# Messages and signs of life need not survive a crash of the database: "unlogged" tables are emptied by one.
+# Messages need not survive a crash of the database: an "unlogged" table is emptied by one. Who is a replica must: what
+# is published just afterwards would reach nobody.
 _TABLES = """
 SELECT pg_advisory_xact_lock(hashtext('~'));
 CREATE TABLE IF NOT EXISTS ~records (key text PRIMARY KEY, value bytea NOT NULL, until timestamptz NOT NULL);
 CREATE TABLE IF NOT EXISTS ~events (
     stream text NOT NULL, number bigint NOT NULL, data bytea NOT NULL, until timestamptz NOT NULL,
     PRIMARY KEY (stream, number));
-CREATE UNLOGGED TABLE IF NOT EXISTS ~replicas (replica text PRIMARY KEY, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS ~replicas (replica text PRIMARY KEY, until timestamptz NOT NULL);
 CREATE UNLOGGED TABLE IF NOT EXISTS ~messages (
     id bigint GENERATED ALWAYS AS IDENTITY, receiver text NOT NULL, sender text NOT NULL, topic text NOT NULL,
     data bytea NOT NULL, until timestamptz NOT NULL, PRIMARY KEY (receiver, id));
@@ -56,7 +57,8 @@ CREATE UNLOGGED TABLE IF NOT EXISTS ~messages (
 _SWEEPS = (
     "DELETE FROM ~records WHERE until <= clock_timestamp()",
     "DELETE FROM ~events WHERE until <= clock_timestamp()",
-    "DELETE FROM ~replicas WHERE until <= clock_timestamp()",
+    # As long as messages wait for one that was only cut off.
+    "DELETE FROM ~replicas WHERE until <= clock_timestamp() - interval '60 s'",
     "DELETE FROM ~messages WHERE until <= clock_timestamp()",
 )
 
@@ -132,11 +134,12 @@ class PostgresCluster(Member):
         if self._running:
             await asyncio.wait(self._running, timeout=self._patience)
 
-    async def _renew(self) -> None:
-        await self._do(
-            "execute",
+    async def _renew(self) -> bool:
+        # Of a row that was inserted, and not updated, xmax is 0.
+        was_known = await self._do(
+            "fetchval",
             "INSERT INTO ~replicas VALUES ($1, clock_timestamp() + make_interval(secs => $2)) "
-            "ON CONFLICT (replica) DO UPDATE SET until = excluded.until",
+            "ON CONFLICT (replica) DO UPDATE SET until = excluded.until RETURNING xmax <> 0",
             self.replica,
             self._lease,
         )
@@ -145,6 +148,7 @@ class PostgresCluster(Member):
             self._swept = now
             for statement in _SWEEPS:
                 await self._do("execute", statement)
+        return bool(was_known)
 
     async def is_alive(self, replica: str) -> bool:
         """See ``Cluster.is_alive``."""
@@ -171,11 +175,12 @@ class PostgresCluster(Member):
     async def publish(self, topic: str, data: bytes) -> None:
         """See ``Cluster.publish``."""
         check_size(data)
+        # Also to those that gave no sign of life lately: they may only have been cut off.
         await self._do(
             "execute",
             "WITH sent AS (INSERT INTO ~messages (receiver, sender, topic, data, until) "
             "SELECT replica, $1, $2, $3, clock_timestamp() + make_interval(secs => $4) FROM ~replicas "
-            "WHERE until > clock_timestamp() AND replica <> $1 RETURNING receiver) "
+            "WHERE until > clock_timestamp() - make_interval(secs => $4) AND replica <> $1 RETURNING receiver) "
             "SELECT pg_notify('~' || receiver, '') FROM sent",
             self.replica,
             topic,
@@ -264,7 +269,10 @@ class PostgresCluster(Member):
     async def append(self, stream: str, number: int, data: bytes) -> None:
         """See ``Cluster.append``."""
         check_size(data)
-        statement = "INSERT INTO ~events VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4))"
+        statement = (
+            "INSERT INTO ~events VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4)) "
+            "ON CONFLICT DO NOTHING"
+        )
         await self._do("execute", statement, stream, number, data, _EVENTS_FOR)
         if number % 100 == 0 and number >= _EVENTS:
             oldest = "DELETE FROM ~events WHERE stream = $1 AND number <= $2"
@@ -301,7 +309,12 @@ class PostgresCluster(Member):
 
     async def _run(self, how: str, statement: str, values: Sequence[object]) -> tuple[Any, Exception | None]:
         try:
-            return await getattr(self._pool, how)(self._named(statement), *values), None
+            try:
+                return await getattr(self._pool, how)(self._named(statement), *values), None
+            except self._asyncpg.UndefinedTableError:
+                # The database was made anew while this replica was running.
+                await self._pool.execute(self._named(_TABLES))
+                return await getattr(self._pool, how)(self._named(statement), *values), None
         except self._errors as error:
             return None, error
 

@@ -18,6 +18,9 @@ __all__ = ["RedisCluster"]
 _BLOCK = 1.0
 """Seconds for which one read waits for messages; between two reads the connection is known to work."""
 
+_CONNECTIONS = 16
+"""Most connections of one replica, beside the one that reads; beyond that, operations wait their turn."""
+
 _READ = 64
 """Most messages of one stream that one read returns."""
 
@@ -61,20 +64,24 @@ class RedisCluster(Member):
     def __init__(self, url: str, *, prefix: str = "antiphon", lease: float = LEASE, patience: float = PATIENCE) -> None:
         super().__init__(lease=lease)
         try:
-            from redis.asyncio import Redis
+            from redis.asyncio import BlockingConnectionPool, Redis
             from redis.exceptions import RedisError
         except ImportError:
             raise ConfigError("RedisCluster needs redis-py: pip install 'antiphon[redis]'") from None
         self._patience = patience
         self._prefix = prefix
         self._errors = (RedisError, OSError, TimeoutError)
-        options: dict[str, Any] = {"socket_connect_timeout": patience, "retry": None, "max_connections": 64}
-        connect = cast("Any", Redis).from_url
+        options: dict[str, Any] = {"socket_connect_timeout": patience, "retry": None, "timeout": patience}
+        connect = cast("Any", BlockingConnectionPool).from_url
         try:
             # Any: by its types, whatever redis-py returns may be text, bytes or nothing.
-            self._redis: Any = connect(url, socket_timeout=patience, **options)
+            self._redis: Any = Redis.from_pool(
+                connect(url, socket_timeout=patience, max_connections=_CONNECTIONS, **options)
+            )
             # Its reads wait, so that it has a connection and a time limit of its own.
-            self._inbound: Any = connect(url, socket_timeout=_BLOCK + patience, **options)
+            self._inbound: Any = Redis.from_pool(
+                connect(url, socket_timeout=_BLOCK + patience, max_connections=1, **options)
+            )
         except ValueError as error:
             raise ConfigError(f"RedisCluster: {error}") from None
         self._reading: asyncio.Task[None] | None = None
@@ -101,8 +108,9 @@ class RedisCluster(Member):
             with contextlib.suppress(*self._errors):
                 await client.aclose()
 
-    async def _renew(self) -> None:
-        await self._done(self._redis.set(self._life(self.replica), b"1", px=_ms(self._lease)))
+    async def _renew(self) -> bool:
+        before = await self._done(self._redis.set(self._life(self.replica), b"1", px=_ms(self._lease), get=True))
+        return before is not None
 
     async def is_alive(self, replica: str) -> bool:
         """See ``Cluster.is_alive``."""
@@ -188,10 +196,12 @@ class RedisCluster(Member):
         check_size(data)
         key = self._stream(stream)
         steps = self._redis.pipeline(transaction=False)
-        # Redis knows no id 0-0.
+        # Redis knows no id 0-0, and refuses one that is not above the last: then this event is kept already.
         steps.xadd(key, {"d": data}, id=f"{number}-1", maxlen=_EVENTS)
         steps.expire(key, _EVENTS_FOR)
-        await self._done(steps.execute())
+        added, _ = await self._done(steps.execute(raise_on_error=False))
+        if isinstance(added, Exception) and "equal or smaller" not in str(added):
+            raise self._failed(added)
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
         """See ``Cluster.after``."""
@@ -227,11 +237,12 @@ class RedisCluster(Member):
             async with asyncio.timeout(self._patience):
                 return await operation
         except self._errors as error:
-            # The text may have the address with its password.
-            log.debug("Redis failed", exc_info=error)
-            raise ClusterUnavailable(
-                f"Redis did not do it within {self._patience:g} s: {type(error).__name__}"
-            ) from None
+            raise self._failed(error) from None
+
+    def _failed(self, error: Exception) -> ClusterUnavailable:
+        # The text may have the address with its password.
+        log.debug("Redis failed", exc_info=error)
+        return ClusterUnavailable(f"Redis did not do it within {self._patience:g} s: {type(error).__name__}")
 
 
 def _pairs(found: Any) -> Sequence[tuple[bytes, Any]]:

@@ -161,8 +161,9 @@ class UnixCluster(Member):
         if self._writer is not None:
             self._writer.transport.abort()
 
-    async def _renew(self) -> None:
-        await self._do("renew")
+    async def _renew(self) -> bool:
+        known: bool = await self._do("renew")
+        return known
 
     async def is_alive(self, replica: str) -> bool:
         """See ``Cluster.is_alive``."""

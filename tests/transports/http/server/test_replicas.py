@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import InvalidParams
+from antiphon.errors import ClusterUnavailable, InvalidParams
 from antiphon.transports.cluster.memory import MemoryCluster
 from antiphon.transports.http.server.asgi import Http
-from antiphon.transports.http.server.replicas import relay
+from antiphon.transports.http.server.replicas import records, relay
 from antiphon.transports.http.server.replicas.records import Common, SessionRecords, SharedEvents
 from antiphon.transports.http.server.replicas.relay import Relays
 from tests.transports.http.server.driver import Open, Response, scope_of
@@ -192,23 +192,69 @@ async def test_a_message_for_another_replica_is_not_taken(pair: Pair, caplog: py
     assert pair.served.empty()
 
 
-async def test_what_cannot_be_stored_is_sent_nevertheless(pair: Pair, caplog: pytest.LogCaptureFixture):
-    """The log says so once; a stored event that cannot be read is left out."""
-    events = SharedEvents(common(pair.here))
+@pytest.fixture
+async def events(pair: Pair) -> AsyncIterator[SharedEvents]:
+    """Keep events in the engine of the pair."""
+    made = SharedEvents(common(pair.here))
+    yield made
+    await made.close()
+
+
+async def test_what_cannot_be_stored_is_stored_later(
+    pair: Pair, events: SharedEvents, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    """The log says so once; until then whoever resumes the stream here gets it nevertheless."""
+    monkeypatch.setattr(records, "_PAUSE", 0.001)
     await events.append("s/1", 1, b"one")
     pair.here.reachable(False)
     await events.append("s/1", 2, b"two")
     await events.append("s/1", 3, b"three")
-    await events.forget("s/1")
     assert caplog.text.count("cannot be stored") == 1
     pair.here.reachable(True)
     await pair.here.append("s/1", 4, b"not sealed")
-    assert await events.after("s/1", -1) == [(1, b"one")]
+    assert await events.after("s/1", 1) == [(2, b"two"), (3, b"three")]
+    assert events._storing is not None
+    async with asyncio.timeout(30):
+        await events._storing
+    elsewhere = SharedEvents(common(pair.there))
+    assert await elsewhere.after("s/1", 1) == [(2, b"two"), (3, b"three")]
+
+
+async def test_nobody_waits_twice_for_an_engine_that_hangs(
+    pair: Pair, events: SharedEvents, monkeypatch: pytest.MonkeyPatch
+):
+    """Each attempt costs its whole patience: the second event does not begin with one."""
+    attempts = 0
+
+    async def hang(stream: str, number: int, data: bytes) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise ClusterUnavailable("it hangs")
+
+    monkeypatch.setattr(pair.here, "append", hang)
+    await events.append("s/1", 1, b"one")
+    before = attempts
+    await events.append("s/1", 2, b"two")
+    assert (before, attempts) == (1, 1)
+
+
+async def test_what_waits_for_the_engine_is_bounded(pair: Pair, events: SharedEvents, monkeypatch: pytest.MonkeyPatch):
+    """The oldest events are dropped, and a stream that has ended waits no longer."""
+    monkeypatch.setattr(records, "MAX_LATE", 1_000)
+    pair.here.reachable(False)
+    for number in range(10):
+        await events.append("s/1", number, b"x" * 100)
+        await events.append("s/2", number, b"x" * 100)
+    assert 1 <= len(events._late) <= 4
+    await events.forget("s/1")
+    assert {stream for stream, _ in events._late} == {"s/2"}
+    await events.forget("s/2")
+    assert (events._late, events._late_bytes) == ({}, 0)
 
 
 async def test_a_record_that_cannot_be_read_is_none(pair: Pair, caplog: pytest.LogCaptureFixture):
     """As when a replica has other keys."""
-    records = SessionRecords(common(pair.here), 60)
-    await pair.here.put(records._key(b"id"), b"not sealed", 60)
-    assert await records.find(b"id") is None
+    kept = SessionRecords(common(pair.here), 60)
+    await pair.here.put(kept._key(b"id"), b"not sealed", 60)
+    assert await kept.find(b"id") is None
     assert "same keys" in caplog.text

@@ -178,6 +178,7 @@ class HttpApp:
         self._membership = Membership(
             common,
             self._sessions,
+            self._store,
             lambda http, place: Session(self._connect, http, self._settings, self._store, place=place),
             self._serve_elsewhere,
             path=self._path,

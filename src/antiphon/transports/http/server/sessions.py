@@ -70,6 +70,10 @@ class Sessions:
         """Return all sessions there are now."""
         return list(self._sessions.values())
 
+    def lives(self, session: Session) -> bool:
+        """Tell whether a session is still one of these."""
+        return self._sessions.get(session.id) is session
+
     def add(self, session: Session) -> None:
         """Add a session."""
         self._time = asyncio.get_running_loop().time

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from antiphon.errors import ClusterUnavailable, InvalidRequest
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.gate import Gate
 from antiphon.protocol.http.rules import Refusal
+from antiphon.transports.cluster.base import LEASE
 from antiphon.transports.http.server.asgi import Http, refuse
-from antiphon.transports.http.server.replicas.records import Common, SessionRecord, SessionRecords
+from antiphon.transports.http.server.event_store import EventStore
+from antiphon.transports.http.server.replicas.records import Common, SessionRecord, SessionRecords, SharedEvents
 from antiphon.transports.http.server.replicas.relay import RELAYED, Relays, unavailable_unless_begun
 from antiphon.transports.http.server.session import Place, Session
 from antiphon.transports.http.server.sessions import Sessions
@@ -30,6 +32,10 @@ _NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
 _TRIES = 3
 """How often the home of a session is sought for one request: others may take it over meanwhile."""
 
+_UNSURE = 2 * LEASE
+"""Seconds for which a session that is not found may yet be recorded again, after the engine has lost its data: the
+others find that out within a quarter of their lease, and record as many as they have."""
+
 _LONGER = 2.0
 """How many idle timeouts a record is kept without a sign that its session is used; the home gives two in that time."""
 
@@ -39,14 +45,15 @@ Serve = Callable[[Http, "bytes | None"], Awaitable[None]]
 class Membership:
     """An endpoint's part in the replicas of its server.
 
-    ``sessions``: those that live here. ``make``: makes a session for a request, at a place of its own. ``serve``:
-    serves a request, whose body was read, if it has one.
+    ``sessions``: those that live here. ``store``: keeps the events of their streams. ``make``: makes a session for a
+    request, at a place of its own. ``serve``: serves a request, whose body was read, if it has one.
     """
 
     def __init__(
         self,
         common: Common,
         sessions: Sessions,
+        store: EventStore,
         make: Callable[[Http, Place], Session],
         serve: Serve,
         *,
@@ -57,6 +64,7 @@ class Membership:
         self._common = common
         self._cluster = common.cluster
         self._sessions = sessions
+        self._store = store
         self._make = make
         self._serve = serve
         self._pause = idle_timeout / 2
@@ -64,16 +72,25 @@ class Membership:
         self._relays = Relays(common, serve, path, gate)
         self._moving: dict[bytes, asyncio.Future[None]] = {}
         """Sessions that are being restored here."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._late: dict[bytes, Session] = {}
+        """Sessions that live here whose records the engine has to be given again."""
+        self._fails = False
+        """Whether the engine could not be given the last one."""
+        self._recorder: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._unsure_until = 0.0
+        """Until when the engine may not know sessions that live somewhere, by the loop's clock."""
         self._unsubscribe = self._cluster.on_lapse(self._lapsed)
 
     async def close(self) -> None:
         """Take part no longer; sessions that live here are restored elsewhere when they are wanted."""
         self._unsubscribe()
         await self._relays.close()
-        running = [*self._tasks, *((self._keeper,) if self._keeper is not None else ())]
-        self._keeper = None
+        if isinstance(self._store, SharedEvents):
+            await self._store.close()
+        running = [each for each in (self._keeper, self._recorder) if each is not None]
+        self._keeper = self._recorder = None
+        self._late.clear()
         for task in running:
             task.cancel()
         if running:
@@ -103,11 +120,38 @@ class Membership:
 
     async def _changed(self, session: Session) -> None:
         """Store what a message of its client has changed about a session."""
-        try:
-            if not await self._records.keep(session):
-                self._lose(session)
-        except ClusterUnavailable as error:
-            log.warning("what a client has changed about its session is not known to other replicas yet: %s", error)
+        if not self._fails:
+            try:
+                await self._keep(session)
+            except ClusterUnavailable as error:
+                # Once until it works again: nobody has to wait for it more than once.
+                log.warning("what clients change about their sessions is not known to other replicas yet: %s", error)
+                self._fails = True
+            else:
+                return
+        self._record_late([session])
+
+    async def _keep(self, session: Session) -> None:
+        if not await self._records.keep(session):
+            self._lose(session)
+
+    def _record_late(self, sessions: Sequence[Session]) -> None:
+        """Have records stored in the background, as soon as the engine can be reached."""
+        self._late.update((session.id, session) for session in sessions)
+        if self._recorder is None or self._recorder.done():
+            self._recorder = asyncio.get_running_loop().create_task(self._record_on())
+
+    async def _record_on(self) -> None:
+        while self._late:
+            session = self._late.pop(next(iter(self._late)))
+            try:
+                if self._sessions.lives(session):
+                    await self._keep(session)
+                self._fails = False
+            except ClusterUnavailable:
+                self._fails = True
+                self._late[session.id] = session
+                await asyncio.sleep(LEASE / 4)
 
     def _keep_all(self) -> None:
         if self._keeper is None or self._keeper.done():
@@ -117,18 +161,12 @@ class Membership:
         """Store now and then that the sessions are used, so that their records are kept."""
         while len(self._sessions):
             await asyncio.sleep(self._pause)
-            for session in self._sessions.all():
-                await self._changed(session)
+            self._record_late(self._sessions.all())
 
     def _lapsed(self) -> None:
-        """Others may have taken over sessions of ours while we gave no sign of life: give those up."""
-        task = asyncio.get_running_loop().create_task(self._check_all())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _check_all(self) -> None:
-        for session in self._sessions.all():
-            await self._changed(session)
+        """Others may have taken over sessions of ours, or the engine has lost them: give those up, record these."""
+        self._unsure_until = asyncio.get_running_loop().time() + _UNSURE
+        self._record_late(self._sessions.all())
 
     def _lose(self, session: Session) -> None:
         log.warning("a session has moved to another replica, which took this one for dead")
@@ -148,6 +186,9 @@ class Membership:
         try:
             for _ in range(_TRIES):
                 found = await self._records.find(id)
+                if found is None and await self._is_unsure():
+                    await unavailable_unless_begun(http)
+                    return
                 # "Session not found" also for others' sessions: an id is not found out by trying.
                 if found is None or found[0].principal != http.principal:
                     break
@@ -166,6 +207,13 @@ class Membership:
             await unavailable_unless_begun(http)
             return
         await refuse(http, _NO_SESSION)
+
+    async def _is_unsure(self) -> bool:
+        """Tell whether the engine has lately lost what it kept, so that sessions live of which it knows nothing yet."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._unsure_until and not await self._cluster.is_alive(self._cluster.replica):
+            self._unsure_until = now + _UNSURE
+        return now < self._unsure_until
 
     async def _restored(self, http: Http, id: bytes, record: SessionRecord, stored: bytes) -> bool:
         """Become the home of a session; tell whether it lives here now."""

@@ -6,6 +6,7 @@ engine learns neither.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
@@ -22,6 +23,18 @@ from antiphon.transports.http.server.session import Session
 __all__ = ["Common", "SessionRecord", "SessionRecords", "SharedEvents"]
 
 log = logging.getLogger(__name__)
+
+MAX_LATE = 32 * 1024 * 1024
+"""Most bytes of events that wait until the engine can store them: as many as one process keeps without an engine."""
+
+_OVERHEAD = 200
+"""Estimate of the bytes that an event costs beside its data."""
+
+_TRIES = 5
+"""How often a record is stored that others of this process store at the same time."""
+
+_PAUSE = 0.5
+"""Seconds between two attempts to store what the engine has refused."""
 
 
 class Common(Struct, frozen=True, eq=False, kw_only=True):
@@ -107,17 +120,23 @@ class SessionRecords:
         Raises:
             ClusterUnavailable: the engine cannot be reached.
         """
-        before, sealed, key = self._stored.get(session.id, b""), self._sealed(session), self._key(session.id)
-        done = await self._cluster.replace(key, sealed, self._ttl, expected=before)
-        # An engine that was started again may have lost it.
-        if done or await self._cluster.add(key, sealed, self._ttl):
-            self._stored[session.id] = sealed
-            return True
-        found = await self.find(session.id)
-        if found is None or found[0].home != self._cluster.replica:
-            return False
-        # Stored by us, by an operation whose outcome we did not learn.
-        self._stored[session.id] = found[1]
+        key = self._key(session.id)
+        for _ in range(_TRIES):
+            before, sealed = self._stored.get(session.id, b""), self._sealed(session)
+            done = await self._cluster.replace(key, sealed, self._ttl, expected=before)
+            # An engine that was started again may have lost it.
+            if done or await self._cluster.add(key, sealed, self._ttl):
+                self._stored[session.id] = sealed
+                return True
+            found = await self.find(session.id)
+            if found is None:
+                continue
+            record, stored = found
+            if record.home != self._cluster.replica and record.moved >= session.moved:
+                return False
+            # Stored by us, by an operation whose outcome we did not learn or at the same time; or one from before the
+            # session moved here, by an engine that was started again with older data.
+            self._stored[session.id] = stored
         return True
 
     async def take_over(self, id: bytes, record: SessionRecord, stored: bytes) -> SessionRecord | None:
@@ -160,24 +179,29 @@ class SessionRecords:
 class SharedEvents:
     """An ``EventStore`` in the engine that all replicas reach.
 
-    What cannot be stored is sent nevertheless: a client that loses its connection at the same time misses it.
+    What cannot be stored is sent nevertheless, and stored when the engine works again: nobody waits for it more than
+    once, and it is lost only with this process.
     """
 
     def __init__(self, common: Common) -> None:
         self._common = common
-        self._fails = False
+        self._late: dict[tuple[str, int], bytes] = {}
+        """What is not stored yet, sealed, in order."""
+        self._late_bytes = 0
+        self._storing: asyncio.Task[None] | None = None
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
         """See ``EventStore.append``."""
         sealed = self._common.seal(data, self._purpose(stream, number))
-        try:
-            await self._common.cluster.append(stream, number, sealed)
-            self._fails = False
-        except ClusterUnavailable as error:
-            # Once until it works again: there may be thousands.
-            if not self._fails:
-                log.warning("events of streams cannot be stored, so that they cannot be sent again: %s", error)
-            self._fails = True
+        if not self._late:
+            try:
+                await self._common.cluster.append(stream, number, sealed)
+            except ClusterUnavailable as error:
+                # Once until it works again: there may be thousands.
+                log.warning("events of streams cannot be stored now, and are kept here meanwhile: %s", error)
+            else:
+                return
+        self._keep_late((stream, number), sealed)
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
         """See ``EventStore.after``.
@@ -185,9 +209,10 @@ class SharedEvents:
         Raises:
             ClusterUnavailable: the engine cannot be reached.
         """
-        found = await self._common.cluster.after(stream, number)
+        found = dict(await self._common.cluster.after(stream, number))
+        found.update((each, data) for (name, each), data in self._late.items() if name == stream and each > number)
         events: list[tuple[int, bytes]] = []
-        for each, sealed in found:
+        for each, sealed in sorted(found.items()):
             try:
                 events.append((each, self._common.unseal(sealed, self._purpose(stream, each))))
             except PeerError:
@@ -196,10 +221,43 @@ class SharedEvents:
 
     async def forget(self, stream: str) -> None:
         """See ``EventStore.forget``."""
+        if self._late:
+            for place in [each for each in self._late if each[0] == stream]:
+                self._drop_late(place)
+            return
         try:
             await self._common.cluster.forget(stream)
         except ClusterUnavailable:
             log.debug("a stream that has ended stays until its time is over")
+
+    async def close(self) -> None:
+        """Store nothing more."""
+        if self._storing is not None:
+            self._storing.cancel()
+            await asyncio.wait((self._storing,))
+
+    def _keep_late(self, place: tuple[str, int], sealed: bytes) -> None:
+        self._late[place] = sealed
+        self._late_bytes += len(sealed) + _OVERHEAD
+        while self._late_bytes > MAX_LATE:
+            self._drop_late(next(iter(self._late)))
+        if self._storing is None or self._storing.done():
+            self._storing = asyncio.get_running_loop().create_task(self._store_late())
+
+    def _drop_late(self, place: tuple[str, int]) -> None:
+        sealed = self._late.pop(place, None)
+        if sealed is not None:
+            self._late_bytes -= len(sealed) + _OVERHEAD
+
+    async def _store_late(self) -> None:
+        while self._late:
+            place = next(iter(self._late))
+            try:
+                await self._common.cluster.append(*place, self._late[place])
+            except ClusterUnavailable:
+                await asyncio.sleep(_PAUSE)
+            else:
+                self._drop_late(place)
 
     def _purpose(self, stream: str, number: int) -> bytes:
         return self._common.purpose("event", stream, str(number))

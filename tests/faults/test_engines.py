@@ -1,0 +1,370 @@
+"""Three replicas in processes of their own whose engine is killed, started again, empty, slow or gone.
+
+How long an engine is gone is told by ``ANTIPHON_ENGINE_GONE``, in seconds; as long as it takes to show what holds
+meanwhile, and at least that long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import aiohttp
+import msgspec
+import pytest
+
+from tests.support.child_server import listens, started
+from tests.support.network import META, moment, until
+from tests.support.postgres import Postgres, free_port, own_postgres
+from tests.support.redis import OwnRedis, own_redis
+
+PROGRAM = '''
+import asyncio
+import os
+
+from antiphon import Context, Server
+from antiphon.server import PostgresCluster, RedisCluster
+
+url = os.environ["SHOP_ENGINE"]
+server = Server("shop", version="1", cluster=(RedisCluster if url.startswith("redis") else PostgresCluster)(url))
+
+
+@server.tool(structured=False)
+async def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@server.tool(structured=False)
+async def count(to: int, ctx: Context) -> str:
+    """Report each number as progress."""
+    for number in range(to):
+        await ctx.progress(number, to)
+    return "counted"
+
+
+@server.resource("shop://hat")
+def hat() -> str:
+    """Wear it."""
+    return "hat"
+
+
+@server.tool(structured=False)
+async def sell() -> str:
+    """Change the hat."""
+    server.resource_updated("shop://hat")
+    return "sold"
+'''
+REVISION = "2025-11-25"
+GONE = float(os.environ.get("ANTIPHON_ENGINE_GONE", "3"))
+PATIENCE = 60
+"""Seconds that anything may take on a busy machine."""
+Json = dict[str, Any]
+
+
+class Engine(Protocol):
+    """What is done to an engine."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def stand_still(self) -> None: ...
+    def go_on(self) -> None: ...
+    def lose_everything(self) -> None: ...
+
+
+@pytest.fixture(
+    params=[pytest.param("redis", marks=pytest.mark.redis), pytest.param("postgres", marks=pytest.mark.postgres)]
+)
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnRedis | Postgres]:
+    """Run each of the engines."""
+    if request.param == "redis":
+        with own_redis() as redis:
+            monkeypatch.setenv("SHOP_ENGINE", redis.url)
+            yield redis
+    else:
+        with own_postgres() as postgres:
+            monkeypatch.setenv("SHOP_ENGINE", postgres.address)
+            yield postgres
+
+
+class Shop:
+    """Three replicas, and bare HTTP to each of them."""
+
+    def __init__(self, ports: list[int], http: aiohttp.ClientSession) -> None:
+        self.ports = ports
+        self.http = http
+        self.answered = [0] * len(ports)
+        """How often each replica has answered a probe."""
+        self._numbers = itertools.count(1)
+
+    async def probe(self, at: int) -> None:
+        """Ask a replica again and again whether it serves."""
+        while True:
+            async with asyncio.timeout(PATIENCE), self.http.get(f"http://127.0.0.1:{self.ports[at]}/healthz") as got:
+                assert got.status == 200
+            self.answered[at] += 1
+            await asyncio.sleep(0.05)
+
+    async def post(self, at: int, message: Json, session: str = "", **headers: str) -> tuple[int, list[Json], str]:
+        """Post a message; return the status, the messages that came, and the session."""
+        named = {"Mcp-Session-Id": session, "MCP-Protocol-Version": REVISION} if session else {}
+        accept = {"Accept": "application/json, text/event-stream"}
+        async with (
+            asyncio.timeout(PATIENCE),
+            self.http.post(
+                f"http://127.0.0.1:{self.ports[at]}/mcp",
+                json={"jsonrpc": "2.0", **message},
+                headers=accept | named | headers,
+            ) as got,
+        ):
+            body = await got.read()
+            if got.content_type == "text/event-stream":
+                found = [line[6:] for line in body.splitlines() if line.startswith(b"data: ") and line[6:]]
+            else:
+                found = [body] if body else []
+            return got.status, [msgspec.json.decode(each) for each in found], got.headers.get("Mcp-Session-Id", "")
+
+    async def open(self, at: int) -> str:
+        """Open a session at a replica; return its id, empty if it was refused."""
+        client = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        status, _, session = await self.post(at, {"id": 0, "method": "initialize", "params": client})
+        if status != 200:
+            assert status == 503
+            return ""
+        status, _, _ = await self.post(at, {"method": "notifications/initialized"}, session)
+        return session if status == 202 else ""
+
+    async def call(
+        self, at: int, session: str, name: str, progress: bool = False, **arguments: Any
+    ) -> tuple[int, list[Json]]:
+        """Call a tool in a session, at any replica."""
+        number = next(self._numbers)
+        params: Json = {"name": name, "arguments": arguments}
+        if progress:
+            params["_meta"] = {"progressToken": number}
+        status, messages, _ = await self.post(at, {"id": number, "method": "tools/call", "params": params}, session)
+        return status, messages
+
+    async def echoes(self, at: int, session: str) -> bool:
+        """Tell whether a call in a session is answered; otherwise it must fail clearly."""
+        status, messages = await self.call(at, session, "echo", text="hat")
+        if status == 200 and "result" in messages[-1]:
+            assert messages[-1]["result"]["content"][0]["text"] == "hat"
+            return True
+        assert (status, messages[-1]["error"]["code"]) in {(503, -32603), (200, -32603)}, messages
+        return False
+
+    async def modern(self, at: int) -> bool:
+        """Tell whether a call of 2026-07-28 is answered."""
+        params = {"name": "echo", "arguments": {"text": "hat"}, "_meta": META}
+        message = {"id": 1, "method": "tools/call", "params": params}
+        headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "echo"}
+        status, messages, _ = await self.post(at, message, **headers)
+        return status == 200 and messages[-1]["result"]["content"][0]["text"] == "hat"
+
+    @asynccontextmanager
+    async def listening(self, at: int, session: str, last: str = "") -> AsyncIterator[Stream]:
+        """Read the stream of a session at a replica."""
+        headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session, "MCP-Protocol-Version": REVISION}
+        if last:
+            headers["Last-Event-ID"] = last
+        async with self.http.get(f"http://127.0.0.1:{self.ports[at]}/mcp", headers=headers) as got:
+            assert got.status == 200, await got.read()
+            yield Stream(got)
+
+
+class Stream:
+    """A stream of events that is read."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.last = ""
+        """The id of the last event."""
+
+    async def next(self) -> Json | None:
+        """Return the next message; ``None`` at the end."""
+        async with asyncio.timeout(PATIENCE):
+            async for line in self._response.content:
+                if line.startswith(b"id: "):
+                    self.last = line[4:].strip().decode()
+                elif line.startswith(b"data: ") and line[6:].strip():
+                    return msgspec.json.decode(line[6:])
+        return None
+
+
+@asynccontextmanager
+async def shop(folder: Path) -> AsyncIterator[Shop]:
+    """Run three replicas, which answer probes as long as this lasts."""
+    program = folder / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    ports = [free_port() for _ in range(3)]
+    processes = [started("serve", str(program), "--http", f"127.0.0.1:{each}") for each in ports]
+    async with AsyncExitStack() as ending:
+        for process in processes:
+            ending.push_async_callback(asyncio.to_thread, process.communicate)
+            ending.callback(end, process.pid)
+        for each in ports:
+            await until(lambda each=each: listens(f"127.0.0.1:{each}"), PATIENCE)
+        http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        made = Shop(ports, await ending.enter_async_context(http))
+        probing = [asyncio.ensure_future(made.probe(at)) for at in range(3)]
+        try:
+            yield made
+            assert [each for each in probing if each.done()] == []
+        finally:
+            for each in probing:
+                each.cancel()
+            await asyncio.wait(probing)
+
+
+def end(group: int) -> None:
+    """Kill a process and what it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+async def eventually(attempt: Callable[[], Awaitable[object]]) -> None:
+    """Try until something works."""
+    async with asyncio.timeout(PATIENCE):
+        while not await attempt():
+            await moment()
+
+
+async def goes_on(shop: Shop, sessions: list[str]) -> None:
+    """Show what needs nothing of the engine: health, calls at home of a session, and at 2026-07-28."""
+    before = list(shop.answered)
+    for at, session in enumerate(sessions):
+        assert await shop.echoes(at, session)
+        assert await shop.modern(at)
+    await until(lambda: all(now > then + 2 for now, then in zip(shop.answered, before, strict=True)), PATIENCE)
+
+
+async def is_well(shop: Shop, sessions: list[str]) -> None:
+    """Wait until all sessions are served by all replicas, new ones are opened, and notices reach all."""
+    for at, session in enumerate(sessions):
+        for other in range(3):
+            await eventually(lambda other=other, session=session: shop.echoes(other, session))
+        await eventually(lambda at=at: shop.open(at))
+
+
+async def hears(shop: Shop, streams: list[Stream]) -> None:
+    """Sell at the first replica, until the clients of all have heard it."""
+
+    async def heard(stream: Stream) -> None:
+        message = await stream.next()
+        assert message is not None
+        assert message["method"] == "notifications/resources/updated"
+
+    await asyncio.gather(*map(heard, streams))
+
+
+async def subscribed(shop: Shop, ending: AsyncExitStack) -> tuple[list[str], list[Stream]]:
+    """Open a session at each replica that subscribes, and its stream."""
+    sessions = [await shop.open(at) for at in range(3)]
+    streams: list[Stream] = []
+    for at, session in enumerate(sessions):
+        message = {"id": 1, "method": "resources/subscribe", "params": {"uri": "shop://hat"}}
+        status, _, _ = await shop.post(at, message, session)
+        assert status == 200
+        streams.append(await ending.enter_async_context(shop.listening(at, session)))
+    return sessions, streams
+
+
+@pytest.mark.parametrize("loses", [False, True], ids=["keeps", "loses"])
+async def test_an_engine_that_starts_again(loses: bool, engine: Any, tmp_path: Path):
+    """Whether or not it has its data: sessions live on, any replica finds them, and what changed meanwhile is heard."""
+    async with AsyncExitStack() as ending:
+        served = await ending.enter_async_context(shop(tmp_path))
+        sessions, streams = await subscribed(served, ending)
+        await is_well(served, sessions)
+        await asyncio.to_thread(engine.stop)
+        await goes_on(served, sessions)
+        assert not await served.echoes(1, sessions[0])
+        assert not await served.open(2)
+        status, _ = await served.call(0, sessions[0], "sell")
+        assert status == 200
+        if loses:
+            engine.lose_everything()
+        await asyncio.to_thread(engine.start)
+        await hears(served, streams)
+        await is_well(served, sessions)
+
+
+async def test_an_engine_that_loses_everything_within_a_moment(engine: Any, tmp_path: Path):
+    """Nobody has noticed that it was gone, and its data must be there again."""
+    async with shop(tmp_path) as served:
+        sessions = [await served.open(at) for at in range(3)]
+        await asyncio.to_thread(engine.stop)
+        engine.lose_everything()
+        await asyncio.to_thread(engine.start)
+
+        async def found() -> bool:
+            statuses = [
+                await served.call((at + 1) % 3, session, "echo", text="hat") for at, session in enumerate(sessions)
+            ]
+            return all(status == 200 for status, _ in statuses)
+
+        await eventually(found)
+        await is_well(served, sessions)
+
+
+async def test_an_engine_that_is_slow(engine: Any, tmp_path: Path):
+    """It stands still for a second again and again: calls that need it are served late, or fail clearly."""
+    async with shop(tmp_path) as served:
+        sessions = [await served.open(at) for at in range(3)]
+        stopped = asyncio.Event()
+
+        async def calls(at: int) -> tuple[int, int]:
+            done = failed = 0
+            while not stopped.is_set():
+                if await served.echoes((at + 1) % 3, sessions[at]):
+                    done += 1
+                else:
+                    failed += 1
+            return done, failed
+
+        calling = [asyncio.ensure_future(calls(at)) for at in range(3)]
+        for _ in range(max(3, round(GONE / 2))):
+            engine.stand_still()
+            await goes_on(served, sessions)
+            await asyncio.sleep(1)
+            engine.go_on()
+            await asyncio.sleep(0.5)
+        stopped.set()
+        for done, failed in await asyncio.gather(*calling):
+            assert done > failed
+        await is_well(served, sessions)
+
+
+async def test_an_engine_that_stands_still(engine: Any, tmp_path: Path):
+    """Calls that send much on their stream go on without it, and what they have sent can be resumed."""
+    async with AsyncExitStack() as ending:
+        served = await ending.enter_async_context(shop(tmp_path))
+        sessions, streams = await subscribed(served, ending)
+        engine.stand_still()
+        ending.callback(engine.go_on)
+        began = asyncio.get_running_loop().time()
+        status, messages = await served.call(0, sessions[0], "count", progress=True, to=50)
+        assert (status, len(messages)) == (200, 51)
+        status, _ = await served.call(0, sessions[0], "sell")
+        assert status == 200
+        assert await streams[0].next() is not None
+        place = streams[0].last
+        assert not await served.echoes(1, sessions[0])
+        await goes_on(served, sessions)
+        await asyncio.sleep(max(0, began + GONE - asyncio.get_running_loop().time()))
+        engine.go_on()
+        await hears(served, streams[1:])
+        await is_well(served, sessions)
+        number, _, after = place.rpartition("-")
+        resumed = await ending.enter_async_context(served.listening(2, sessions[0], f"{number}-{int(after) - 1}"))
+        again = await resumed.next()
+        assert again is not None
+        assert again["method"] == "notifications/resources/updated"
