@@ -1,4 +1,4 @@
-"""A server as one of several replicas: its key, what restores a legacy session, and notices of changes.
+"""A server as one of several replicas: its key and format, what restores a legacy session, and notices of changes.
 
 The engine they share is in ``transports.cluster``, which requests go where in ``transports.http.server.replicas``.
 """
@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from antiphon.errors import ClusterUnavailable, ConfigError, PeerError
 from antiphon.protocol.caller import Covers
+from antiphon.transports.cluster.agreed_format import AgreedFormat
 from antiphon.transports.cluster.base import LEASE
 from antiphon.wire.envelope import decode, encode
 from antiphon.wire.lifecycle import InitializeRequestParams
@@ -73,7 +74,8 @@ _decode_notice = msgspec.json.Decoder(_Notice).decode
 class Replicas:
     """The part of one server in its cluster.
 
-    ``share``: seals with a key that others have, too. ``noticed``: tells the clients of this process what has changed.
+    ``share``: seals with a key that others have, too. ``write``: seals in a format that all others read. ``noticed``:
+    tells the clients of this process what has changed.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Replicas:
         subscriptions: Subscriptions,
         *,
         share: Callable[[bytes], None],
+        write: Callable[[int], None],
         noticed: Callable[[str, str], None],
     ) -> None:
         self._cluster = cluster
@@ -91,6 +94,7 @@ class Replicas:
         self._seal = seal
         self._subscriptions = subscriptions
         self._share = share
+        self._format = AgreedFormat(cluster, name, seal.formats, write, chosen=seal.chosen)
         self._noticed = noticed
         self._loop: asyncio.AbstractEventLoop | None = None
         self._untold: set[tuple[str, str]] = set()
@@ -123,6 +127,7 @@ class Replicas:
         ends: list[Callable[[], None]] = []
         try:
             await self._agree_on_key()
+            await self._format.join()
             ends += self._cluster.listen(self._topic, self._heard), self._cluster.on_lapse(self._lapsed)
             self._loop = asyncio.get_running_loop()
             yield
@@ -136,6 +141,7 @@ class Replicas:
                 if task is not None:
                     task.cancel()
                     await asyncio.wait((task,))
+            await self._format.leave()
             await self._cluster.close()
 
     def common(self, covers: Covers | None) -> Common:

@@ -1,8 +1,9 @@
 """``requestState``: encrypted, bound to its call, short-lived, and always refused with the same error.
 
 2026-07-28 basic/patterns/mrtr: a server must treat it as attacker-controlled input. The state is encrypted and
-authenticated (AES-256-GCM) and bound to the caller, the method, the arguments and the server, so that it fits no other
-call. Keys are tried in order, so that they can be rotated; without keys, one is made for this process.
+authenticated and bound to the caller, the method, the arguments and the server, so that it fits no other call. Keys are
+tried in order, so that they can be rotated; without keys, one is made for this process. ``sealed_format`` has the
+encryption, and the formats that releases have in common.
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ import os
 import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
 
 from antiphon.errors import ConfigError, InvalidParams
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from antiphon.server.calls import sealed_format
+from antiphon.server.calls.sealed_format import SealingKey, mark_of, nonce_size
 
 __all__ = ["MAX_STATE", "OpenAsk", "Seal", "State", "binding", "refusal"]
 
@@ -40,13 +40,9 @@ _FRACTION = re.compile(rb"[0-9][.eE]")
 _QUOTE, _BRACE = b'"{'
 
 _PIECE = 256 * 1024
-"""Bytes of a long text that are copied, encrypted or decrypted at once; what is smaller is processed as a whole."""
+"""Bytes of a long text that are copied at once; what is smaller is processed as a whole."""
 
 _json = msgspec.json.Encoder(order="deterministic").encode
-
-_NONCE = 12
-_TAG = 16
-_FORMAT = b"A4"
 
 
 class OpenAsk(msgspec.Struct, frozen=True, array_like=True):
@@ -90,10 +86,12 @@ def refusal() -> InvalidParams:
 class Seal:
     """Seals and opens states.
 
-    ``keys``: 32 bytes each, the first one seals; without keys one is made for this process.
+    ``keys``: 32 bytes each, the first one seals; without keys one is made for this process. ``writes``: the format to
+    seal in, always; by default the present one if no other process reads it, and else the last one until ``write``
+    says that all others read the present one.
     """
 
-    def __init__(self, keys: Sequence[bytes] = ()) -> None:
+    def __init__(self, keys: Sequence[bytes] = (), writes: int | None = None) -> None:
         if isinstance(keys, (bytes, str)):
             raise ConfigError("keys= is a list of keys, the newest first: write keys=[key]")
         for key in keys:
@@ -103,15 +101,26 @@ class Seal:
                 )
         self.is_shared = bool(keys)
         """Whether other processes may have the same keys."""
+        self.formats = sealed_format.FORMATS
+        if writes is not None and writes not in self.formats:
+            raise ConfigError(f"state_format= is one of those that this release reads, {_either(self.formats)}")
+        self.chosen = writes
+        """The format that was chosen, if one was."""
         self._keys = tuple(keys) or (os.urandom(32),)
-        self._ciphers: list[AESGCM] = []
-        self._invalid: type[Exception] = ValueError
-        """What a cipher raises for data that it did not encrypt."""
+        self._opened: list[SealingKey] = []
+        self._writes = 0, b""
+        self.write(self.formats.last if self.is_shared else self.formats.present)
 
     def share(self, key: bytes) -> None:
         """Use a key that other processes have, too, in place of one that was made for this process."""
         if not self.is_shared:
-            self._keys, self._ciphers, self.is_shared = (key,), [], True
+            self._keys, self._opened, self.is_shared = (key,), [], True
+            self.write(self.formats.last)
+
+    def write(self, format: int) -> None:
+        """Seal in a format from now on, unless another one was chosen."""
+        format = format if self.chosen is None else self.chosen
+        self._writes = format, mark_of(format)
 
     def seal(self, state: State, bound_to: bytes) -> str:
         """Encrypt a state for one binding."""
@@ -119,11 +128,11 @@ class Seal:
 
     def seal_bytes(self, data: bytes, bound_to: bytes) -> bytes:
         """Encrypt anything for one binding."""
-        nonce = os.urandom(_NONCE)
-        ciphers = self._ciphers or self._make_ciphers()
-        if len(data) > _PIECE:
-            return b"".join((_FORMAT, nonce, *_encrypted(self._keys[0], nonce, data, _FORMAT + bound_to)))
-        return _FORMAT + nonce + ciphers[0].encrypt(nonce, data, _FORMAT + bound_to)
+        # Read at once, because it may change while a thread seals.
+        format, mark = self._writes
+        nonce = os.urandom(nonce_size(format))
+        key = (self._opened or self._make_keys())[0]
+        return b"".join((mark, nonce, *key.encrypt(format, nonce, data, mark + bound_to)))
 
     def open(self, text: str, bound_to: bytes, now: float) -> State:
         """Decrypt a state.
@@ -154,48 +163,26 @@ class Seal:
         Raises:
             InvalidParams: always the same one, whatever is wrong.
         """
-        if blob.startswith(_FORMAT):
-            start = len(_FORMAT)
-            nonce, sealed = blob[start : start + _NONCE], memoryview(blob)[start + _NONCE :]
-            for key, cipher in zip(self._keys, self._ciphers or self._make_ciphers(), strict=True):
-                try:
-                    if len(sealed) > _PIECE:
-                        return b"".join(_decrypted(key, nonce, sealed, _FORMAT + bound_to))
-                    return cipher.decrypt(nonce, sealed, _FORMAT + bound_to)
-                except (self._invalid, ValueError):
-                    continue
+        for format in self.formats:
+            mark = mark_of(format)
+            if not blob.startswith(mark):
+                continue
+            start = len(mark) + nonce_size(format)
+            nonce, sealed = blob[len(mark) : start], memoryview(blob)[start:]
+            for key in self._opened or self._make_keys():
+                found = key.decrypt(format, nonce, sealed, mark + bound_to)
+                if found is not None:
+                    return found
+            break
         raise refusal()
 
-    def _make_ciphers(self) -> list[AESGCM]:
-        # Imported when the first state is made or received, because importing it is slow.
-        from cryptography.exceptions import InvalidTag
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-        self._invalid = InvalidTag
-        self._ciphers = [AESGCM(key) for key in self._keys]
-        return self._ciphers
+    def _make_keys(self) -> list[SealingKey]:
+        self._opened = [SealingKey(key) for key in self._keys]
+        return self._opened
 
 
-def _encrypted(key: bytes, nonce: bytes, data: bytes, bound_to: bytes) -> list[bytes]:
-    """Encrypt a long text as ``AESGCM`` does. That would hold the interpreter's lock all the time: 20 ms for 16 MiB."""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
-    encryptor = Cipher(algorithms.AES(key), modes.GCM(nonce)).encryptor()
-    encryptor.authenticate_additional_data(bound_to)
-    view = memoryview(data)
-    pieces = [encryptor.update(view[at : at + _PIECE]) for at in range(0, len(view), _PIECE)]
-    return [*pieces, encryptor.finalize(), encryptor.tag]
-
-
-def _decrypted(key: bytes, nonce: bytes, sealed: memoryview, bound_to: bytes) -> list[bytes]:
-    """Decrypt a long text as ``AESGCM`` does; raises ``InvalidTag``, and returns nothing that is not checked."""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
-    view = sealed[:-_TAG]
-    decryptor = Cipher(algorithms.AES(key), modes.GCM(nonce, bytes(sealed[-_TAG:]))).decryptor()
-    decryptor.authenticate_additional_data(bound_to)
-    pieces = [decryptor.update(view[at : at + _PIECE]) for at in range(0, len(view), _PIECE)]
-    return [*pieces, decryptor.finalize()]
+def _either(formats: sealed_format.Formats) -> str:
+    return " or ".join(str(each) for each in sorted(set(formats)))
 
 
 _encode = msgspec.msgpack.Encoder().encode
