@@ -124,3 +124,31 @@ def test_a_prefix_is_part_of_a_name():
     """It stands in statements."""
     with pytest.raises(ConfigError, match="prefix="):
         PostgresCluster("postgresql://x", prefix="a; drop")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("oldest", [1, 2])
+async def test_what_a_newer_release_keeps_is_used_or_refused(server: Postgres, oldest: int):
+    """As that release says, whose tables have more columns; who is refused learns both numbers, and what to do."""
+    prefix = next(PREFIXES)
+    newer, replica = (PostgresCluster(server.address, prefix=prefix, patience=20) for _ in range(2))
+    await newer.open()
+    await newer._do("execute", f"UPDATE ~revision SET revision = 2, oldest = {oldest}")
+    for table in ("records", "events", "replicas", "messages"):
+        await newer._do("execute", f"ALTER TABLE ~{table} ADD COLUMN more int NOT NULL DEFAULT 0")
+    if oldest > 1:
+        with pytest.raises(ConfigError, match=r"revision 2.*code of 2 or later, and this is 1\. Update.*prefix="):
+            await replica.open()
+    else:
+        await replica.open()
+        inbox = Inbox()
+        replica.listen("topic", inbox)
+        await replica.put("key", b"value", 60)
+        await replica.append("stream", 0, b"event")
+        await replica.send(replica.replica, "topic", b"message")
+        await newer.publish("topic", b"to all")
+        assert await replica.get("key") == b"value"
+        assert await replica.after("stream", -1) == [(0, b"event")]
+        assert {(await inbox.next())[1] for _ in range(2)} == {b"message", b"to all"}
+        await replica.close()
+    await newer.close()

@@ -87,3 +87,19 @@ def test_an_address_that_is_none_is_refused():
     """With what redis-py says of it."""
     with pytest.raises(ConfigError, match="RedisCluster"):
         RedisCluster("http://127.0.0.1")
+
+
+@pytest.mark.parametrize("oldest", [1, 2])
+async def test_what_a_newer_release_keeps_is_used_or_refused(server: OwnRedis, oldest: int):
+    """As that release says; who is refused learns both numbers, and what to do."""
+    prefix = next(PREFIXES)
+    replica = RedisCluster(server.url, prefix=prefix, patience=10)
+    await replica._redis.hset(f"{prefix}:revision", mapping={"revision": 2, "oldest": oldest})
+    if oldest > 1:
+        with pytest.raises(ConfigError, match=r"revision 2.*code of 2 or later, and this is 1\. Update.*prefix="):
+            await replica.open()
+        return
+    await replica.open()
+    await replica.put("key", b"value", 60)
+    assert await replica.get("key") == b"value"
+    await replica.close()

@@ -13,9 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from antiphon.errors import ClusterUnavailable
+from antiphon.errors import ClusterUnavailable, ConfigError
 
-__all__ = ["LEASE", "MAX_MESSAGE", "PATIENCE", "Cluster", "Deliver", "Member", "check_size"]
+__all__ = [
+    "LEASE", "MAX_MESSAGE", "OLDEST", "PATIENCE", "REVISION", "Cluster", "Deliver", "Member", "check_revision",
+    "check_size",
+]  # fmt: skip
 
 log = logging.getLogger("antiphon.cluster")
 
@@ -30,6 +33,12 @@ PATIENCE = 2.0
 
 MAX_MESSAGE = 24 * 1024 * 1024
 """Most bytes of one message or record: the largest frame, with room for headers and a token's claims."""
+
+
+REVISION, OLDEST = 1, 1
+"""The revision of what an engine keeps (tables, keys and their fields), and the oldest whose code may work with it.
+
+A release that only adds what older code may pass over raises the first; one that adds more raises both to the same."""
 
 
 class Cluster(Protocol):
@@ -303,3 +312,22 @@ def check_size(data: bytes) -> None:
     """Raise ``ClusterUnavailable`` for what is too large for any engine."""
     if len(data) > MAX_MESSAGE:
         raise ClusterUnavailable(f"{len(data)} bytes are too many for one message: {MAX_MESSAGE} are allowed")
+
+
+def check_revision(found: int, oldest: int) -> None:
+    """Return if this release may work with what a newer one keeps in an engine.
+
+    Args:
+        found: its revision.
+        oldest: the oldest whose code may work with it.
+
+    Raises:
+        ConfigError: this release is too old; says what to do.
+    """
+    if oldest > REVISION:
+        raise ConfigError(
+            f"The engine is used by a newer release of antiphon: what it keeps is of revision {found}, which takes "
+            f"code of {oldest} or later, and this is {REVISION}. Update antiphon here, or give these replicas a prefix="
+        )
+    if found > REVISION:
+        log.warning("what the engine keeps is of a newer release (%d) than this one (%d)", found, REVISION)

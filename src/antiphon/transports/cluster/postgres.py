@@ -1,4 +1,4 @@
-"""Replicas that share a PostgreSQL: four tables, and NOTIFY to wake whoever has a message.
+"""Replicas that share a PostgreSQL: five tables, and NOTIFY to wake whoever has a message.
 
 A message is a row; a notification carries nothing, since it is limited to 8 kB and lost while nobody listens. A replica
 deletes its rows as it reads them, also once a second in case a notification was lost.
@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from antiphon.errors import ClusterUnavailable, ConfigError
-from antiphon.transports.cluster.base import LEASE, PATIENCE, Member, check_size, log
+from antiphon.transports.cluster.base import LEASE, OLDEST, PATIENCE, REVISION, Member, check_revision, check_size, log
 
 __all__ = ["PostgresCluster"]
 
@@ -38,6 +38,17 @@ _EVENTS_FOR = 1_800
 
 _SWEEP = 60.0
 """Seconds between two removals of what has expired."""
+
+# Read before the tables are made, so that nothing is added to those of a release that is too new.
+_REVISIONS = """
+SELECT pg_advisory_xact_lock(hashtext('~'));
+CREATE TABLE IF NOT EXISTS ~revision (id int PRIMARY KEY, revision int NOT NULL, oldest int NOT NULL);
+"""
+
+_RAISE_REVISION = """
+INSERT INTO ~revision VALUES (1, $1, $2) ON CONFLICT (id)
+DO UPDATE SET revision = excluded.revision, oldest = excluded.oldest WHERE ~revision.revision < excluded.revision
+"""
 
 # Messages need not survive a crash of the database: an "unlogged" table is emptied by one. Who is a replica must: what
 # is published just afterwards would reach nobody.
@@ -108,9 +119,13 @@ class PostgresCluster(Member):
         except self._errors as error:
             raise self._failed(error) from None
         try:
+            await self._do("execute", _REVISIONS)
+            await self._do("execute", _RAISE_REVISION, REVISION, OLDEST)
+            found = await self._do("fetchrow", "SELECT revision, oldest FROM ~revision")
+            check_revision(found["revision"], found["oldest"])
             await self._do("execute", _TABLES)
             await self._renew()
-        except ClusterUnavailable:
+        except (ClusterUnavailable, ConfigError):
             await self._leave()
             raise
         self._is_open = True

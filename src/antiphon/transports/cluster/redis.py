@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, cast
 
 from antiphon.errors import ClusterUnavailable, ConfigError
-from antiphon.transports.cluster.base import LEASE, PATIENCE, Member, check_size, log
+from antiphon.transports.cluster.base import LEASE, OLDEST, PATIENCE, REVISION, Member, check_revision, check_size, log
 
 __all__ = ["RedisCluster"]
 
@@ -38,6 +38,13 @@ _EVENTS_FOR = 1_800
 
 _PAUSE = 1.0
 """Most seconds between two attempts to connect again."""
+
+_RAISE_REVISION = """
+if tonumber(redis.call('HGET', KEYS[1], 'revision') or '0') < tonumber(ARGV[1]) then
+  redis.call('HSET', KEYS[1], 'revision', ARGV[1], 'oldest', ARGV[2])
+end
+return redis.call('HMGET', KEYS[1], 'revision', 'oldest')
+"""
 
 _REPLACE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then
@@ -91,6 +98,12 @@ class RedisCluster(Member):
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def _join(self) -> None:
+        revision, oldest = await self._done(self._redis.eval(_RAISE_REVISION, 1, self._revision, REVISION, OLDEST))
+        try:
+            check_revision(int(revision), int(oldest))
+        except ConfigError:
+            await self._leave()
+            raise
         last = await self._done(self._redis.xrevrange(self._to_all, count=1))
         self._seen = {self._to(self.replica): "0", self._to_all: last[0][0] if last else "0"}
         await self._renew()
@@ -214,6 +227,10 @@ class RedisCluster(Member):
         await self._done(self._redis.delete(self._stream(stream)))
 
     # --- names --------------------------------------------------------------------------------------------------
+
+    @property
+    def _revision(self) -> str:
+        return f"{self._prefix}:revision"
 
     @property
     def _to_all(self) -> str:

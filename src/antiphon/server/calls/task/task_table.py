@@ -36,6 +36,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from antiphon.server.calls.task.task_store import StoredTask, TaskNotice, TaskRoom, bytes_of
+from antiphon.sql.revision import check_revision
 
 __all__ = [
     "CHANNEL", "add", "clock", "due", "get", "held", "journal", "make", "next_due", "notice", "renew", "sweep",
@@ -50,6 +51,9 @@ _LOCK = 0x7461736B
 
 _AT_ONCE = 1_000
 """Places in one statement, which may have some 32,000 parameters."""
+
+_REVISION, _OLDEST = 1, 1
+"""Of the tables, and the oldest whose code may work with them: see ``check_revision``."""
 
 _metadata = MetaData()
 
@@ -99,6 +103,7 @@ def make(connection: Connection) -> None:
     """Create the tables if they are missing; one process at a time."""
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    check_revision(connection, _tasks.name, _REVISION, _OLDEST)
     _metadata.create_all(connection)
     _recount(connection)
 

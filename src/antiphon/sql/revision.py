@@ -1,0 +1,59 @@
+"""Which code may work with a set of tables that several processes share, while releases change.
+
+One row for each set says its revision, and the oldest revision whose code may work with it. A release that only adds
+what older code may pass over (a table, an index, a column with a default) raises the revision; one that adds what must
+be heeded raises both.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, func, insert, select, update
+
+from antiphon.errors import ConfigError
+
+__all__ = ["check_revision", "revisions"]
+
+_log = logging.getLogger("antiphon")
+
+_LOCK = 0x72657673
+"""Any number that nothing else uses: "revs". SQLite needs no lock, since it has one writer."""
+
+_metadata = MetaData()
+
+revisions = Table(
+    "server_revisions",
+    _metadata,
+    Column("tables", Text, primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+    Column("oldest", BigInteger, nullable=False),
+)
+
+
+def check_revision(connection: Connection, tables: str, revision: int, oldest: int) -> None:
+    """Note that tables are being made or extended, and return if this code may work with them.
+
+    ``tables`` names the set; ``revision`` and ``oldest`` are those of this release. Call it
+    before the tables are made; until the transaction ends, others wait.
+
+    Raises:
+        ConfigError: a newer release has added what this one would wrongly pass over; says what to do.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    _metadata.create_all(connection)
+    row = revisions.c.tables == tables
+    found = connection.execute(select(revisions).where(row)).first()
+    if found is None:
+        connection.execute(insert(revisions).values(tables=tables, revision=revision, oldest=oldest))
+    elif found.revision < revision:
+        connection.execute(update(revisions).where(row).values(revision=revision, oldest=oldest))
+    elif found.oldest > revision:
+        raise ConfigError(
+            f"the tables {tables} are of a newer release of antiphon: they are at revision {found.revision}, which "
+            f"takes code of {found.oldest} or later, and this is {revision}. Update antiphon here, or use another "
+            "database"
+        )
+    elif found.revision > revision:
+        _log.warning("the tables %s are of a newer release (%d) than this one (%d)", tables, found.revision, revision)
