@@ -108,7 +108,8 @@ class Seal:
         """The format that was chosen, if one was."""
         self._keys = tuple(keys) or (os.urandom(32),)
         self._opened: list[SealingKey] = []
-        self._writes = 0, b""
+        self._reads = [(each, mark_of(each), nonce_size(each)) for each in sorted(set(self.formats))]
+        self._writes = self._reads[0]
         self.write(self.formats.last if self.is_shared else self.formats.present)
 
     def share(self, key: bytes) -> None:
@@ -120,7 +121,7 @@ class Seal:
     def write(self, format: int) -> None:
         """Seal in a format from now on, unless another one was chosen."""
         format = format if self.chosen is None else self.chosen
-        self._writes = format, mark_of(format)
+        self._writes = format, mark_of(format), nonce_size(format)
 
     def seal(self, state: State, bound_to: bytes) -> str:
         """Encrypt a state for one binding."""
@@ -129,8 +130,8 @@ class Seal:
     def seal_bytes(self, data: bytes, bound_to: bytes) -> bytes:
         """Encrypt anything for one binding."""
         # Read at once, because it may change while a thread seals.
-        format, mark = self._writes
-        nonce = os.urandom(nonce_size(format))
+        format, mark, size = self._writes
+        nonce = os.urandom(size)
         key = (self._opened or self._make_keys())[0]
         return b"".join((mark, nonce, *key.encrypt(format, nonce, data, mark + bound_to)))
 
@@ -163,11 +164,10 @@ class Seal:
         Raises:
             InvalidParams: always the same one, whatever is wrong.
         """
-        for format in self.formats:
-            mark = mark_of(format)
+        for format, mark, size in self._reads:
             if not blob.startswith(mark):
                 continue
-            start = len(mark) + nonce_size(format)
+            start = len(mark) + size
             nonce, sealed = blob[len(mark) : start], memoryview(blob)[start:]
             for key in self._opened or self._make_keys():
                 found = key.decrypt(format, nonce, sealed, mark + bound_to)

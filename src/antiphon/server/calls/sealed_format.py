@@ -36,9 +36,6 @@ _TAG = 16
 _PIECE = 256 * 1024
 """Bytes of a long text that are encrypted or decrypted at once; what is smaller is processed as a whole."""
 
-_FIRST, _SECOND = b"\0\1X\0", b"\0\2X\0"
-"""What the two blocks begin with from which a key is derived."""
-
 
 def mark_of(format: int) -> bytes:
     """Return what data of a format begins with."""
@@ -62,12 +59,10 @@ class DerivedKeys:
 
     def derive(self, first: bytes) -> bytes:
         """Return the key of the texts whose nonces begin with these 12 bytes."""
-        return self._block(_FIRST + first) + self._block(_SECOND + first)
-
-    def _block(self, text: bytes) -> bytes:
-        copy = self._prepared.copy()
-        copy.update(text)
-        return copy.finalize()
+        one, other = self._prepared.copy(), self._prepared.copy()
+        one.update(b"\0\1X\0" + first)
+        other.update(b"\0\2X\0" + first)
+        return one.finalize() + other.finalize()
 
 
 class SealingKey:
@@ -87,28 +82,28 @@ class SealingKey:
 
     def encrypt(self, format: int, nonce: bytes, data: bytes, bound_to: bytes) -> Sequence[bytes]:
         """Encrypt and authenticate data, and authenticate what it is bound to; return the pieces in order."""
-        key, nonce = self._key_for(format, nonce)
+        key, cipher = self._key, self._plain
+        if format >= _DERIVES:
+            key, nonce = self._keys.derive(nonce[:_NONCE]), nonce[_NONCE:]
+            cipher = self._cipher(key)
         if len(data) > _PIECE:
             return _encrypted(key, nonce, data, bound_to)
-        return ((self._plain if key is self._key else self._cipher(key)).encrypt(nonce, data, bound_to),)
+        return (cipher.encrypt(nonce, data, bound_to),)
 
     def decrypt(self, format: int, nonce: bytes, sealed: memoryview, bound_to: bytes) -> bytes | None:
         """Undo ``encrypt``; return ``None`` if the data, what it is bound to, or the key is another."""
         if len(sealed) < _TAG:
             return None
-        key, nonce = self._key_for(format, nonce)
+        key, cipher = self._key, self._plain
+        if format >= _DERIVES:
+            key, nonce = self._keys.derive(nonce[:_NONCE]), nonce[_NONCE:]
+            cipher = self._cipher(key)
         try:
             if len(sealed) > _PIECE:
                 return _decrypted(key, nonce, sealed, bound_to)
-            return (self._plain if key is self._key else self._cipher(key)).decrypt(nonce, sealed, bound_to)
+            return cipher.decrypt(nonce, sealed, bound_to)
         except self._refused:
             return None
-
-    def _key_for(self, format: int, nonce: bytes) -> tuple[bytes, bytes]:
-        """Return the key and the nonce of AES-GCM for one text."""
-        if format < _DERIVES:
-            return self._key, nonce
-        return self._keys.derive(nonce[:_NONCE]), nonce[_NONCE:]
 
 
 def _encrypted(key: bytes, nonce: bytes, data: bytes, bound_to: bytes) -> Sequence[bytes]:
