@@ -28,7 +28,7 @@ from antiphon.channel import Frame
 from antiphon.gateway import Gateway
 from antiphon.host import Host, Policy, Scripted
 from antiphon.identity import launch_of
-from antiphon.transports.http.server.asgi import AtOnce
+from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.connections import BoundedConnection, Limits, bounded_by
 from antiphon.wire.envelope import decode_envelope
 
@@ -99,12 +99,17 @@ def call(meta: str = "", tool: str = "echo", more: str = "") -> bytes:
     return f'{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}'.encode()
 
 
-class Client(AtOnce):
+class Client(Http):
     """Sends one request to an application, and takes what can be taken in one step, as our own server does."""
 
-    def __init__(self, body: bytes) -> None:
+    method, path, root_path, extra = "POST", "/mcp", "", ()
+    principal = caller = gate = None
+
+    def __init__(self, body: bytes, headers: dict[str, str]) -> None:
         self.body = body
-        self.headers: dict[bytes, bytes] = {}
+        self.pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        self.headers = dict(self.pairs)
+        self.answered: dict[bytes, bytes] = {}
         self.answer = b""
 
     def take_body(self, limit: int) -> bytes:
@@ -113,7 +118,7 @@ class Client(AtOnce):
 
     def respond(self, status: int, headers: Any, body: bytes) -> bool:
         """Keep the response."""
-        self.headers, self.answer = dict(headers), body
+        self.answered, self.answer = dict(headers), body
         return True
 
     async def receive(self) -> Any:
@@ -127,12 +132,10 @@ class Client(AtOnce):
 
 async def post(app: Any, body: bytes, headers: dict[str, str]) -> tuple[dict[bytes, bytes], bytes]:
     """Send one request to an ASGI application."""
-    client = Client(body)
-    pairs = [(name.encode(), value.encode()) for name, value in (HEADERS | headers).items()]
+    client = Client(body, HEADERS | headers)
     await app.hold()
-    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": pairs}
-    await app.endpoint(scope, client.receive, client.send, client)
-    return client.headers, client.answer
+    await app.endpoint.serve(client)
+    return client.answered, client.answer
 
 
 class Wire(asyncio.Transport):
@@ -246,7 +249,7 @@ async def connect(app: Any) -> tuple[BoundedConnection, Wire]:
     await app.hold()
     config = uvicorn.Config(app, lifespan="off", log_config=None, proxy_headers=False)
     config.load()
-    connection, wire = bounded_by(Limits(), app.endpoint.__call__)(config, ServerState(), {}), Wire()
+    connection, wire = bounded_by(Limits(), app.endpoint.serve)(config, ServerState(), {}), Wire()
     connection.connection_made(wire)
     return connection, wire
 

@@ -11,7 +11,7 @@ import pytest
 from antiphon.model_api import body
 from antiphon.model_api.body import MAX_VALUES, examine, read_json
 from antiphon.model_api.dialects.failures import Failure
-from antiphon.transports.http.server.asgi import Http
+from antiphon.transports.http.server.asgi import AsgiHttp, Http
 
 JSON = (b"content-type", b"application/json")
 
@@ -27,7 +27,7 @@ def sent(raw: bytes, *headers: tuple[bytes, bytes]) -> Http:
         raise AssertionError("nothing is sent")
 
     scope = {"type": "http", "method": "POST", "path": "/v1/x", "headers": [JSON, *headers]}
-    return Http(scope, receive, send)
+    return AsgiHttp(scope, receive, send)
 
 
 async def test_body_is_decoded_and_hashed():

@@ -27,7 +27,7 @@ from antiphon.model_api.dialects.failures import NO_RETRY, Failure, anthropic_er
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
 from antiphon.model_api.event_stream import Stream, Writer
-from antiphon.transports.http.server.asgi import AtOnce, HeaderPair, Http, Receive, Scope, Send, send_json
+from antiphon.transports.http.server.asgi import AsgiHttp, HeaderPair, Http, Receive, Scope, Send, send_json
 from antiphon.wire.origin import Origin
 
 __all__ = ["CROWDED", "KEEP_ALIVE", "TRACED", "App"]
@@ -80,20 +80,20 @@ class App:
         self._keep_alive = keep_alive
         self._reports: set[asyncio.Future[None]] = set()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
         if scope["type"] != "http":
             return
-        http = Http(scope, receive, send, at_once)
+        http = AsgiHttp(scope, receive, send)
         write = anthropic_error if _is_anthropic(http) else openai_error
         try:
-            if http.scope.get("state", {}).get(CROWDED):
+            if scope.get("state", {}).get(CROWDED):
                 raise Failure(429, "refused_limit", "Too many connections are open.")
             token = self._admitted(http)
             if token.calls.is_full and _retries(http) == 0 and b"idempotency-key" not in http.headers:
                 # Before its process is looked for and its body is read, which cost the most.
                 raise too_many()
-            await self._trace(http, token)
+            await self._trace(scope, token)
             await self._served(http, token)
         except Failure as failure:
             await _refuse(http, failure, write)
@@ -109,7 +109,7 @@ class App:
         Raises:
             Failure: it may not come in.
         """
-        names = [name for name, _ in http.scope["headers"]]
+        names = [name for name, _ in http.pairs]
         if any(names.count(name) > 1 for name in _ONCE):
             raise Failure(400, "invalid_request", "A header is given twice.")
         if http.headers.get(b"host", b"").lower() not in self._hosts:
@@ -124,14 +124,14 @@ class App:
             raise Failure(401, "invalid_api_key", "The token is not valid, or not any more.")
         return token
 
-    async def _trace(self, http: Http, token: Token) -> None:
+    async def _trace(self, scope: Scope, token: Token) -> None:
         """Check once for each connection that it comes from the process that has the token.
 
         Raises:
             Failure: it comes from another one.
         """
-        peer, ours = http.scope.get("client"), http.scope.get("server")
-        traced: set[bytes] | None = http.scope.get("state", {}).get(TRACED)
+        peer, ours = scope.get("client"), scope.get("server")
+        traced: set[bytes] | None = scope.get("state", {}).get(TRACED)
         if token.pid is None or not peer or not ours or (traced is not None and token.digest in traced):
             return
         if await token.peer.is_other(peer[1], ours[1], token.pid):
@@ -140,7 +140,7 @@ class App:
             traced.add(token.digest)
 
     async def _served(self, http: Http, token: Token) -> None:
-        path, method = str(http.scope["path"]), http.scope["method"]
+        path, method = http.path, http.method
         if path == "/v1/models" or path.startswith("/v1/models/"):
             _expect(method, "GET")
             await send_json(http, 200, self._models(http, token, unquote(path.removeprefix("/v1/models").lstrip("/"))))
@@ -280,7 +280,7 @@ class App:
 
 
 def _is_anthropic(http: Http) -> bool:
-    return b"anthropic-version" in http.headers or str(http.scope["path"]).startswith("/v1/messages")
+    return b"anthropic-version" in http.headers or http.path.startswith("/v1/messages")
 
 
 def _retries(http: Http) -> int:

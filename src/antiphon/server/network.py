@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from antiphon.protocol.caller import Caller
     from antiphon.server.service import Service
     from antiphon.transports.http.server.app import HttpApp
-    from antiphon.transports.http.server.asgi import AtOnce, Receive, Scope, Send
+    from antiphon.transports.http.server.asgi import Http, Receive, Scope, Send
     from antiphon.transports.http.server.connections import Limits
     from antiphon.transports.http.server.event_store import EventStore
     from antiphon.transports.http.server.guards import CheckToken
@@ -100,7 +100,8 @@ class ServeOptions(HttpOptions, total=False):
 class _Endpoint(Protocol):
     """An ASGI application of ``transports``."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None: ...
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    async def serve(self, http: Http) -> None: ...
     async def close(self) -> None: ...
 
 
@@ -442,7 +443,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         host=host,
         port=port,
         lifespan="on",
-        http=bounded_by(limits, app.endpoint.__call__),
+        http=bounded_by(limits, app.endpoint.serve),
         ws="websockets-sansio",
         timeout_graceful_shutdown=DRAIN,
         timeout_keep_alive=REST,

@@ -23,14 +23,13 @@ from antiphon.protocol.http.rules import Refusal
 from antiphon.protocol.http.sse import encode_event
 from antiphon.transports.backpressure import Room
 from antiphon.transports.http.server.asgi import (
-    AtOnce,
+    AsgiHttp,
     Http,
     Receive,
     RequestHeaders,
     Scope,
     Send,
     follow_lifespan,
-    local_path,
     refuse,
     send_empty,
     unavailable,
@@ -99,10 +98,10 @@ class SseApp:
         self._sessions: dict[str, _Session] = {}
         self._closed = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
         if scope["type"] == "http":
-            await self._answer(Http(scope, receive, send, at_once))
+            await self.serve(AsgiHttp(scope, receive, send))
         elif scope["type"] == "lifespan":
             await follow_lifespan(receive, send, self._open, self.close)
         else:
@@ -117,21 +116,22 @@ class SseApp:
     def _open(self) -> None:
         self._closed = False
 
-    async def _answer(self, http: Http) -> None:
-        refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.scope["headers"], http.headers)
+    async def serve(self, http: Http) -> None:
+        """Serve a request."""
+        refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
         if refusal is not None:
             await refuse(http, refusal)
             return
         if answers_page(http):
             await send_preflight(http, b"GET, POST")
-        elif self._gate is not None and (document := document_at(self._gate, http.scope)) is not None:
+        elif self._gate is not None and (document := document_at(self._gate, http)) is not None:
             await send_document(http, document)
-        elif (served := self._served(path := local_path(http.scope).rstrip("/"))) is None:
+        elif (served := self._served(path := http.local_path.rstrip("/"))) is None:
             await refuse(http, _NOT_FOUND)
         elif self._gate is None or await admitted(http, self._gate, path):
             # The token comes first: a client that tries the newer transport learns what it needs, and comes back.
             method, work = served
-            await (work(http) if http.scope["method"] == method else refuse(http, _NOT_ALLOWED))
+            await (work(http) if http.method == method else refuse(http, _NOT_ALLOWED))
 
     def _served(self, path: str) -> tuple[str, Callable[[Http], Awaitable[None]]] | None:
         """Return the method and the work of a path."""
@@ -147,7 +147,7 @@ class SseApp:
         id = secrets.token_urlsafe(16)
         session = self._sessions[id] = _Session(Carrier(http, self._keep_alive), http.principal)
         session.keep_for(http.caller)
-        endpoint = f"{quote(http.scope.get('root_path', ''))}{quote(self._post_path)}?{_PARAMETER}={id}"
+        endpoint = f"{quote(http.root_path)}{quote(self._post_path)}?{_PARAMETER}={id}"
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(session.write(endpoint)), loop.create_task(_watch(http.receive, session))]
         try:
@@ -167,7 +167,7 @@ class SseApp:
         if http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
             await refuse(http, _NOT_JSON)
             return
-        named = parse_qs(http.scope.get("query_string", b"").decode("latin-1")).get(_PARAMETER, [""])
+        named = parse_qs(http.query.decode("latin-1")).get(_PARAMETER, [""])
         session = self._sessions.get(named[0])
         if session is None or session.principal != http.principal:
             await refuse(http, _NO_SESSION)

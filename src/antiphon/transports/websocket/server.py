@@ -19,14 +19,14 @@ from antiphon.protocol.http.gate import Denied, Gate
 from antiphon.protocol.http.rules import Refusal, check_unambiguous
 from antiphon.transports.backpressure import Room
 from antiphon.transports.http.server.asgi import (
-    AtOnce,
+    AsgiHttp,
     Http,
     Receive,
     RequestHeaders,
     Scope,
     Send,
     follow_lifespan,
-    local_path,
+    send_empty,
 )
 from antiphon.transports.http.server.entrance import document_at, expiry, send_document
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
@@ -75,20 +75,22 @@ class WebSocketApp:
         self._channels: set[_Socket] = set()
         self._closed = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
         if scope["type"] == "websocket":
             await self._meet(scope, receive, send)
         elif scope["type"] == "lifespan":
             await follow_lifespan(receive, send, self._open, self.close)
         elif scope["type"] == "http":
-            document = None if self._gate is None else document_at(self._gate, scope)
-            if document is not None and not self._guard.check(dict(scope["headers"])):
-                await send_document(Http(scope, receive, send, at_once), document)
-                return
-            headers = [(b"content-length", b"0"), (b"upgrade", b"websocket"), (b"connection", b"upgrade")]
-            await send({"type": "http.response.start", "status": 426, "headers": headers})
-            await send({"type": "http.response.body", "body": b""})
+            await self.serve(AsgiHttp(scope, receive, send))
+
+    async def serve(self, http: Http) -> None:
+        """Serve a request that opens no socket: a public document, or that this is a place for sockets."""
+        document = None if self._gate is None else document_at(self._gate, http)
+        if document is not None and not self._guard.check(http.headers):
+            await send_document(http, document)
+        else:
+            await send_empty(http, 426, ((b"upgrade", b"websocket"), (b"connection", b"upgrade")))
 
     async def close(self) -> None:
         """Accept no more sockets, and close those that are open."""
@@ -125,7 +127,8 @@ class WebSocketApp:
         return found if isinstance(found, Denied) else found.caller
 
     def _is_here(self, scope: Scope) -> bool:
-        return local_path(scope).rstrip("/") == self._path
+        # Mounted: ASGI leaves the prefix in the path.
+        return scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/") == self._path
 
     async def _run(self, channel: _Socket, receive: Receive, caller: Caller | None, headers: Mapping[str, str]) -> None:
         self._channels.add(channel)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from antiphon.protocol.http.sse import Event, EventParser
-from antiphon.transports.http.server.asgi import AtOnce
+from antiphon.transports.http.server.asgi import AsgiHttp
 
 ACCEPT = "application/json, text/event-stream"
 
@@ -58,7 +58,7 @@ class Response:
             await self._arrived.wait_for(lambda: text in self.body)
 
 
-class Instant(AtOnce, Response):
+class Instant(Response):
     """The same, of a server that takes in one step what can be."""
 
     def respond(self, status: int, headers: Any, body: bytes) -> bool:
@@ -86,6 +86,22 @@ class Instant(AtOnce, Response):
             self._arrived.notify_all()
 
 
+class InstantHttp(AsgiHttp):
+    """A request of a server that takes in one step what can be."""
+
+    __slots__ = ("begin", "is_alone", "respond", "take_body", "write")
+
+    def __init__(self, server: Any, *parts: Any) -> None:
+        super().__init__(*parts)
+        for name in self.__slots__:
+            # What the server cannot do is not done.
+            setattr(self, name, getattr(server, name, _refuse))
+
+
+def _refuse(*_: object, **__: object) -> Any:
+    return None
+
+
 class Open:
     """A request under way. ``responses``: what it is answered to."""
 
@@ -96,8 +112,11 @@ class Open:
         self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         for at, piece in enumerate(body):
             self._inbox.put_nowait({"type": "http.request", "body": piece, "more_body": at < len(body) - 1})
-        offered = (self.response,) if isinstance(self.response, AtOnce) else ()
-        self.task = asyncio.ensure_future(app(scope, self._inbox.get, self.response.take, *offered))
+        if isinstance(self.response, Instant):
+            http = InstantHttp(self.response, scope, self._inbox.get, self.response.take)
+            self.task = asyncio.ensure_future(app.serve(http))
+        else:
+            self.task = asyncio.ensure_future(app(scope, self._inbox.get, self.response.take))
 
     def disconnect(self) -> None:
         """Close the connection, as the client."""

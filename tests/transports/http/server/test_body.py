@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from antiphon.protocol.http.rules import Refusal
-from antiphon.transports.http.server.asgi import Http
+from antiphon.transports.http.server.asgi import AsgiHttp
 from antiphon.transports.http.server.body import GONE, read_body
 
 
@@ -23,7 +23,7 @@ def request(*messages, **headers):
         return left.pop(0)
 
     pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return Http({"headers": pairs}, receive, receive)
+    return AsgiHttp({"method": "POST", "path": "/", "headers": pairs}, receive, receive)
 
 
 def piece(body, *, more=False):
@@ -76,7 +76,7 @@ async def test_a_first_piece_that_takes_a_moment_is_waited_for():
         return piece(b"late")
 
     asyncio.get_running_loop().call_soon(gate.set)
-    assert await read_body(Http({"headers": []}, receive, receive), 10, 1) == b"late"
+    assert await read_body(AsgiHttp({"method": "POST", "path": "/", "headers": []}, receive, receive), 10, 1) == b"late"
 
 
 @pytest.mark.parametrize("first", [(), (piece(b"a", more=True),)])

@@ -33,12 +33,18 @@ def cycle(*, method="POST", keep_alive=True, expects_continue=False):
     wire = Wire()
     ends = []
     made = Cycle(
-        {"method": method, "headers": [(b"expect", b"100-Continue")] if expects_continue else []},
+        method,
+        "/",
+        "",
+        b"",
+        [],
+        {b"expect": b"100-Continue"} if expects_continue else {},
         wire,
         FlowControl(wire),
         lambda: ends.append(1),
         [(b"date", b"today")],
         keep_alive,
+        set(),
     )
     return made, wire, ends
 
@@ -212,12 +218,12 @@ async def test_a_client_that_asks_whether_to_go_on_is_told():
 async def test_an_application_that_fails_is_answered_for(caplog):
     """With 500, and its connection is closed; the error is logged."""
 
-    async def app(scope, receive, send):
+    async def app(http):
         raise ValueError("no")
 
     made, wire, _ = cycle()
     with caplog.at_level(logging.ERROR, "uvicorn.error"):
-        await made.run(app, set())
+        await made.run(app)
     assert wire.writes[0].startswith(b"HTTP/1.1 500 ") and wire.writes[0].endswith(b"Internal Server Error")
     assert wire.closed and "ValueError" in caplog.text
 
@@ -226,26 +232,26 @@ async def test_an_application_that_fails_is_answered_for(caplog):
 async def test_an_application_that_says_too_little_has_its_connection_closed(messages):
     """The client would wait for ever."""
 
-    async def app(scope, receive, send):
+    async def app(http):
         for message in messages:
-            await send(message)
+            await http.send(message)
 
     made, wire, _ = cycle()
-    await made.run(app, set())
+    await made.run(app)
     assert wire.closed
 
 
 async def test_a_task_leaves_the_table_when_it_is_done():
     """A server that stops waits for those in it."""
 
-    async def app(scope, receive, send):
+    async def app(http):
         assert len(tasks) == 1
-        await send(head(sized(0)))
-        await send(body())
+        await http.send(head(sized(0)))
+        await http.send(body())
 
-    tasks = set()
     made, _, ends = cycle()
-    made.task = task = asyncio.ensure_future(made.run(app, tasks))
+    tasks = made._tasks
+    task = asyncio.ensure_future(made.run(app))
     tasks.add(task)
     await task
     assert not tasks and ends == [1]

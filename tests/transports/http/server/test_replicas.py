@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.errors import ClusterUnavailable, InvalidParams
 from antiphon.transports.cluster.memory import MemoryCluster
-from antiphon.transports.http.server.asgi import Http
+from antiphon.transports.http.server.asgi import AsgiHttp, Http
 from antiphon.transports.http.server.replicas import records, relay
 from antiphon.transports.http.server.replicas.records import Common, SessionRecords, SharedEvents
 from antiphon.transports.http.server.replicas.relay import Relays
@@ -59,7 +59,7 @@ class Pair:
         """Begin a request."""
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            await self.from_here.pass_on(self.there.replica, Http(scope, receive, send), body)
+            await self.from_here.pass_on(self.there.replica, AsgiHttp(scope, receive, send), body)
 
         return Open(app, scope_of("POST", {}), [])
 
@@ -110,7 +110,7 @@ async def test_a_client_that_reads_slowly_holds_up_who_sends(pair: Pair, monkeyp
         await never.wait()
         return {"type": "http.disconnect"}
 
-    passing = asyncio.ensure_future(pair.from_here.pass_on(pair.there.replica, Http(scope, receive, slowly), None))
+    passing = asyncio.ensure_future(pair.from_here.pass_on(pair.there.replica, AsgiHttp(scope, receive, slowly), None))
     http = await pair.begun()
     await http.send(HEAD)
     await http.send(piece(b"12345678"))

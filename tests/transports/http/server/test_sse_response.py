@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from antiphon.transports.http.server.asgi import AtOnce, Http
+from antiphon.transports.http.server.asgi import AsgiHttp
 from antiphon.transports.http.server.sse_response import Carrier
-from tests.transports.http.server.driver import Instant, Response, scope_of
+from tests.transports.http.server.driver import Instant, InstantHttp, Response, scope_of
 
 
 def carrier_to(response):
     """Make a carrier of a response."""
-    server = response if isinstance(response, AtOnce) else None
-    return Carrier(Http(scope_of("GET", {}), response.take, response.take, server), 60.0)
+    parts = scope_of("GET", {}), response.take, response.take
+    return Carrier(InstantHttp(response, *parts) if isinstance(response, Instant) else AsgiHttp(*parts), 60.0)
 
 
 async def test_a_response_in_one_step_is_the_one_with_messages():

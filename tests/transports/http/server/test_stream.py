@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from antiphon.protocol.http.sse import EventParser
-from antiphon.transports.http.server.asgi import AtOnce, Http
+from antiphon.transports.http.server.asgi import AsgiHttp
 from antiphon.transports.http.server.cursor import Cursor
 from antiphon.transports.http.server.event_store import MemoryEventStore
 from antiphon.transports.http.server.sse_response import Carrier
 from antiphon.transports.http.server.stream import Stream
-from tests.transports.http.server.driver import Response, scope_of
+from tests.transports.http.server.driver import InstantHttp, Response, scope_of
 
 
 def resumable(*, priming=False):
@@ -22,7 +22,8 @@ def resumable(*, priming=False):
 
 def carrier_to(send, server=None, keep_alive=60.0):
     """Make a carrier that sends with this."""
-    return Carrier(Http(scope_of("GET", {}), send, send, server), keep_alive)
+    parts = scope_of("GET", {}), send, send
+    return Carrier(AsgiHttp(*parts) if server is None else InstantHttp(server, *parts), keep_alive)
 
 
 def carry(stream, *, after=None, send=None, keep_alive=60.0):
@@ -248,7 +249,7 @@ async def test_a_client_that_reads_nothing_loses_its_connection():
     await task
 
 
-class Server(AtOnce):
+class Server:
     """Sends in one step, until it is full."""
 
     def __init__(self):

@@ -20,13 +20,12 @@ from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, r
 from antiphon.protocol.http.rules import Refusal
 from antiphon.protocol.salvage import salvage_reply
 from antiphon.transports.http.server.asgi import (
-    AtOnce,
+    AsgiHttp,
     Http,
     Receive,
     Scope,
     Send,
     follow_lifespan,
-    local_path,
     refuse,
     send_empty,
     unavailable,
@@ -152,17 +151,20 @@ class HttpApp:
         self._quiet = asyncio.Event()
         """Set when no request is being served any more, after draining has begun."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
-        """Serve one ASGI scope. ``at_once``: shortcuts that a server of ours offers in addition to ASGI."""
-        if scope["type"] != "http":
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        if scope["type"] == "http":
+            await self.serve(AsgiHttp(scope, receive, send))
+        else:
             await self._other_scope(scope, receive, send)
-            return
-        http = Http(scope, receive, send, at_once)
+
+    async def serve(self, http: Http) -> None:
+        """Serve a request."""
         if not self._is_let_in(http) and not await self._let_in(http):
             return
         self._open += 1
         try:
-            if scope["method"] == "POST":
+            if http.method == "POST":
                 await self._post(http)
             else:
                 await self._other(http)
@@ -233,31 +235,31 @@ class HttpApp:
             self._open < self._settings.max_open
             and not self._closed
             and b"origin" not in http.headers
-            and len(http.headers) == len(http.scope["headers"])
+            and len(http.headers) == len(http.pairs)
             and self._guard.is_allowed_host(http.headers)
-            and (http.scope["path"] == self._path or self._is_here(http.scope))
+            and (http.path == self._path or self._is_here(http))
             and (self._gate is None or self._is_remembered(http, self._gate))
         )
 
     def _is_remembered(self, http: Http, gate: Gate) -> bool:
-        caller = gate.known(http.scope["method"], self._path, http.headers)
+        caller = gate.known(http.method, self._path, http.headers)
         if caller is not None:
             http.sent_by(caller, gate)
         return caller is not None
 
     def _check(self, http: Http) -> Refusal | None:
         """Refuse a request with a foreign host or origin, or with ambiguous headers."""
-        return self._guard.check(http.headers) or rules.check_unambiguous(http.scope["headers"], http.headers)
+        return self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
 
     async def _let_in(self, http: Http) -> bool:
         """Check the path, the token and the method; refuse what may not proceed, and tell whether it may."""
-        if self._settings.health and http.scope["path"] in (_HEALTH, _READY):
+        if self._settings.health and http.path in (_HEALTH, _READY):
             # Before the guard: whoever probes a container knows it by its address alone. Nothing is told but a status.
             await send_empty(http, self._health(http))
             return False
         refusal = self._check(http)
-        document = None if refusal is not None or self._gate is None else document_at(self._gate, http.scope)
-        if refusal is None and document is None and not self._is_here(http.scope):
+        document = None if refusal is not None or self._gate is None else document_at(self._gate, http)
+        if refusal is None and document is None and not self._is_here(http):
             refusal = Refusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
         if refusal is not None:
             await refuse(http, refusal)
@@ -273,22 +275,22 @@ class HttpApp:
 
     def _health(self, http: Http) -> int:
         """Return the status that says whether this process serves, or whether it is ready for new requests."""
-        if http.scope["method"] not in {"GET", "HEAD"}:
+        if http.method not in {"GET", "HEAD"}:
             return 405
         is_full = self._open >= self._settings.max_open
-        return 503 if self._closed or (http.scope["path"] == _READY and (self._draining or is_full)) else 200
+        return 503 if self._closed or (http.path == _READY and (self._draining or is_full)) else 200
 
     def _note_quiet(self) -> None:
         if not self._stateless.is_busy and not self._sessions.is_busy:
             self._quiet.set()
 
-    def _is_here(self, scope: Scope) -> bool:
-        path = local_path(scope).rstrip("/")
+    def _is_here(self, http: Http) -> bool:
+        path = http.local_path.rstrip("/")
         # If mounted in another application, the mount point itself is the endpoint, too.
-        return path == self._path or (not path and local_path(scope) != scope["path"])
+        return path == self._path or (not path and http.local_path != http.path)
 
     async def _other(self, http: Http) -> None:
-        method: str = http.scope["method"]
+        method = http.method
         if method not in {"GET", "DELETE"} or self._settings.stateless or names_modern(http.headers):
             # 2026-07-28: "HTTP GET or DELETE to the MCP endpoint: respond with 405 Method Not Allowed." 2025-11-25: a
             # server that offers no stream at GET, and one that lets no client end its session, answer so, too.
@@ -323,7 +325,7 @@ class HttpApp:
             if refusal is not None:
                 return refuse(http, refusal)
             # Nearly always the whole body has arrived.
-            body = http.at_once.take_body(self._settings.max_body)
+            body = http.take_body(self._settings.max_body)
             if body is None:
                 return self._read_and_post(http)
         try:

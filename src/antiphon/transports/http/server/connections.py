@@ -18,7 +18,7 @@ from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from antiphon.transports.http.server.asgi import ASGIApp, Endpoint, Scope
+from antiphon.transports.http.server.asgi import ASGIApp, Endpoint, Http, Scope
 from antiphon.transports.http.server.cycle import Cycle
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class BoundedConnection(HttpToolsProtocol):
         self.served = 0
         """Number of complete responses."""
         self._application = cast("ASGIApp", self.app)
+        self._endpoint: Endpoint = type(self).endpoint or self._call_application
         self._head = 0
         self._reading: Cycle | None = None
         """The cycle whose request is being read, or was last; ``None`` while the head of the next one is read."""
@@ -133,43 +134,43 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Have a request served, or queue it until those before it are answered."""
         parser = self.parser
-        version = parser.get_http_version()
+        method = parser.get_method().decode("ascii")
         path, raw_path, query = _split(self.url, self.root_path)
-        scope: Any = {
-            "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
-            "http_version": version,
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "root_path": self.root_path,
-            "headers": self.headers,
-            "state": self.app_state.copy(),
-            "method": parser.get_method().decode("ascii"),
-            "path": path,
-            "raw_path": raw_path,
-            "query_string": query,
-        }
-        self.scope = scope
+        pairs = self.headers
+        headers = dict(pairs)
         if parser.should_upgrade() and self._should_upgrade():
+            # What uvicorn writes to the connection that goes on.
+            self.scope = cast("Any", {"method": method, "headers": pairs})
             return
         before: Cycle | None = self.cycle
-        self.cycle: Any = Cycle(
-            scope,
+        cycle = Cycle(
+            method,
+            path,
+            self.root_path,
+            query,
+            pairs,
+            headers,
             self.transport,
             self.flow,
             self.on_response_complete,
             self.server_state.default_headers,
-            self._keeps and version != "1.0" and parser.should_keep_alive(),
+            # Of HTTP/1.0 only a connection whose client asks for it is kept; chunks would be none to such a client.
+            self._keeps
+            and parser.should_keep_alive()
+            and (b"connection" not in headers or parser.get_http_version() != "1.0"),
+            self.tasks,
             None if self.give is None else self._move,
         )
-        self._reading = self.cycle
+        self.cycle: Any = cycle
+        self._reading = cycle
+        if self.endpoint is None:
+            cycle.scope = self._scope_of(cycle, raw_path)
         if before is None or before.response_complete:
-            self._serve(self.cycle)
+            self._serve(cycle)
         else:
             # Pipelined requests are served one after the other.
             self.flow.pause_reading()
-            self._waiting.append(self.cycle)
+            self._waiting.append(cycle)
 
     def on_body(self, body: bytes) -> None:
         """Handle a part of a request's body."""
@@ -195,10 +196,9 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _serve(self, cycle: Cycle) -> None:
         self._served = cycle
-        task = self.loop.create_task(cycle.run(self._application, self.tasks, self.endpoint))
+        task = self.loop.create_task(cycle.run(self._endpoint))
         if not task.done():
             # An eagerly started task may have finished already.
-            cycle.task = task
             self.tasks.add(task)
 
     # --- other processes ----------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self.give is None or not self._moves or cycle is not self._reading or cycle.more_body:
             # The next request has begun to arrive, or this one was moved here.
             return False
-        request = _encode(cycle.scope, self.url, body or b"")
+        request = _encode(cycle, self.url, self.parser.get_http_version(), body or b"")
         if request is None or self.transport.is_closing() or self.transport.get_write_buffer_size():
             return False
         # What arrives from now on is for the other process, which reads from the same socket.
@@ -218,6 +218,28 @@ class BoundedConnection(HttpToolsProtocol):
             return False
         self.transport.abort()
         return True
+
+    # --- any ASGI application -----------------------------------------------------------------------------------
+
+    def _scope_of(self, cycle: Cycle, raw_path: bytes) -> Scope:
+        return {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": self.parser.get_http_version(),
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": cycle.root_path,
+            "headers": cycle.pairs,
+            "state": self.app_state.copy(),
+            "method": cycle.method,
+            "path": cycle.path,
+            "raw_path": raw_path,
+            "query_string": cycle.query,
+        }
+
+    async def _call_application(self, http: Http) -> None:
+        await self._application(cast("Cycle", http).scope or {}, http.receive, http.send)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -262,13 +284,13 @@ class BoundedConnection(HttpToolsProtocol):
         return self.flow.write_paused
 
 
-def _encode(scope: Scope, target: bytes, body: bytes) -> bytes | None:
+def _encode(cycle: Cycle, target: bytes, version: str, body: bytes) -> bytes | None:
     """Write a request as it could have arrived; ``None`` if it is too large."""
-    headers = [(name, value) for name, value in scope["headers"] if name not in _FRAMING]
+    headers = [(name, value) for name, value in cycle.pairs if name not in _FRAMING]
     if body:
         headers.append((b"content-length", b"%d" % len(body)))
     lines = [b"%b: %b" % header for header in headers]
-    first = b"%b %b HTTP/%b" % (scope["method"].encode(), target, scope["http_version"].encode())
+    first = b"%b %b HTTP/%b" % (cycle.method.encode(), target, version.encode())
     request = b"\r\n".join((first, *lines, b"", body))
     return request if len(request) <= MAX_MOVED else None
 

@@ -6,7 +6,7 @@ origin, never with ``*``.
 
 from __future__ import annotations
 
-from antiphon.transports.http.server.asgi import HeaderPair, Http, Message, Send, send_empty
+from antiphon.transports.http.server.asgi import HeaderPair, Http, send_empty
 
 __all__ = ["answers_page", "send_preflight"]
 
@@ -29,8 +29,8 @@ def answers_page(http: Http) -> bool:
     origin = http.headers.get(b"origin")
     if origin is None:
         return False
-    http.answer_through(_with(http.send, origin))
-    return http.scope["method"] == "OPTIONS" and b"access-control-request-method" in http.headers
+    http.extra += ((b"access-control-allow-origin", origin), _EXPOSED, _VARY)
+    return http.method == "OPTIONS" and b"access-control-request-method" in http.headers
 
 
 async def send_preflight(http: Http, methods: bytes) -> None:
@@ -47,13 +47,3 @@ async def send_preflight(http: Http, methods: bytes) -> None:
 def _is_ours(name: bytes) -> bool:
     """Tell whether a header belongs to the protocol; ``Mcp-Param-*`` has as many names as there are parameters."""
     return name.startswith(_OURS) and name.replace(b"-", b"").isalnum()
-
-
-def _with(send: Send, origin: bytes) -> Send:
-    async def told(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = [*message["headers"], (b"access-control-allow-origin", origin), _EXPOSED, _VARY]
-            message = {**message, "headers": headers}
-        await send(message)
-
-    return told

@@ -1,4 +1,4 @@
-"""One request of an HTTP/1.1 connection and its response, as an ASGI application uses them: ``receive`` and ``send``.
+"""One request of an HTTP/1.1 connection and its response: for an endpoint of ours, or for an ASGI application.
 
 It replaces uvicorn's own cycle with less work: the head of a response of known length is sent together with its body,
 header lines that were sent before are not validated again, and events to wait on are made only when needed. An echo
@@ -12,13 +12,16 @@ import asyncio
 import functools
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
+from typing import cast
 
 from msgspec import Struct
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from antiphon.transports.http.server.asgi import ASGIApp, AtOnce, Endpoint, HeaderPair, Message, Scope
+from antiphon.protocol.caller import Caller
+from antiphon.protocol.http.gate import Gate
+from antiphon.transports.http.server.asgi import Endpoint, HeaderPair, Http, Message, Scope
 
 __all__ = ["Cycle"]
 
@@ -39,10 +42,15 @@ _FAILED_HEADERS: list[HeaderPair] = [
 ]
 
 
-class Cycle(AtOnce, Struct, eq=False):
+class Cycle(Http, Struct, eq=False):
     """A request and its response. It is a struct because one is made for every request."""
 
-    scope: Scope
+    method: str
+    path: str
+    root_path: str
+    query: bytes
+    pairs: list[HeaderPair]
+    headers: dict[bytes, bytes]
     transport: asyncio.Transport
     _flow: FlowControl
     _ended: Callable[[], None]
@@ -50,10 +58,17 @@ class Cycle(AtOnce, Struct, eq=False):
     defaults: list[HeaderPair]
     """Headers of every response."""
     keep_alive: bool
+    _tasks: set[asyncio.Task[None]]
+    """The tasks of all requests that are being served."""
     _move: Callable[[Cycle, str, bytes | None], bool] | None = None
     """Gives the connection to another process, if there are any."""
-    task: asyncio.Task[None] | None = None
-    """The task of ``run``, if it is in a table of tasks."""
+    scope: Scope | None = None
+    """What an ASGI application is given; ``None`` if an endpoint of ours serves the request."""
+    extra: tuple[HeaderPair, ...] = ()
+    principal: str | None = None
+    caller: Caller | None = None
+    gate: Gate | None = None
+    is_relayed: bool = False
     disconnected: bool = False
     """Whether the client is gone."""
     more_body: bool = True
@@ -71,7 +86,6 @@ class Cycle(AtOnce, Struct, eq=False):
     _is_chunked: bool = False
     _left: int = 0
     """Bytes of the body that were announced and not sent yet."""
-    _tasks: Collection[object] = ()
 
     # --- called by the connection -------------------------------------------------------------------------------
 
@@ -106,33 +120,27 @@ class Cycle(AtOnce, Struct, eq=False):
         if self._event is not None:
             self._event.set()
 
-    async def run(self, app: ASGIApp, tasks: set[asyncio.Task[None]], endpoint: Endpoint | None = None) -> None:
-        """Run an application, and make sure that there is a response. The task removes itself from ``tasks``.
-
-        ``endpoint``: one of ours to call instead of the application; it can respond in one step.
-        """
-        self._tasks = tasks
+    async def run(self, endpoint: Endpoint) -> None:
+        """Serve this request, and make sure that there is a response. The task removes itself from the table."""
         try:
-            if endpoint is not None:
-                await endpoint(self.scope, self.receive, self.send, self)
-            else:
-                await app(self.scope, self.receive, self.send)
+            await endpoint(self)
         except BaseException as error:
-            log.exception("Exception in ASGI application\n", exc_info=error)
-            await self._fail()
+            await self._fail(error)
         else:
             if not self.response_complete and not self.disconnected:
-                log.error("ASGI callable returned without completing response.")
                 await self._fail()
         finally:
-            self._ended = _nothing
-            if self.task is not None:
-                # A callback of the task would take one more turn of the event loop.
-                tasks.discard(self.task)
-                self.task = None
+            # A callback of the task would take one more turn of the event loop.
+            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
-    async def _fail(self) -> None:
+    async def _fail(self, error: BaseException | None = None) -> None:
+        if error is None:
+            log.error("ASGI callable returned without completing response.")
+        else:
+            log.error("Exception in ASGI application\n", exc_info=error)
         if self.response_started:
+            # A later piece of this response must not end another one.
+            self._ended = _nothing
             self.transport.close()
             return
         await self.send({"type": "http.response.start", "status": 500, "headers": _FAILED_HEADERS})
@@ -144,7 +152,8 @@ class Cycle(AtOnce, Struct, eq=False):
         """Return the next part of the request, or that the client is gone or has its response."""
         if self._may_continue:
             self._may_continue = False
-            if _expects_continue(self.scope["headers"]) and not self.transport.is_closing():
+            # RFC 9110, section 10.1.1.
+            if self.headers.get(b"expect", b"").lower() == b"100-continue" and not self.transport.is_closing():
                 self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if not (self.disconnected or self.response_complete):
             self._flow.resume_reading()
@@ -173,7 +182,7 @@ class Cycle(AtOnce, Struct, eq=False):
     # --- the same in one step -----------------------------------------------------------------------------------
 
     def take_body(self, limit: int) -> bytes | None:
-        """See ``AtOnce``."""
+        """See ``Http``."""
         body = self._body
         if self.more_body or self.disconnected or not self._has_news or len(body) > limit:
             return None
@@ -184,30 +193,30 @@ class Cycle(AtOnce, Struct, eq=False):
 
     @property
     def is_alone(self) -> bool:
-        """See ``AtOnce``."""
+        """See ``Http``."""
         return len(self._tasks) < 2
 
     def respond(self, status: int, headers: tuple[HeaderPair, ...], body: bytes) -> bool:
-        """See ``AtOnce``."""
+        """See ``Http``."""
         if not self._start(status, headers, b"content-length: %d\r\n" % len(body), body):
             return False
         self._complete()
         return True
 
     def begin(self, status: int, headers: tuple[HeaderPair, ...], first: bytes = b"") -> bool:
-        """See ``AtOnce``."""
+        """See ``Http``."""
         self._is_chunked = self._start(status, headers, b"transfer-encoding: chunked\r\n", _chunk(first))
         return self._is_chunked
 
     def write(self, data: bytes, *, last: bool) -> bool:
-        """See ``AtOnce``."""
+        """See ``Http``."""
         if self.disconnected or self._flow.write_paused or not self._is_chunked or self.response_complete:
             return False
         self._send_body(data, more=not last)
         return True
 
     def move(self, home: str, body: bytes | None) -> bool:
-        """See ``AtOnce``."""
+        """See ``Http``."""
         if self._move is None or self.response_started or self.disconnected or not self._move(self, home, body):
             return False
         # For this process the client is gone.
@@ -216,9 +225,9 @@ class Cycle(AtOnce, Struct, eq=False):
 
     def _start(self, status: int, headers: tuple[HeaderPair, ...], framing: bytes, first: bytes) -> bool:
         """Send the head and the first bytes after it, unless that cannot be done now."""
-        if self.response_started or self.disconnected or self._flow.write_paused or self.scope["method"] == "HEAD":
+        if self.response_started or self.disconnected or self._flow.write_paused or self.method == "HEAD":
             return False
-        head = _opening(status, (*self.defaults, *headers))
+        head = _opening(status, (*self.defaults, *headers, *self.extra))
         end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
         self.response_started = True
         self._may_continue = False
@@ -240,12 +249,12 @@ class Cycle(AtOnce, Struct, eq=False):
         # Reset, since a head that could not be sent may have been started before.
         self._is_framed, self._is_chunked, self._left = False, False, 0
         lines = [STATUS_LINE[status]]
-        for name, value in (*self.defaults, *headers):
+        for name, value in (*self.defaults, *headers, *self.extra):
             if name.lower() not in _FRAMING or self._frame(name.lower(), value):
                 lines.append(_line(name, value))
         if not self.keep_alive:
             lines.append(b"connection: close\r\n")
-        if not self._is_framed and self.scope["method"] != "HEAD" and status not in _NO_BODY:
+        if not self._is_framed and self.method != "HEAD" and status not in _NO_BODY:
             self._is_chunked = True
             lines.append(b"transfer-encoding: chunked\r\n")
         lines.append(b"\r\n")
@@ -270,7 +279,7 @@ class Cycle(AtOnce, Struct, eq=False):
         return True
 
     def _send_body(self, body: bytes, *, more: bool) -> None:
-        if self.scope["method"] == "HEAD":
+        if self.method == "HEAD":
             body, self._left = b"", 0
         elif self._is_chunked:
             body = _chunk(body) if more else _chunk(body) + _LAST_CHUNK
@@ -311,11 +320,6 @@ def _line(name: bytes, value: bytes) -> bytes:
 def _opening(status: int, headers: tuple[HeaderPair, ...]) -> bytes:
     """Encode the status line and headers. Raises ``RuntimeError`` if one is not valid."""
     return STATUS_LINE[status] + b"".join(_line(name, value) for name, value in headers)
-
-
-def _expects_continue(headers: Iterable[HeaderPair]) -> bool:
-    """Tell whether a client waits for 100 Continue before it sends its body (RFC 9110, section 10.1.1)."""
-    return any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers)
 
 
 def _chunk(data: bytes) -> bytes:

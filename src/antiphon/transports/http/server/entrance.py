@@ -15,7 +15,7 @@ from antiphon.errors import InsufficientScope, InvalidRequest
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.gate import Denied, Gate, HeaderPair
 from antiphon.protocol.http.rules import Refusal
-from antiphon.transports.http.server.asgi import Http, Message, Scope, Send, deny, local_path, refuse, send_json
+from antiphon.transports.http.server.asgi import Http, deny, refuse, send_json
 
 __all__ = ["admitted", "challenge", "document_at", "expiry", "send_document"]
 
@@ -45,26 +45,25 @@ _decode = msgspec.json.Decoder(_Reply).decode
 
 async def admitted(http: Http, gate: Gate, path: str) -> bool:
     """Ask the gate about a request to ``path``; return whether it is admitted. If not, the response was sent."""
-    found = await gate.admit(http.scope["method"], path, http.headers)
+    found = await gate.admit(http.method, path, http.headers)
     if isinstance(found, Denied):
         await deny(http, found)
         return False
     http.sent_by(found.caller, gate)
-    if found.headers:
-        http.answer_through(_with(http.send, found.headers))
+    http.extra += found.headers
     return True
 
 
-def document_at(gate: Gate, scope: Scope) -> bytes | None:
+def document_at(gate: Gate, http: Http) -> bytes | None:
     """Return the public document at this path, if any. A proxy may have passed on the whole path."""
     documents = gate.documents()
-    found = documents.get(local_path(scope).rstrip("/"))
-    return documents.get(scope["path"].rstrip("/")) if found is None else found
+    found = documents.get(http.local_path.rstrip("/"))
+    return documents.get(http.path.rstrip("/")) if found is None else found
 
 
 async def send_document(http: Http, document: bytes) -> None:
     """Send a public document, such as where to obtain tokens."""
-    if http.scope["method"] != "GET":
+    if http.method != "GET":
         await refuse(http, _NOT_READ, None, (b"allow", b"GET"))
         return
     await send_json(http, 200, document, _READ)
@@ -87,12 +86,3 @@ def expiry(caller: Caller | None, expire: Callable[[], object]) -> asyncio.Timer
         return None
     left = min(max(0.0, caller.expires - time.time()), _LONGEST)
     return asyncio.get_running_loop().call_later(left, expire)
-
-
-def _with(send: Send, extra: tuple[HeaderPair, ...]) -> Send:
-    async def told(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], *extra]}
-        await send(message)
-
-    return told

@@ -32,13 +32,12 @@ class Carrier:
     """One HTTP response with server-sent events. ``stop`` may be called at any time, from any task."""
 
     __slots__ = (
-        "_at_once", "_ended", "_has_ended", "_is_complete", "_keep_alive",
-        "_loop", "_lost", "_send", "_wake", "stopped",
+        "_ended", "_has_ended", "_http", "_is_complete", "_keep_alive",
+        "_loop", "_lost", "_wake", "stopped",
     )  # fmt: skip
 
     def __init__(self, http: Http, keep_alive: float) -> None:
-        self._send = http.send
-        self._at_once = http.at_once
+        self._http = http
         self._keep_alive = keep_alive
         self._loop = asyncio.get_running_loop()
         self._wake: asyncio.Future[bool] | None = None
@@ -51,11 +50,11 @@ class Carrier:
 
     def begin(self, first: bytes) -> bool:
         """Send the head of the response and the first data, if that is possible in one step; else do nothing."""
-        return self._at_once.begin(200, _HEADERS, first)
+        return self._http.begin(200, _HEADERS, first)
 
     def pass_on(self, data: bytes, *, last: bool) -> bool:
         """Like ``write``, and after the ``last`` bytes ``end``, if that needs no waiting; else do nothing."""
-        if self.stopped or not self._at_once.write(data, last=last):
+        if self.stopped or not self._http.write(data, last=last):
             return False
         if last:
             self._is_complete = self.stopped = True
@@ -73,7 +72,7 @@ class Carrier:
         Raises ``Lost`` if the client is gone, or has read nothing for half a minute.
         """
         self._is_complete = last
-        if not self._at_once.write(data, last=last):
+        if not self._http.write(data, last=last):
             await self._put({"type": "http.response.body", "body": data, "more_body": not last})
 
     async def end(self) -> None:
@@ -125,7 +124,7 @@ class Carrier:
 
     async def _put(self, message: dict[str, object]) -> None:
         try:
-            await at_once_or_within(STALL, self._send(message))
+            await at_once_or_within(STALL, self._http.send(message))
         except (TimeoutError, OSError):
             self.stop(lost=True)
             raise Lost from None

@@ -19,7 +19,7 @@ from antiphon.transports.cluster.base import LEASE
 from antiphon.transports.http.server.asgi import Http, refuse
 from antiphon.transports.http.server.event_store import EventStore
 from antiphon.transports.http.server.replicas.records import Common, SessionRecord, SessionRecords, SharedEvents
-from antiphon.transports.http.server.replicas.relay import RELAYED, Relays, unavailable_unless_begun
+from antiphon.transports.http.server.replicas.relay import Relays, unavailable_unless_begun
 from antiphon.transports.http.server.session import Place, Session
 from antiphon.transports.http.server.sessions import Sessions
 
@@ -178,7 +178,7 @@ class Membership:
 
     def is_asked(self, http: Http) -> bool:
         """Tell whether other replicas may have the session of a request, which does not live here."""
-        return rules.SESSION_ID in http.headers and RELAYED not in http.scope
+        return rules.SESSION_ID in http.headers and not http.is_relayed
 
     async def serve(self, http: Http, body: bytes | None) -> None:
         """Serve a request whose session does not live here: at its home, or here if that has died."""
@@ -195,7 +195,7 @@ class Membership:
                 home = found[0].home
                 if home == self._cluster.replica and id not in self._moving:
                     break
-                if home != self._cluster.replica and http.at_once.move(home, body):
+                if home != self._cluster.replica and http.move(home, body):
                     return
                 if home != self._cluster.replica and await self._cluster.is_alive(home):
                     await self._relays.pass_on(home, http, body)

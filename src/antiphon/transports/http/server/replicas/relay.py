@@ -24,17 +24,14 @@ from antiphon.protocol.http.gate import Gate
 from antiphon.protocol.http.sse import encode_event
 from antiphon.transports.cluster.base import LEASE
 from antiphon.transports.deadline import at_once_or_within
-from antiphon.transports.http.server.asgi import Http, Message, send_empty, send_json, unavailable
+from antiphon.transports.http.server.asgi import AsgiHttp, Http, Message, send_empty, send_json, unavailable
 from antiphon.transports.http.server.replicas.records import Common
 from antiphon.wire.envelope import RequestId, decode_envelope, error_frame
 from antiphon.wire.failure import to_wire
 
-__all__ = ["RELAYED", "Relays"]
+__all__ = ["Relays"]
 
 log = logging.getLogger(__name__)
-
-RELAYED = "antiphon.relayed"
-"""Member of the scope of a request that came through another replica."""
 
 MAX_SERVED = 5_000
 """Most requests of other replicas that are served at once; as many as an endpoint has open by itself."""
@@ -253,7 +250,7 @@ class Relays:
             self._guard = asyncio.get_running_loop().create_task(self._look_after())
         try:
             headers = [(name, value) for name, value in http.headers.items() if name not in _SECRET]
-            await self._send(home, _Begin(id, http.scope["method"], self._path, headers, body, _sender(http.caller)))
+            await self._send(home, _Begin(id, http.method, self._path, headers, body, _sender(http.caller)))
         except ClusterUnavailable:
             await unavailable_unless_begun(http)
         else:
@@ -360,8 +357,9 @@ class Relays:
             return self._send(replica, part)
 
         served = _Served(post, begin.id)
-        scope = {"type": "http", "method": begin.method, "path": begin.path, "headers": begin.headers, RELAYED: True}
-        http = Http(scope, served.receive, served.send)
+        scope = {"type": "http", "method": begin.method, "path": begin.path, "headers": begin.headers}
+        http = AsgiHttp(scope, served.receive, served.send)
+        http.is_relayed = True
         if begin.sender is not None and self._gate is not None:
             http.sent_by(_caller(begin.sender, self._common.covers), self._gate)
         place = replica, begin.id
