@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from msgspec import Struct
 
 from antiphon.errors import ConnectionClosed
+from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.caller import Caller
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope
@@ -146,6 +147,7 @@ class Peer(Protocol):
         waits: Callable[[], object] | None = None,
         params: RequestParams | None = None,
         caller: Caller | None = None,
+        record: CallRecord | None = None,
     ) -> Awaitable[None]:
         """Handle one message in the caller's task; the caller awaits the result at once.
 
@@ -158,6 +160,7 @@ class Peer(Protocol):
             params: the message's params, already decoded to the type of its method, if the transport had to decode
                 them.
             caller: who sent it, if the transport knows.
+            record: how a call goes on in another process, if it can.
         """
         ...
 

@@ -15,6 +15,7 @@ import pytest
 
 from antiphon import Context, Server
 from antiphon.server import Cluster
+from antiphon.types import ToolAnnotations
 from tests.transports.http.server.driver import Open, Response, ask, begin, closing, listen, post
 
 Engine = Callable[[], Any]
@@ -30,16 +31,46 @@ class Replica:
         self.server = Server("catalogue", keys=[b"k" * 32], cluster=cluster, declares=["resources"], **options)
         self.app = self.server.asgi(check_token=lambda token: token.removeprefix("token-of-"), idle_timeout=600)
         self.cancelled = asyncio.Event()
-        self.runs = 0
+        self.held: asyncio.Event | None = None
+        self.runs = self.reserved = 0
         self.server.tool(self.describe)
         self.server.tool(self.wait)
         self.server.tool(self.whoami)
+        self.server.tool(annotations=ToolAnnotations(idempotent_hint=True))(self.look_up)
+        self.server.tool(self.order)
         self.server.resource("catalogue://{product}")(lambda product: product)
 
     async def describe(self, product: str, ctx: Context) -> str:
         """Describe a product by a model."""
         self.runs += 1
         return (await ctx.sample(f"Describe {product}")).text
+
+    async def look_up(self, product: str, ctx: Context) -> str:
+        """Ask twice; whoever runs it again does no harm."""
+        self.runs += 1
+        if self.held is not None:
+            self.held.set()
+            await asyncio.Event().wait()
+        first = (await ctx.sample(f"first {product}")).text
+        return f"{first} {(await ctx.sample(f'second {product}')).text}"
+
+    async def order(self, product: str, ctx: Context) -> str:
+        """Ask, take a step, and ask again."""
+        self.runs += 1
+        wish = (await ctx.sample(f"wish {product}")).text
+        number = await ctx.step("reserve", self.reserve)
+        await ctx.progress(1, 2)
+        return f"{wish} {number} {(await ctx.sample(f'card {product}')).text}"
+
+    def hold(self) -> asyncio.Event:
+        """Let ``look_up`` do nothing but set an event, from now on."""
+        self.held = asyncio.Event()
+        return self.held
+
+    async def reserve(self) -> str:
+        """Take a number."""
+        self.reserved += 1
+        return f"number of {self.cluster.replica}"
 
     async def wait(self, ctx: Context) -> str:
         """Wait until the client cancels."""
@@ -120,6 +151,17 @@ def answer(ask: dict[str, Any], text: str) -> dict[str, Any]:
     """Answer a request for sampling."""
     content = {"type": "text", "text": text}
     return {"id": ask["id"], "result": {"role": "assistant", "content": content, "model": "m"}}
+
+
+async def question(open: Open, text: str) -> dict[str, Any]:
+    """Wait for a question on a stream, and return it."""
+    await open.response.until(text.encode())
+    return next(each for each in open.response.messages if each.get("params", {}).get("messages") and text in str(each))
+
+
+def result_of(response: Response) -> str:
+    """Return the text of the last message on a stream, which is a result."""
+    return response.messages[-1]["result"]["content"][0]["text"]
 
 
 class Replicated:
@@ -242,6 +284,67 @@ class Replicated:
         for at in (1, 2):
             resumed = await trio.listen(at, last_event_id=last or "").done()
             assert [(each["id"], "has stopped" in each["error"]["message"]) for each in resumed.messages] == [(9, True)]
+        call.disconnect()
+
+    async def test_a_call_of_an_idempotent_tool_goes_on_elsewhere(self, trio: Trio):
+        """Its client is connected to another replica, and sees no end: the answer it gave is not asked for again."""
+        await trio.open(0)
+        call = trio.call(1, "look_up", id=9, product="hat")
+        first = await question(call, "first hat")
+        await trio.post(2, answer(first, "warm"))
+        second = await question(call, "second hat")
+        await trio.die(0)
+        await call.response.until(b"notifications/cancelled")
+        await call.response.until(b'"id":4294967297')
+        asks = [each for each in call.response.messages if "second hat" in str(each)]
+        assert [each["params"]["requestId"] for each in call.response.messages if "requestId" in str(each)] == [
+            second["id"]
+        ]
+        assert (await trio.post(2, answer(asks[-1], "and soft"))).status == 202
+        response = await call.done()
+        assert result_of(response) == "warm and soft"
+        assert response.messages[-1]["id"] == 9
+        assert sum("first hat" in str(each) for each in response.messages) == 1
+        assert [each.runs for each in trio.replicas] == [1, 1, 0]
+
+    async def test_a_call_with_a_journal_goes_on_elsewhere(self, trio: Trio):
+        """Its client was connected to the replica that died, and resumes: no step twice, and nothing asked twice."""
+        await trio.open(0)
+        call = trio.call(0, "order", id=9, product="hat")
+        await trio.post(0, answer(await question(call, "wish hat"), "warm"))
+        card = await question(call, "card hat")
+        last = call.response.events[-1].id
+        home = trio.replicas[0].cluster.replica
+        await trio.die(0)
+        assert (await trio.post(2, answer(card, "keep it"))).status == 202
+        resumed = await trio.listen(1, last_event_id=last or "").done()
+        assert [each["id"] for each in resumed.messages] == [9]
+        assert result_of(resumed) == f"warm number of {home} keep it"
+        assert sum(each.reserved for each in trio.replicas) == 1
+        assert sum(each.runs for each in trio.replicas) == 2
+        call.disconnect()
+
+    async def test_a_call_that_has_sent_nothing_goes_on_elsewhere(self, trio: Trio):
+        """It was passed on to the replica that died, and is begun again with what that had recorded."""
+        await trio.open(0)
+        held = trio.replicas[0].hold()
+        call = trio.call(1, "look_up", id=9, product="hat")
+        await held.wait()
+        await trio.die(0)
+        for text, words in (("first hat", "warm"), ("second hat", "and soft")):
+            await trio.post(2, answer(await question(call, text), words))
+        assert result_of(await call.done()) == "warm and soft"
+
+    async def test_a_call_that_nobody_may_repeat_has_no_second_run(self, trio: Trio):
+        """It has asked, and taken no step."""
+        await trio.open(0)
+        call = trio.call(0, "describe", id=9, product="hat")
+        await question(call, "Describe hat")
+        last = call.response.events[-1].id
+        await trio.die(0)
+        resumed = await trio.listen(1, last_event_id=last or "").done()
+        assert "has stopped" in resumed.messages[-1]["error"]["message"]
+        assert sum(each.runs for each in trio.replicas) == 1
         call.disconnect()
 
     async def test_a_request_in_a_batch_or_unreadable_goes_home_too(self, trio: Trio):

@@ -34,6 +34,7 @@ from antiphon.errors import (
     NotInRevision,
     PeerError,
 )
+from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import (
     Answered,
@@ -297,6 +298,7 @@ class Connection(Generic[S]):
         waits: Callable[[], object] | None = None,
         params: RequestParams | None = None,
         caller: Caller | None = None,
+        record: CallRecord | None = None,
     ) -> Coroutine[Any, Any, None]:
         """Handle one message in the caller's task, for a transport that receives each message in a request of its own.
 
@@ -306,6 +308,8 @@ class Connection(Generic[S]):
         if type(event) is Request:
             event.on_wait = waits
             event.caller = caller
+            if record is not None:
+                event.record, event.progress = record, record.progress
             return self._serve(event)
         return self._acted(event)
 

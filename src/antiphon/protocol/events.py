@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.caller import Caller
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.envelope import ErrorObject, RequestId
@@ -71,6 +72,8 @@ class Request(Struct, eq=False):
     are sent, too."""
     progress: float | None = None
     """The last progress value sent, since values must increase (2025-11-25 basic/utilities/progress)."""
+    record: CallRecord | None = None
+    """How it goes on in another process, if it can: a call of a legacy session of one of several replicas."""
 
 
 class BatchReplies:

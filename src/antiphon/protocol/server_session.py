@@ -22,6 +22,7 @@ from antiphon.errors import (
     NotInRevision,
     PeerError,
 )
+from antiphon.protocol.call_record import first_id
 from antiphon.protocol.capabilities import missing_for_ask
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Request
 from antiphon.protocol.server_offer import Offer
@@ -101,8 +102,7 @@ class ServerSession(Session):
         self._look_again(client.capabilities)
         self.client, self.revision = client, agreed
         self.phase = Phase.READY if is_ready else Phase.ANSWERED
-        # Below 2**53, above which not every client can tell integers apart.
-        self._ids = count((moved << 32) + 1)
+        self._ids = count(first_id(moved))
 
     # --- requests -----------------------------------------------------------------------------------------------
 

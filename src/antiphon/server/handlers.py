@@ -175,7 +175,7 @@ class Handlers:
             # There is no such target, unless the middleware changes the name.
             return Handled(_subject(params), body, self._middleware.code)
         code = sent.code
-        return Handled(_subject(params), body, lambda: self._middleware.code() + code(), once=sent.once, task=sent.task)
+        return sent.around(_subject(params), body, lambda: self._middleware.code() + code(), asks=True)
 
     def definition_of(self, name: str, principal: str | None) -> Tool | None:
         """Return the definition of a tool that is served here, be it by middleware, as far as it is known."""
@@ -222,7 +222,9 @@ class Handlers:
         if tool.requires is not None and not self._core.can_serve(tool.requires, request):
             return _useless(tool, tool.requires, request)
         wait = self._core.tool_wait(peer)
-        if tool.task != "never" or (request.revision.asks_for_tasks and _WISH in bytes(request.raw)):
+        is_recorded = request.record is not None and (tool.wants_context or request.record.again)
+        wants_task = request.revision.asks_for_tasks and _WISH in bytes(request.raw)
+        if is_recorded or tool.task != "never" or wants_task:
             return self._serve(request, peer, self._tool_call(params, request, peer, wait))
         if not tool.wants_context:
             return self._run(tool, params.arguments, None, request, wait)
@@ -259,9 +261,8 @@ class Handlers:
             until = self._core.tool_wait(peer) if wait is None else wait
             return await self._run(tool, params.arguments, call, request, until)
 
-        return Handled(
-            tool.name, body, partial(self._code, tool), once=tool.once, asks=tool.wants_context, task=tool.task
-        )
+        code, repeats = partial(self._code, tool), tool.repeats
+        return Handled(tool.name, body, code, once=tool.once, asks=tool.wants_context, repeats=repeats, task=tool.task)
 
     def _has_tool(self, name: str) -> bool:
         """Tell whether a registry has the tool, or a mounted server may serve it by middleware."""
@@ -276,7 +277,7 @@ class Handlers:
             running = inner.body(call)
             return _after(wait, running) if wait else running
 
-        return Handled(params.name, body, inner.code, once=inner.once, asks=inner.asks, task=inner.task)
+        return inner.around(params.name, body, inner.code, asks=inner.asks)
 
     def _code(self, found: ServedTool | ServedPrompt | ServedResource | ServedTemplate) -> bytes:
         """Return what must be the same where a call goes on: the server's own word for it, or the code's digest."""
@@ -311,6 +312,8 @@ class Handlers:
             return begun
         if request.revision.modern and handled.asks:
             return self._rounds.serve(peer, request, handled)
+        if request.record is not None:
+            return self._rounds.recorded(peer, request, handled, request.record).serve()
         return handled.body(Call(self._core, peer, request))
 
     # --- resources, prompts, completion -------------------------------------------------------------------------
@@ -327,11 +330,8 @@ class Handlers:
             mount: Mount = found.via.mount
             return mount.behind.target(params, request, peer)
         demand(found.scopes, request, peer)
-        return Handled(
-            params.uri,
-            lambda call: found.read(params.uri, Context(call, self._core)),
-            partial(self._code, found),
-        )
+        code = partial(self._code, found)
+        return Handled(params.uri, lambda call: found.read(params.uri, Context(call, self._core)), code, repeats=True)
 
     def get_prompt(self, request: Request, peer: Peer) -> Wire | CoroutineType[Any, Any, Wire] | Later:
         """Serve ``prompts/get``."""
@@ -343,14 +343,13 @@ class Handlers:
         if via is not None:
             mount: Mount = via.mount
             inner = mount.behind.target(structs.replace(params, name=via.name), request, peer)
-            return Handled(params.name, inner.body, inner.code)
+            return inner.around(params.name, inner.body, inner.code, asks=True)
         if prompt is None:
             raise InvalidParams(f"Unknown prompt: {params.name}")
         demand(prompt.scopes, request, peer)
+        code = partial(self._code, prompt)
         return Handled(
-            params.name,
-            lambda call: prompt.get(params.arguments, Context(call, self._core)),
-            partial(self._code, prompt),
+            params.name, lambda call: prompt.get(params.arguments, Context(call, self._core)), code, repeats=True
         )
 
     async def complete(self, request: Request, peer: Peer) -> Wire:

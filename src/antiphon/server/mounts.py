@@ -196,7 +196,10 @@ class Mounts:
             raise ResourceNotFound(f"Resource not found: {params.uri}", data={"uri": params.uri})
 
         return Handled(
-            params.uri, body, lambda: b"".join(m.behind.target(params, request, peer).code() for m in mounts)
+            params.uri,
+            body,
+            lambda: b"".join(m.behind.target(params, request, peer).code() for m in mounts),
+            repeats=True,
         )
 
     # --- subscriptions ------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import read_reply
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions, Rounds
+from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.calls.task.served_tasks import ServedTasks
 from antiphon.server.calls.task.task_options import TaskOptions
 from antiphon.server.calls.task.task_worker import TaskWorker
@@ -53,6 +54,9 @@ log = logging.getLogger("antiphon.server")
 
 _ROOTS = 60.0
 """Seconds that a client has to list its roots, which needs nobody."""
+
+_RECORDED_FOR = 3_600.0
+"""Seconds for which it is recorded what a legacy call has learnt; a stream can be resumed for half an hour."""
 
 _GRACE = 2.0
 """Seconds that running handlers have to finish after a client has ended its side, for the last answers of a piped
@@ -455,4 +459,5 @@ def _replicas(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
         noticed=service.noticed,
     )
     service.on_notice = found.tell
+    service.rounds.of_replicas = StoredCalls(cluster, seal, _RECORDED_FOR)
     return found

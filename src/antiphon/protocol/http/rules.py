@@ -18,9 +18,11 @@ from antiphon.wire.revisions import LEGACY, REVISIONS, revision
 
 __all__ = [
     "CHANGES_SESSION",
+    "GOES_ON",
     "LAST_EVENT_ID",
     "NOT_ACCEPTED",
     "PROTOCOL_VERSION_HEADER",
+    "REPEATABLE",
     "SESSION_ID",
     "Headers",
     "Refusal",
@@ -52,6 +54,16 @@ CHANGES_SESSION = frozenset(
     {"notifications/initialized", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 )
 """Methods by which a legacy client changes what its server has to remember of it."""
+
+GOES_ON = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Methods whose requests are recorded, so that another process can go on with them; whoever serves them says which."""
+
+REPEATABLE = GOES_ON | CHANGES_SESSION | {
+    "completion/complete", "ping", "prompts/list", "resources/list", "resources/templates/list", "tasks/cancel",
+    "tasks/get", "tasks/result", "tools/list",
+}  # fmt: skip
+"""Methods whose requests may be served again elsewhere, when the process that had them has died: they read, or leave
+the same behind when they come twice, or are among those that go on."""
 
 _LEGACY = frozenset(each.name.encode() for each in LEGACY)
 _NEWEST_LEGACY = LEGACY[-1].name

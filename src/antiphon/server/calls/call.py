@@ -268,10 +268,11 @@ class Handled:
     """The body of a modern call.
 
     ``name`` and the digest ``code()`` bind its states; ``once``: it must never run twice; ``asks``: it may ask the
-    client, so that it may take several requests.
+    client, so that it may take several requests; ``repeats``: it may run twice, since it only reads or its author says
+    so.
     """
 
-    __slots__ = ("asks", "body", "code", "name", "once", "task")
+    __slots__ = ("asks", "body", "code", "name", "once", "repeats", "task")
 
     def __init__(
         self,
@@ -281,6 +282,7 @@ class Handled:
         *,
         once: bool = False,
         asks: bool = True,
+        repeats: bool = False,
         task: str = "never",
     ) -> None:
         self.name = name
@@ -288,8 +290,20 @@ class Handled:
         self.code = code
         self.once = once
         self.asks = asks
+        self.repeats = repeats
         self.task = task
         """When it becomes a task (``features.tools.AsTask``)."""
+
+    def around(
+        self,
+        name: str,
+        body: Callable[[Call], CoroutineType[Any, Any, Any]],
+        code: Callable[[], bytes],
+        *,
+        asks: bool,
+    ) -> Handled:
+        """Return this with a body around its own: that of middleware, or of the server on which its own is mounted."""
+        return Handled(name, body, code, once=self.once, asks=asks, repeats=self.repeats, task=self.task)
 
 
 def _named(data: Any) -> str:

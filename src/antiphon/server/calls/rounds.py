@@ -17,18 +17,21 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from msgspec import Raw, Struct, json, structs
 
 from antiphon.engine.connection import LATER, Connection, Later
 from antiphon.errors import PeerError
+from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Handled
 from antiphon.server.calls.call_states import CallEvent, CallState
 from antiphon.server.calls.journal import Journal
 from antiphon.server.calls.parked_call import RoundCall
+from antiphon.server.calls.recorded_call import RecordedCall
 from antiphon.server.calls.replayed_call import JournalledCall
 from antiphon.server.calls.request_state import MAX_STATE, OpenAsk, Seal, State, binding, refusal
 from antiphon.server.calls.state_store import StateStore
@@ -231,6 +234,8 @@ class Rounds:
         self._options = options
         self.stored = StoredCalls(options.store, seal, options.state_for) if options.store is not None else None
         """The storage shared by the processes of this server, if they have one."""
+        self.of_replicas: StoredCalls | None = None
+        """What replicas know of each other's legacy calls, if there are any; set by the owner."""
         self._kept = KeptCalls(options.parked_for, options.max_parked, options.max_parked_bytes, RoundCall.end)
         self._live: dict[bytes, RoundCall] = {}
         """Calls that have been parked and serve a request now."""
@@ -260,6 +265,14 @@ class Rounds:
         request.on_cancel = lambda _reason: call.detach(request)
         self._running.add(call)
         call.start(event)
+
+    def recorded(
+        self, connection: Connection[ServerSession], request: Request, handled: Handled, record: CallRecord
+    ) -> RecordedCall:
+        """Make a legacy call that another replica can go on with."""
+        assert self.of_replicas is not None
+        bind = partial(self.binding_of, connection, request, handled)
+        return RecordedCall(self.core, connection, request, handled, record=record, stored=self.of_replicas, bind=bind)
 
     # --- retries ------------------------------------------------------------------------------------------------
 

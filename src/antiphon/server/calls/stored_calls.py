@@ -10,6 +10,7 @@ import hashlib
 import logging
 from typing import Protocol
 
+from antiphon.errors import PeerError
 from antiphon.server.calls.call import CallAbandoned
 from antiphon.server.calls.journal import MAX_JOURNAL
 from antiphon.server.calls.request_state import Seal, State, refusal
@@ -34,7 +35,11 @@ class Owned(Protocol):
     """The key under which its steps are recorded: the same in every run, and if the first request is sent again."""
     run: bytes
     generation: int
-    bound_to: bytes
+
+    @property
+    def bound_to(self) -> bytes:
+        """What its records are bound to."""
+        ...
 
 
 class StoredCalls:
@@ -115,6 +120,26 @@ class StoredCalls:
             return value
         return await self.noted_step(call, place) or value
 
+    # --- legacy calls ---------------------------------------------------------------------------------------------
+
+    async def begin_journal(self, call: Owned) -> None:
+        """Record that a legacy call may be begun again, since what must not be repeated is recorded from now on."""
+        await self._store.put(_begun_key(call), self._seal.seal_bytes(b"", call.bound_to + call.id), self._ttl)
+
+    async def has_journal(self, call: Owned) -> bool | None:
+        """Tell whether a legacy call has a journal that fits it; ``None`` if it has none, ``False`` if it has another.
+
+        A journal of other code is one: run again, a handler might repeat what stands there under another name.
+        """
+        blob = await self._store.get(_begun_key(call))
+        if blob is None:
+            return None
+        try:
+            self._seal.open_bytes(blob, call.bound_to + call.id)
+        except PeerError:
+            return False
+        return True
+
     # --- journals -----------------------------------------------------------------------------------------------
 
     async def put_journal(self, call: Owned, generation: int, packed: bytes) -> None:
@@ -149,6 +174,10 @@ def _generation(owner: bytes) -> int:
 
 def _owner_key(call: bytes) -> str:
     return f"antiphon/owner/{call.hex()}"
+
+
+def _begun_key(call: Owned) -> str:
+    return f"antiphon/begun/{call.id.hex()}"
 
 
 def _step_key(call: Owned, place: str) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 
-__all__ = ["lane_here", "outside_lanes", "run_in_lane", "use_lanes"]
+__all__ = ["begin_lane", "beside_lanes", "lane_here", "outside_lanes", "run_in_lane", "use_lanes"]
 
 T = TypeVar("T")
 
@@ -58,6 +59,24 @@ def run_in_lane(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     context = copy_context()
     context.run(_LANE.set, _Lane(""))
     return context.run(asyncio.get_running_loop().create_task, work)
+
+
+def begin_lane() -> None:
+    """Make the running task the first lane of a call, whose body it is about to run."""
+    use_lanes(asyncio.get_running_loop())
+    lane = _Lane("1")
+    lane.task = asyncio.current_task()
+    _LANE.set(lane)
+
+
+@contextmanager
+def beside_lanes() -> Generator[None]:
+    """Let tasks that are created meanwhile take no numbers of the handler's: they are not its own."""
+    before = _LANE.set(None)
+    try:
+        yield
+    finally:
+        _LANE.reset(before)
 
 
 async def outside_lanes(work: Coroutine[Any, Any, T]) -> T:

@@ -125,6 +125,12 @@ class ServedTool:
         return listed
 
     @property
+    def repeats(self) -> bool:
+        """Whether its author says that it may run twice for one call: it only reads, or leaves the same behind."""
+        hints = self.definition.annotations
+        return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+
+    @property
     def may_ask(self) -> bool:
         """Whether the function can reach the client: it takes the context, or holds one already."""
         return self.wants_context or holds_context(self._function.call)

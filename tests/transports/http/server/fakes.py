@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from antiphon.channel import Channel, Frame
+from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import is_request
 from antiphon.transports.http.server.app import HttpApp, http_app
@@ -50,6 +51,7 @@ class FakePeer:
         waits: Callable[[], object] | None = None,
         params: RequestParams | None = None,
         caller: Caller | None = None,
+        record: CallRecord | None = None,
     ) -> None:
         self.taken.append(message)
         if not is_request(message):

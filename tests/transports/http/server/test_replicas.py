@@ -13,7 +13,7 @@ from antiphon.transports.cluster.memory import MemoryCluster
 from antiphon.transports.http.server.asgi import AsgiHttp, Http
 from antiphon.transports.http.server.replicas import records, relay
 from antiphon.transports.http.server.replicas.records import Common, SessionRecords, SharedEvents
-from antiphon.transports.http.server.replicas.relay import Relays
+from antiphon.transports.http.server.replicas.relay import Relays, give_up
 from tests.transports.http.server.driver import Open, Response, scope_of
 
 
@@ -59,7 +59,10 @@ class Pair:
         """Begin a request."""
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            await self.from_here.pass_on(self.there.replica, AsgiHttp(scope, receive, send), body)
+            http = AsgiHttp(scope, receive, send)
+            cut = await self.from_here.pass_on(self.there.replica, http, body)
+            if cut is not None:
+                await give_up(http, cut, body)
 
         return Open(app, scope_of("POST", {}), [])
 

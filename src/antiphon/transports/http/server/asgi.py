@@ -72,6 +72,10 @@ class Http:
     """Who has checked it."""
     is_relayed: bool
     """Whether it has come through another replica."""
+    call: bytes = b""
+    """Names a call that another replica may go on with; empty until it has a name."""
+    is_again: bool = False
+    """Whether a replica that has died may have served it."""
 
     def sent_by(self, caller: Caller, gate: Gate) -> None:
         """Note who has sent this request, and who says so."""
@@ -128,8 +132,8 @@ class AsgiHttp(Http):
     """A request that an ASGI server has received."""
 
     __slots__ = (
-        "_receive", "_send", "caller", "extra", "gate", "headers", "is_relayed", "method", "pairs", "path", "principal",
-        "query", "root_path", "scope",
+        "_receive", "_send", "call", "caller", "extra", "gate", "headers", "is_again", "is_relayed", "method", "pairs",
+        "path", "principal", "query", "root_path", "scope",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -146,7 +150,8 @@ class AsgiHttp(Http):
         self.principal = None
         self.caller = None
         self.gate = None
-        self.is_relayed = False
+        self.is_relayed = self.is_again = False
+        self.call = b""
 
     def receive(self) -> Awaitable[Message]:
         """Receive an ASGI message."""

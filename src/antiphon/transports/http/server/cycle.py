@@ -69,6 +69,8 @@ class Cycle(Http, Struct, eq=False):
     caller: Caller | None = None
     gate: Gate | None = None
     is_relayed: bool = False
+    call: bytes = b""
+    is_again: bool = False
     disconnected: bool = False
     """Whether the client is gone."""
     more_body: bool = True

@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET, Struct, field
+from msgspec import Raw, Struct, field
 
 from antiphon.channel import Frame, Oversized, Peer
-from antiphon.errors import ConnectionClosed, InternalError, PeerError
+from antiphon.errors import ConnectionClosed
+from antiphon.protocol.call_record import CallRecord, EarlyReplies, Head, Sent, first_id, read_head, stopped
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import is_priming, takes_batches
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty
@@ -29,7 +30,7 @@ from antiphon.transports.http.server.settings import Settings
 from antiphon.transports.http.server.sse_response import Carrier
 from antiphon.transports.http.server.stateless import Connect
 from antiphon.transports.http.server.stream import Stream
-from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, error_frame
+from antiphon.wire.envelope import Envelope, RequestId, error_frame
 from antiphon.wire.failure import to_wire
 
 __all__ = ["LegacyExchange", "Place", "Session"]
@@ -43,10 +44,6 @@ _KEPT = 32
 
 _LONGEST_NUMBER = 32
 """Most characters of the number of a stream, as a client names it."""
-
-_STOPPED = to_wire(
-    InternalError("The process that served this request has stopped; whether it was carried out is not known")
-)
 
 
 class _Initialized(Struct, rename="camel"):
@@ -82,6 +79,7 @@ class Session:
     __slots__ = (
         "_cancelled",
         "_count",
+        "_early",
         "_ended",
         "_exchanges",
         "_over",
@@ -124,6 +122,8 @@ class Session:
         self._store = store
         self._count = 0
         self._over = False
+        self._early = EarlyReplies(first_id(self.moved)) if self.moved else None
+        """Replies to asks that were sent where it lived before."""
         self._cancelled = EarlyCancellations()
         """By id of a request that was cancelled before it arrived: how long to remember this."""
         self._exchanges: dict[RequestId, LegacyExchange] = {}
@@ -213,7 +213,8 @@ class Session:
             return
         exchange = self.begin(http, envelope)
         try:
-            await self.peer.handle(envelope, waits=exchange.waits, caller=http.caller)
+            record = None if self.changed is None else self._recorded(http, exchange, envelope)
+            await self.peer.handle(envelope, waits=exchange.waits, caller=http.caller, record=record)
             if self.changed is not None and envelope.method in rules.CHANGES_SESSION:
                 await self.changed(self)
             await exchange.answer()
@@ -224,6 +225,17 @@ class Session:
                 self.used = asyncio.get_running_loop().time()
             else:
                 del self._exchanges[exchange.ids[0]]
+
+    def _recorded(self, http: Http, exchange: LegacyExchange, envelope: Envelope) -> CallRecord | None:
+        """Name a call, so that another replica can go on with it."""
+        if envelope.method not in rules.GOES_ON:
+            return None
+        exchange.call, name = envelope, http.call
+        if not name:
+            self._count += 1
+            name = b"%b.%d.%d" % (self.key.encode(), self.moved, self._count)
+        exchange.record = CallRecord(name, again=http.is_again)
+        return exchange.record
 
     def begin(self, http: Http, envelope: Envelope) -> LegacyExchange:
         """Make the exchange for a request whose id is not in use (see ``is_live``)."""
@@ -256,6 +268,8 @@ class Session:
 
     def take(self, envelope: Envelope) -> Awaitable[None] | None:
         """Handle a notification or a response. Returns an awaitable only if there is something to wait for."""
+        if self._early is not None:
+            self._early.note(envelope)
         wait = self.peer.tell(envelope)
         id = cancelled_by(envelope)
         exchange = self._exchanges.get(id) if id is not None else None
@@ -302,7 +316,8 @@ class Session:
             number, _, place = last_event.decode("latin-1").partition("-")
             if not (place.isascii() and place.isdigit() and len(place) < 16):
                 return False
-            found = stream if number == _STANDING else self._streams.get(number) or await self._left_behind(number)
+            known = stream if number == _STANDING else self._streams.get(number)
+            found = known or await self._left_behind(number, http)
             if found is None:
                 return False
             stream, after = found, int(place)
@@ -317,12 +332,12 @@ class Session:
                 timer.cancel()
         return True
 
-    def new_stream(self, ids: Sequence[RequestId]) -> Stream:
+    def new_stream(self, exchange: LegacyExchange) -> Stream:
         """Make the stream of these requests."""
         self._count += 1
         # Streams of the replicas that it lived in before may still be resumed.
         number = f"{self.moved}.{self._count}" if self.moved else str(self._count)
-        return self._numbered(number, b"" if self.changed is None else msgspec.json.encode(ids))
+        return self._numbered(number, b"" if self.changed is None else exchange.head.pack())
 
     async def restore_standing(self) -> None:
         """Go on after the events that were sent on the stream of GETs where this session lived before.
@@ -334,23 +349,60 @@ class Session:
             kept = await self._store.after(cursor.key, -1)
             cursor.last = kept[-1][0] if kept else 0
 
-    async def _left_behind(self, number: str) -> Stream | None:
-        """Return a stream of a replica that has died, if it is known: its requests end with an error."""
+    async def _left_behind(self, number: str, http: Http) -> Stream | None:
+        """Return a stream of a replica that has died, if it is known: its call is begun again, or ends with an error.
+
+        ``http``: the request that resumes it.
+        """
         if not self.moved or len(number) > _LONGEST_NUMBER or not number.replace(".", "").isdecimal():
             return None
         kept = await self._store.after(f"{self.key}/{number}", -1)
-        if not kept or kept[0][0] != 0:
-            return None
+        head = read_head(kept[0][1]) if kept and kept[0][0] == 0 else None
+        if head is None or number in self._streams:
+            # Another request may have resumed it meanwhile.
+            return self._streams.get(number)
         stream = self._numbered(number)
         assert stream.cursor is not None
         stream.cursor.last = kept[-1][0]
-        answered = [replied(data) for _, data in kept[1:]]
-        for id in msgspec.json.decode(kept[0][1], type=list[RequestId]):
-            if id not in answered:
-                stream.put(error_frame(id, _STOPPED, null_id=False))
+        sent = Sent(data for _, data in kept[1:])
+        left = [id for id in head.ids if id not in sent.answered]
+        if left and head.call and not self.is_live(left[0]):
+            self._begin_again(stream, head, sent, http)
+            return stream
+        for id in left:
+            stream.put(error_frame(id, to_wire(stopped()), null_id=False))
         stream.finish()
         self._ended.append(stream)
         return stream
+
+    def _begin_again(self, stream: Stream, head: Head, sent: Sent, http: Http) -> None:
+        """Go on with a call of a replica that has died; what is sent for it follows what was sent there."""
+        [id] = head.ids
+        call = Envelope("2.0", id, head.method, Raw(head.params))
+        record = CallRecord(head.call, True, sent.asks, self._early, sent.progress)
+        # Nobody waits for the response of its POST.
+        exchange = LegacyExchange(
+            http,
+            self._settings,
+            stream=stream,
+            gone=True,
+            waited=True,
+            _session=self,
+            ids=[id],
+            call=call,
+            record=record,
+        )
+        self._exchanges[id] = exchange
+        exchange.run = asyncio.get_running_loop().create_task(self._run_again(exchange, call, record, http))
+
+    async def _run_again(self, exchange: LegacyExchange, call: Envelope, record: CallRecord, http: Http) -> None:
+        try:
+            await self.peer.handle(call, caller=http.caller, record=record)
+            await exchange.until_answered()
+        finally:
+            if (forgetting := self.finish(exchange)) is not None:
+                await forgetting
+            self.used = asyncio.get_running_loop().time()
 
     def _standing_stream(self) -> Stream:
         if self._standing is None:
@@ -378,10 +430,23 @@ class LegacyExchange(Exchange, eq=False, kw_only=True):
 
     _session: Session
     ids: list[RequestId] = field(default_factory=list)
+    call: Envelope | None = None
+    """The request, if another replica may go on with it."""
+    record: CallRecord | None = None
+    """How it would."""
+    run: asyncio.Task[None] | None = None
+    """What runs it, if it was begun again here."""
+
+    @property
+    def head(self) -> Head:
+        """What other replicas have to know of its stream."""
+        if self.record is None or self.call is None or not isinstance(self.call.method, str):
+            return Head(self.ids)
+        return self.record.head(self.ids[0], self.call.method, self.call.params)
 
     def new_stream(self) -> Stream:
         """Make a stream that can be resumed."""
-        return self._session.new_stream(self.ids)
+        return self._session.new_stream(self)
 
     def aside(self, frame: Frame) -> Awaitable[None] | None:
         """Put it on the stream that the client may have opened with GET."""
@@ -390,15 +455,6 @@ class LegacyExchange(Exchange, eq=False, kw_only=True):
     def withdrawn(self) -> None:
         """Note that the client has cancelled it."""
         self.end()
-
-
-def replied(data: bytes) -> RequestId | None:
-    """Return the id of the request that a message answers; ``None`` if it answers none."""
-    try:
-        envelope = decode_envelope(data)
-    except PeerError:
-        return None
-    return envelope.id if envelope.method is UNSET and envelope.id is not UNSET else None
 
 
 async def _watch(http: Http, carrier: Carrier) -> None:

@@ -2,7 +2,7 @@
 
 A request for a session that lives elsewhere is passed on to its home. If the home has died or left, this replica
 restores the session from its record and becomes the home; of several that try, one does. Calls that were open there
-end with an error, which their clients get when they resume the stream.
+end with an error, or go on here (``Session.listen``), which their clients get when they resume the stream.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from antiphon.protocol.http import rules
 from antiphon.protocol.http.gate import Gate
 from antiphon.protocol.http.rules import Refusal
 from antiphon.transports.cluster.base import LEASE
-from antiphon.transports.http.server.asgi import Http, refuse
+from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.event_store import EventStore
+from antiphon.transports.http.server.replicas.moving_response import MovingResponse
 from antiphon.transports.http.server.replicas.records import Common, SessionRecord, SessionRecords, SharedEvents
-from antiphon.transports.http.server.replicas.relay import Relays, unavailable_unless_begun
+from antiphon.transports.http.server.replicas.relay import Relays
 from antiphon.transports.http.server.session import Place, Session
 from antiphon.transports.http.server.sessions import Sessions
 
@@ -80,10 +81,12 @@ class Membership:
         self._keeper: asyncio.Task[None] | None = None
         self._unsure_until = 0.0
         """Until when the engine may not know sessions that live somewhere, by the loop's clock."""
+        self._is_closed = False
         self._unsubscribe = self._cluster.on_lapse(self._lapsed)
 
     async def close(self) -> None:
         """Take part no longer; sessions that live here are restored elsewhere when they are wanted."""
+        self._is_closed = True
         self._unsubscribe()
         await self._relays.close()
         if isinstance(self._store, SharedEvents):
@@ -98,6 +101,7 @@ class Membership:
 
     def reopen(self) -> None:
         """Take part again, after ``close``."""
+        self._is_closed = False
         self._unsubscribe()
         self._unsubscribe = self._cluster.on_lapse(self._lapsed)
         self._relays.listen()
@@ -182,31 +186,42 @@ class Membership:
 
     async def serve(self, http: Http, body: bytes | None) -> None:
         """Serve a request whose session does not live here: at its home, or here if that has died."""
-        id = http.headers[rules.SESSION_ID]
+        response = MovingResponse(http, body)
         try:
-            for _ in range(_TRIES):
-                found = await self._records.find(id)
-                if found is None and await self._is_unsure():
-                    await unavailable_unless_begun(http)
-                    return
-                # "Session not found" also for others' sessions: an id is not found out by trying.
-                if found is None or found[0].principal != http.principal:
-                    break
-                home = found[0].home
-                if home == self._cluster.replica and id not in self._moving:
-                    break
-                if home != self._cluster.replica and http.move(home, body):
-                    return
-                if home != self._cluster.replica and await self._cluster.is_alive(home):
-                    await self._relays.pass_on(home, http, body)
-                    return
-                if await self._restored(http, id, *found):
-                    await self._serve(http, body)
-                    return
+            if not await self._served(http.headers[rules.SESSION_ID], response):
+                # The engine may have lost the record, which its home then gives it again.
+                await response.end(None if await self._is_unsure() else _NO_SESSION)
         except ClusterUnavailable:
-            await unavailable_unless_begun(http)
-            return
-        await refuse(http, _NO_SESSION)
+            await response.end(None)
+
+    async def _served(self, id: bytes, response: MovingResponse) -> bool:
+        """Serve a request where its session lives, as often as that moves; tell whether it was."""
+        http, tries = response.http, _TRIES
+        while tries and not self._is_closed:
+            tries -= 1
+            found = await self._records.find(id)
+            # "Session not found" also for others' sessions: an id is not found out by trying.
+            if found is None or found[0].principal != http.principal:
+                return False
+            home = found[0].home
+            if home != self._cluster.replica:
+                if response.is_moved(home):
+                    return True
+                if await self._cluster.is_alive(home):
+                    if await response.passed_on(self._relays, home):
+                        return True
+                    tries = _TRIES
+                    continue
+            if await self._lives_here(http, id, *found):
+                await response.served_by(self._serve)
+                return True
+        return False
+
+    async def _lives_here(self, http: Http, id: bytes, record: SessionRecord, stored: bytes) -> bool:
+        """Tell whether a session lives here, or does from now on, as its home has died."""
+        if record.home == self._cluster.replica and id not in self._moving:
+            return self._sessions.find(id, http.principal) is not None
+        return await self._restored(http, id, record, stored)
 
     async def _is_unsure(self) -> bool:
         """Tell whether the engine has lately lost what it kept, so that sessions live of which it knows nothing yet."""

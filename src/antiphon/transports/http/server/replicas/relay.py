@@ -12,12 +12,13 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from antiphon.errors import ClusterUnavailable, InternalError, PeerError
+from antiphon.protocol.call_record import stopped
 from antiphon.protocol.caller import Caller, Covers
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.gate import Gate
@@ -29,7 +30,7 @@ from antiphon.transports.http.server.replicas.records import Common
 from antiphon.wire.envelope import RequestId, decode_envelope, error_frame
 from antiphon.wire.failure import to_wire
 
-__all__ = ["Relays"]
+__all__ = ["Cut", "Relays", "give_up", "unavailable_unless_begun"]
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +52,6 @@ _MISSES = 5
 _SECRET = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
 """Headers that are not passed on."""
 
-_STOPPED = to_wire(
-    InternalError("The process that served this session has stopped; whether the request was carried out is not known")
-)
 _UNREACHABLE = to_wire(InternalError("The replicas of this server cannot reach each other now"))
 _BUSY = "Too many requests of other replicas are open"
 
@@ -77,6 +75,9 @@ class _Begin(Struct, frozen=True, array_like=True, tag=1):
     headers: list[tuple[bytes, bytes]]
     body: bytes | None
     sender: _Sender | None
+    call: bytes = b""
+    """The name of a call (``Http.call``)."""
+    again: bool = False
 
 
 class _Part(Struct, frozen=True, array_like=True, tag=2):
@@ -121,6 +122,15 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode: Callable[[bytes], _Any] = msgspec.msgpack.Decoder(_Any).decode
 
 Serve = Callable[[Http, "bytes | None"], Awaitable[None]]
+
+
+class Cut(NamedTuple):
+    """How far the response of another replica had come, when it ended too early."""
+
+    kind: bytes = b""
+    """Its content type, once its head was sent to the client."""
+    last: bytes = b""
+    """Id of the last event that the client got."""
 
 
 class _Passed:
@@ -241,8 +251,11 @@ class Relays:
 
     # --- where a request arrives --------------------------------------------------------------------------------
 
-    async def pass_on(self, home: str, http: Http, body: bytes | None) -> None:
-        """Have a replica serve a request, and respond with what it responds."""
+    async def pass_on(self, home: str, http: Http, body: bytes | None) -> Cut | None:
+        """Have a replica serve a request, and respond with what it responds.
+
+        Returns how far that came if the replica has died or cannot be reached any more; else ``None``.
+        """
         id, passed = next(self._ids), _Passed(home, asyncio.get_running_loop().time())
         self._passed[id] = passed
         watch = asyncio.get_running_loop().create_task(self._watch(http, passed, id))
@@ -250,24 +263,21 @@ class Relays:
             self._guard = asyncio.get_running_loop().create_task(self._look_after())
         try:
             headers = [(name, value) for name, value in http.headers.items() if name not in _SECRET]
-            await self._send(home, _Begin(id, http.method, self._path, headers, body, _sender(http.caller)))
-        except ClusterUnavailable:
-            await unavailable_unless_begun(http)
-        else:
-            await self._respond(http, passed, id, body)
+            begin = _Begin(id, http.method, self._path, headers, body, _sender(http.caller), http.call, http.is_again)
+            await self._send(home, begin)
+            return await self._respond(http, passed, id)
         finally:
             watch.cancel()
             del self._passed[id]
 
-    async def _respond(self, http: Http, passed: _Passed, id: int, body: bytes | None) -> None:
-        more, kind = True, b""
+    async def _respond(self, http: Http, passed: _Passed, id: int) -> Cut | None:
+        more, kind, last = True, b"", b""
         while more:
             if not passed.parts:
                 if passed.is_gone:
-                    return
+                    return None
                 if passed.is_lost:
-                    await _give_up(http, kind, body)
-                    return
+                    return Cut(kind, last)
                 passed.arrived.clear()
                 await passed.arrived.wait()
                 continue
@@ -281,9 +291,11 @@ class Relays:
                 await at_once_or_within(_STALL, sending)
             except (TimeoutError, OSError):
                 await self._tell(passed.home, _Gone(id))
-                return
+                return None
+            last = _last_id(part.data) or last
             if more and part.data:
                 await self._tell(passed.home, _Read(id, len(part.data)))
+        return None
 
     async def _watch(self, http: Http, passed: _Passed, id: int) -> None:
         while (await http.receive())["type"] != "http.disconnect":
@@ -360,6 +372,7 @@ class Relays:
         scope = {"type": "http", "method": begin.method, "path": begin.path, "headers": begin.headers}
         http = AsgiHttp(scope, served.receive, served.send)
         http.is_relayed = True
+        http.call, http.is_again = begin.call, begin.again
         if begin.sender is not None and self._gate is not None:
             http.sent_by(_caller(begin.sender, self._common.covers), self._gate)
         place = replica, begin.id
@@ -400,10 +413,17 @@ async def unavailable_unless_begun(http: Http) -> None:
     await send_json(http, 503, body, ((b"retry-after", b"5"),))
 
 
-async def _give_up(http: Http, kind: bytes, body: bytes | None) -> None:
-    """End a response whose replica has died: a request gets an error as its reply, a stream just ends."""
+def _last_id(data: bytes) -> bytes:
+    """Return the id of the last event in a part of a stream, which has whole events; empty if there is none."""
+    start = data.rfind(b"\nid: ") + 1
+    return data[start + 4 : data.find(b"\n", start)] if data.startswith(b"id: ", start) else b""
+
+
+async def give_up(http: Http, cut: Cut, body: bytes | None) -> None:
+    """End a response that nobody goes on with: a request gets an error as its reply, a stream just ends."""
     id = None if body is None else _id_of(body)
-    frame = b"" if id is None else error_frame(id, _STOPPED, null_id=False)
+    frame = b"" if id is None else error_frame(id, to_wire(stopped()), null_id=False)
+    kind = cut.kind
     if not kind:
         await (send_json(http, 200, frame) if frame else send_empty(http, 503, ((b"retry-after", b"1"),)))
         return

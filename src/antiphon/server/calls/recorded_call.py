@@ -1,0 +1,218 @@
+"""A legacy call that another replica can go on with: what its handler learns is recorded, and found when it runs again.
+
+A call of a legacy session lives in one process. If that dies, another one begins it again from its request, if its
+tool is marked as idempotent or read-only, or if it has taken a step (``Context.step``), by which its author says what
+must not be repeated. From the start, or from its first step on, answers and results of steps are recorded; a handler
+that runs again gets them without asking. Others record nothing.
+
+``protocol.call_record`` has what a transport knows of it, ``stored_calls`` the records.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from antiphon.engine.connection import Connection
+from antiphon.errors import CallTimeout, ClusterUnavailable, PeerError
+from antiphon.protocol.call_record import CallRecord, stopped
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls.call import Answer, Call, Handled, read_reply
+from antiphon.server.calls.journal import MAX_JOURNAL, Entry, Journal, Place, digest_of
+from antiphon.server.calls.replayed_call import recall
+from antiphon.server.calls.request_state import State
+from antiphon.server.calls.stored_calls import StoredCalls
+from antiphon.server.calls.task_names import begin_lane, beside_lanes, lane_here
+from antiphon.server.core import Core
+from antiphon.wire.common import Wire
+from antiphon.wire.envelope import ErrorObject, encode, notification_frame
+from antiphon.wire.lifecycle import CancelledNotificationParams
+from antiphon.wire.methods import MethodSpec
+
+__all__ = ["RecordedCall"]
+
+log = logging.getLogger("antiphon.server")
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Entry).decode
+
+Bind = Callable[[], bytes]
+"""Computes the digest that the records of a call are bound to."""
+
+
+class RecordedCall(Call):
+    """A handler that runs for a request of a legacy session of one of several replicas.
+
+    ``stored``: where replicas find what it has learnt.
+    """
+
+    __slots__ = (
+        "_before", "_bind", "_bound_to", "_has_journal", "_is_kept", "_journal", "_record", "_size", "_stored",
+        "generation", "handled", "id", "key", "run",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        core: Core,
+        connection: Connection[ServerSession],
+        request: Request,
+        handled: Handled,
+        *,
+        record: CallRecord,
+        stored: StoredCalls,
+        bind: Bind,
+    ) -> None:
+        super().__init__(core, connection, request)
+        self.handled = handled
+        self.id = self.key = record.id
+        self.run, self.generation = os.urandom(8), 0
+        self._record = record
+        self._stored = stored
+        self._bind = bind
+        self._bound_to = b""
+        self._journal = Journal()
+        """Used for the places only: what stands there is in the store."""
+        self._is_kept = record.again or (handled.repeats and not handled.once)
+        """Whether what it learns is recorded at once."""
+        self._has_journal = False
+        """Whether the store says that it has taken a step."""
+        self._before: list[tuple[Place, Entry]] | None = []
+        """What it has learnt before its first step; ``None`` if it cannot be recorded any more."""
+        self._size = 0
+
+    @property
+    def bound_to(self) -> bytes:
+        """What its records are bound to: the caller, the call, its arguments and the handler's code."""
+        self._bound_to = self._bound_to or self._bind()
+        return self._bound_to
+
+    async def serve(self) -> Any:
+        """Run the handler, if it may run.
+
+        Raises:
+            InternalError: it began in a process that has died, and may not be repeated.
+        """
+        begin_lane()
+        if self._record.again:
+            with beside_lanes():
+                await self._take_over()
+        return await self.handled.body(self)
+
+    async def _take_over(self) -> None:
+        """Let no step of the process that had it count from now on."""
+        has_journal = await self._stored.has_journal(self)
+        if self.handled.once or not (self.handled.repeats if has_journal is None else has_journal):
+            raise stopped()
+        self._has_journal = bool(has_journal)
+        await self._stored.take(State(self.id, self.generation, 0.0), self.run)
+
+    # --- asks ---------------------------------------------------------------------------------------------------
+
+    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> Answer:
+        self.check_outside_steps(spec)
+        lane = "" if key is not None else lane_here() or ""
+        place = self._journal.place(lane, spec.name, digest_of(spec.name, params), key)
+        with beside_lanes():
+            if self._record.again:
+                known = await self._known(spec, params, place)
+                if known is not None:
+                    return await recall(known, spec)
+            try:
+                answer = await super()._put(spec, params, key, timeout)
+            except CallTimeout:
+                await self._note(place, Entry("timeout", place.digest))
+                raise
+            except PeerError as error:
+                if error.remote:
+                    said = ErrorObject(error.code, error.message, error.data)
+                    await self._note(place, Entry("error", place.digest, encode(said)))
+                raise
+            await self._note(place, Entry("answer", place.digest, bytes(answer.raw)))
+            return answer
+
+    async def _known(self, spec: MethodSpec, params: Wire | Raw, place: Place) -> Entry | None:
+        """Return what was learnt at a place elsewhere, or what has come in reply to the question asked there."""
+        noted = await self._stored.noted_step(self, place.name)
+        asked = self._record.asked(spec.name, encode(params))
+        if noted is not None:
+            return _decode(noted)
+        reply = self._record.replies.take(asked.id) if asked is not None and self._record.replies is not None else None
+        if asked is None:
+            return None
+        if reply is None:
+            # It is asked again, under another id: nobody should answer both.
+            gone = CancelledNotificationParams(request_id=asked.id, reason="it is asked again by another process")
+            await self.send(notification_frame("notifications/cancelled", encode(gone)))
+            return None
+        if reply.error is not UNSET:
+            entry = Entry("error", place.digest, encode(reply.error))
+        else:
+            # Raises at the author's await if it cannot be read.
+            read_reply(reply.result, spec)
+            entry = Entry("answer", place.digest, bytes(reply.result))
+        await self._note(place, entry)
+        return entry
+
+    async def _note(self, place: Place, entry: Entry) -> None:
+        """Record what was learnt; a question whose answer cannot be recorded is asked again elsewhere."""
+        if not self._is_kept:
+            if self._before is not None:
+                self._before.append((place, entry))
+                self._size += len(entry.value)
+                if self._size > MAX_JOURNAL:
+                    self._before = None
+            return
+        try:
+            await self._stored.note_step(self, place.name, _encode(entry))
+        except ClusterUnavailable as error:
+            log.warning("%s: an answer is not recorded: %s", self.handled.name, error)
+
+    # --- steps --------------------------------------------------------------------------------------------------
+
+    async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
+        """Run a step once, and go on when its result is recorded; a handler that runs again gets that result."""
+        place = self._journal.place(lane_here() or "", f"step/{name}", b"")
+        with beside_lanes():
+            noted = await self._stored.noted_step(self, place.name) if self._record.again else None
+            if noted is not None:
+                return _decode(noted).value
+            is_recorded = await self._begin_journal()
+            if is_recorded:
+                await self._stored.check_not_overtaken(self)
+        value = await self.taken(name, work, f"{self.key.hex()}/{place.name}")
+        if not is_recorded:
+            return value
+        with beside_lanes():
+            packed = await self._stored.note_step(self, place.name, _encode(Entry("step", place.digest, value)))
+        return _decode(packed).value
+
+    async def _begin_journal(self) -> bool:
+        """Record that this call may be begun again, and what it has learnt so far; tell whether it is recorded.
+
+        Raises:
+            ClusterUnavailable: it is a call that may be begun again in any case, so that its step must be recorded.
+        """
+        if self._has_journal:
+            return True
+        before, self._before = self._before, None
+        if before is None and not self._is_kept:
+            return False
+        try:
+            for place, entry in before or ():
+                await self._stored.note_step(self, place.name, _encode(entry))
+            await self._stored.begin_journal(self)
+        except ClusterUnavailable as error:
+            if self._is_kept:
+                raise
+            log.warning(
+                "%s: its steps are not recorded, so that it ends with this process: %s", self.handled.name, error
+            )
+            return False
+        self._is_kept = self._has_journal = True
+        return True

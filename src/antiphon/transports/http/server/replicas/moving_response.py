@@ -1,0 +1,143 @@
+"""A response that goes on when the replica that makes it dies: what is asked of the next one, and when there is none.
+
+A stream goes on by its event ids, as a client of its own would resume it, within the response that the client has. A
+request without a response yet is served again if that does no harm; whether a call of a tool may, its server decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+
+from antiphon.errors import PeerError
+from antiphon.protocol.http import rules
+from antiphon.protocol.http.rules import Refusal
+from antiphon.transports.cluster.base import LEASE
+from antiphon.transports.http.server.asgi import AsgiHttp, Http, Message, refuse
+from antiphon.transports.http.server.replicas.relay import Cut, Relays, give_up, unavailable_unless_begun
+from antiphon.wire.envelope import decode_envelope
+
+__all__ = ["MAX_MOVES", "MovingResponse"]
+
+MAX_MOVES = 100
+"""How often one response may go on elsewhere."""
+
+_DYING = 2 * LEASE
+"""Seconds within which a replica that has lost a request shows whether it is dying."""
+
+_LOOK_AGAIN = 0.25
+"""Seconds between two looks whether it is."""
+
+_OF_A_BODY = frozenset({b"content-type", b"content-length", b"accept", rules.LAST_EVENT_ID})
+"""Headers of a POST that the GET for the rest of its stream does not have, or has with another value."""
+
+
+class MovingResponse:
+    """The response to one request. ``body``: of the request, if it has one."""
+
+    def __init__(self, http: Http, body: bytes | None) -> None:
+        self.http = http
+        self._body = body
+        self._cut: Cut | None = None
+        """How far it had come when it was cut last."""
+        self._home = ""
+        """The replica that it came from then."""
+        self._moves = 0
+        self._since = 0.0
+        """When that was, by the loop's clock."""
+        self._is_refused = False
+        """Whether the rest was asked for, and there is none."""
+        if body is not None:
+            http.call = os.urandom(16)
+
+    def is_moved(self, home: str) -> bool:
+        """Hand the connection to a replica, where that is possible and nothing was done yet; tell whether it was."""
+        return self._cut is None and self.http.move(home, self._body)
+
+    async def passed_on(self, relays: Relays, home: str) -> bool:
+        """Let it come from a replica; return ``False`` if it was cut, and can go on elsewhere.
+
+        Raises:
+            ClusterUnavailable: the replica cannot be reached.
+        """
+        if self._cut is not None and not self._cut.kind and home == self._home:
+            # It is alive, and may have begun to serve the request, which would then be served twice.
+            return await self._has_waited()
+        asked, body = self._next_request()
+        cut = await relays.pass_on(home, asked, body)
+        if cut is None:
+            await self._check_refused()
+            return True
+        before = self._cut or Cut()
+        self._cut, self._home = Cut(before.kind or cut.kind, cut.last or before.last), home
+        self._moves += 1
+        self._since = asyncio.get_running_loop().time()
+        if self._can_go_on(self._cut):
+            return False
+        await self.end(None)
+        return True
+
+    async def _has_waited(self) -> bool:
+        """Wait a moment for a replica to die; if it does not, end this, and return ``True``."""
+        if asyncio.get_running_loop().time() - self._since > _DYING:
+            await self.end(None)
+            return True
+        await asyncio.sleep(_LOOK_AGAIN)
+        return False
+
+    async def served_by(self, serve: Callable[[Http, bytes | None], Awaitable[None]]) -> None:
+        """Let it come from this replica."""
+        await serve(*self._next_request())
+        await self._check_refused()
+
+    async def end(self, refusal: Refusal | None) -> None:
+        """End it: with the refusal if nothing was done yet, else with an error that says that a process has stopped."""
+        if self._cut is not None:
+            await give_up(self.http, self._cut, self._body)
+        elif refusal is not None:
+            await refuse(self.http, refusal)
+        else:
+            await unavailable_unless_begun(self.http)
+
+    def _can_go_on(self, cut: Cut) -> bool:
+        if self._moves > MAX_MOVES:
+            return False
+        if cut.kind:
+            return bool(cut.last) and cut.kind.startswith(b"text/event-stream")
+        return self._body is None or _may_come_again(self._body)
+
+    def _next_request(self) -> tuple[Http, bytes | None]:
+        if self._cut is None:
+            return self.http, self._body
+        if not self._cut.kind:
+            self.http.is_again = True
+            return self.http, self._body
+        headers = [(name, value) for name, value in self.http.headers.items() if name not in _OF_A_BODY]
+        headers += [(b"accept", b"text/event-stream"), (rules.LAST_EVENT_ID, self._cut.last)]
+        scope = {"type": "http", "method": "GET", "path": self.http.path, "headers": headers}
+        rest = AsgiHttp(scope, self.http.receive, self._send_rest)
+        rest.is_relayed = self.http.is_relayed
+        if self.http.caller is not None and self.http.gate is not None:
+            rest.sent_by(self.http.caller, self.http.gate)
+        return rest, None
+
+    async def _send_rest(self, message: Message) -> None:
+        """Send what follows; the client has the head of the response already."""
+        if message["type"] == "http.response.start":
+            self._is_refused = message["status"] != 200
+        elif not self._is_refused:
+            await self.http.send(message)
+
+    async def _check_refused(self) -> None:
+        if self._is_refused:
+            await self.end(None)
+
+
+def _may_come_again(body: bytes) -> bool:
+    """Tell whether a message may be handled twice: a reply or a notification, or a request that does no harm."""
+    try:
+        message = decode_envelope(body)
+    except PeerError:
+        return False
+    return not rules.is_request(message) or message.method in rules.REPEATABLE
