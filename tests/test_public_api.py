@@ -152,7 +152,7 @@ def test_a_public_place_lists_what_is_in_it(place: str):
 MEMBERS = {
     "Server": "add_prompt add_resource add_tool asgi complete extend info instructions list_changed list_roots "
     "middleware mount name notify on_unsubscribe prompt prompts resource resource_updated resources run serve state "
-    "subscribed templates tool tool_definition tools",
+    "subscribed task_changed templates tool tool_definition tools watched_tasks",
     "Context": "cancelled close_stream debug elicit elicit_url error go_on_as_task info list_roots log progress "
     "read_resource request sample sample_step server state step warning",
     "Client": "call_tool close complete connect forward get_prompt instructions is_answering is_open list_prompts "

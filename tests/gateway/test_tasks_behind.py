@@ -14,6 +14,7 @@ from antiphon.errors import InvalidParams
 from antiphon.gateway import Gateway
 from antiphon.wire.task import TASKS
 from tests.support.behind_gateway import ERAS, Offering, host
+from tests.support.network import until
 from tests.support.raw_client import RawClient, raw_client, said
 from tests.support.raw_server import CAPABILITIES, RawServer
 
@@ -188,3 +189,82 @@ async def test_a_task_of_a_server_that_is_gone_is_unknown() -> None:
         await gateway.configure({"other": gateway._servers["other"]})
         with pytest.raises(InvalidParams, match="'work' is no longer configured"):
             await handle.refresh()
+
+
+async def heard(client: RawClient, count: int) -> list[dict[str, Any]]:
+    """Wait for so many notifications."""
+    while len(client.notifications) < count:
+        await client.step()
+    return [each["params"] for each in client.notifications]
+
+
+def listens(client: RawClient, *ids: str) -> int:
+    """Listen to tasks."""
+    return client.modern("subscriptions/listen", capabilities=WITH_TASKS, notifications={"taskIds": list(ids)})
+
+
+@pytest.mark.parametrize("asks", ["relay", "host"])
+async def test_listeners_are_told_how_a_task_goes_on(asks: Any) -> None:
+    """At once what it is, then each change to the end, under the gateway's id; nothing of an unknown task."""
+    working = Working()
+    async with raw_client(Gateway({"work": working.server}, host(), asks=asks).server) as client:
+        id = (await begun(client))["taskId"]
+        listening = listens(client, id, "unknown")
+        acknowledged, first = await heard(client, 2)
+        assert acknowledged["notifications"] == {"taskIds": [id]}
+        assert (first["taskId"], first["status"]) == (id, "working")
+        (real,) = working.server._service.tasks.calls
+        working.go_on.set()
+        last = (await heard(client, 3))[-1]
+        assert (last["taskId"], last["status"]) == (id, "completed")
+        assert last["result"]["content"][0]["text"] == "done: a"
+        assert "resultType" not in last
+        assert {each["_meta"]["io.modelcontextprotocol/subscriptionId"] for each in (first, last)} == {listening}
+        assert real not in str(client.notifications)
+
+
+async def test_what_a_listener_is_told_has_the_members_that_nobody_knows() -> None:
+    """As what a look at the task returns has; each state is told once, however often the server says it."""
+    at, looks = "2026-01-01T00:00:00Z", 0
+
+    def task(message: dict[str, Any]) -> dict[str, Any]:
+        nonlocal looks
+        looks += message["method"] == "tasks/get"
+        kind = "task" if message["method"] == "tools/call" else "complete"
+        status = "working" if looks < 4 else "cancelled"
+        return {
+            "resultType": kind, "taskId": "t-1", "status": status, "createdAt": at, "lastUpdatedAt": at,
+            "ttlMs": None, "pollIntervalMs": 1, "x-task": [1.0],
+        }  # fmt: skip
+
+    server = RawServer(
+        tools_list=lambda _: {"resultType": "complete", "tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+        tools_call=task, tasks_get=task,
+    )  # fmt: skip
+    discovered = server._server_discover({})
+    capabilities = {"tools": {}, "extensions": {TASKS: {}}}
+    server.replies["server/discover"] = lambda _: {**discovered, "capabilities": capabilities}
+    async with raw_client(Gateway({"raw": server}, host(), asks="relay", names="none").server) as client:
+        await client.reply(client.modern("tools/list", capabilities=WITH_TASKS))
+        made = await client.call("t", capabilities=WITH_TASKS)
+        listens(client, made["taskId"])
+        _, first, last = await heard(client, 3)
+        assert (first["status"], last["status"]) == ("working", "cancelled")
+        assert first["x-task"] == last["x-task"] == [1.0]
+        assert looks >= 4
+
+
+async def test_a_task_that_nobody_listens_to_is_not_followed() -> None:
+    """Nor one of another principal; and its server can be stopped for having nothing to do."""
+    working = Working()
+    gateway = Gateway({"work": working.server}, host(), asks="relay")
+    async with raw_client(gateway.server, principal="a") as own, raw_client(gateway.server, principal="b") as other:
+        id = (await begun(own))["taskId"]
+        listens(other, id)
+        assert (await heard(other, 1))[0]["notifications"] == {"taskIds": []}
+        listening = listens(own, id)
+        await heard(own, 2)
+        await until(lambda: any(each.is_used for each in gateway.upstreams))
+        own.send({"method": "notifications/cancelled", "params": {"requestId": listening}})
+        await until(lambda: not any(each.is_used for each in gateway.upstreams))
+        assert len(other.notifications) == 1

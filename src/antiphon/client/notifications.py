@@ -8,9 +8,10 @@ server/resources, Subscriptions.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Literal, Protocol, Self, runtime_checkable
 
 from msgspec import Struct
@@ -76,14 +77,26 @@ class Notices:
         self._extension = extension
         self.cache: Cache | None = None
         self.on_tools_changed: Callable[[], object] | None = None
-        self.tasks: dict[str, asyncio.Event] = {}
-        """By id, the tasks that are followed: set when the server says that one has changed."""
+        self._tasks: dict[str, list[asyncio.Event]] = {}
+        """By id, the tasks that are followed, one perhaps by several: set when the server says that it has changed."""
         self._on_log = on_log
         self._listening: list[Listening] = []
 
     def add(self, listening: Listening) -> None:
         """Send changes to a listener from now on."""
         self._listening.append(listening)
+
+    @contextlib.contextmanager
+    def of_task(self, id: str, news: asyncio.Event) -> Generator[None]:
+        """Have an event set whenever the server says that a task has changed."""
+        following = self._tasks.setdefault(id, [])
+        following.append(news)
+        try:
+            yield
+        finally:
+            following.remove(news)
+            if not following:
+                del self._tasks[id]
 
     def remove(self, listening: Listening) -> None:
         """Stop sending changes to a listener."""
@@ -106,7 +119,7 @@ class Notices:
             self._forget("resources/read", subject=params.uri)
             self._tell(Change(kind="resource", uri=params.uri), params)
         elif isinstance(params, GetTaskResult):
-            if (news := self.tasks.get(params.task_id)) is not None:
+            for news in self._tasks.get(params.task_id, ()):
                 news.set()
         elif self._extension is not None and (
             event.method.name not in METHODS or event.method.name == "notifications/elicitation/complete"

@@ -26,6 +26,7 @@ from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError, Tas
 from antiphon.wire.common import EmptyResult
 from antiphon.wire.envelope import decode, encode, problem_of
 from antiphon.wire.failure import from_wire
+from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
 from antiphon.wire.origin import Round
 from antiphon.wire.rounds import InputRequest
@@ -33,7 +34,7 @@ from antiphon.wire.subscriptions import SubscriptionFilter, SubscriptionsListenR
 from antiphon.wire.task import CreateTaskResult, GetTaskResult, TaskParams, TaskStatus, UpdateTaskParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
-__all__ = ["TaskHandle", "TaskUpdate"]
+__all__ = ["ENDS", "TaskHandle", "TaskUpdate"]
 
 _POLL = 1.0
 """Seconds between two looks, where the server names none."""
@@ -41,7 +42,8 @@ _FASTEST, _SLOWEST = 0.05, 60.0
 """Bounds of what a server may want."""
 _SAID = 200
 """Most characters of a server's message that are shown with what it asks."""
-_ENDS = frozenset({"completed", "failed", "cancelled"})
+ENDS = frozenset({"completed", "failed", "cancelled"})
+"""The statuses of a task that goes on no more."""
 
 
 class TaskUpdate(Struct, frozen=True, kw_only=True):
@@ -126,7 +128,7 @@ class TaskHandle:
 
     async def cancel(self) -> None:
         """Ask the server to stop it. The server decides; what became of it shows in ``status`` and ``result``."""
-        if self._id and self.status not in _ENDS:
+        if self._id and self.status not in ENDS:
             await self._request("tasks/cancel", TaskParams(task_id=self._id), EmptyResult)
 
     async def result(self, *, timeout: float | None = None) -> CallToolResult:
@@ -151,6 +153,42 @@ class TaskHandle:
         except TimeoutError:
             raise CallTimeout(f"the task did not end within {timeout:g} s") from None
         return self._outcome()
+
+    async def looks(self) -> AsyncGenerator[Received]:
+        """Yield what the server says of the task each time it is different, for a proxy; nothing is answered.
+
+        Yields:
+            The result of ``tasks/get``, decoded and as it came, until the task has ended.
+
+        Raises:
+            InvalidParams: the server does not know it (any more).
+        """
+        before = b""
+        listening = asyncio.ensure_future(self._listen())
+        try:
+            with self._notices.of_task(self._id, self._news):
+                while True:
+                    self._news.clear()
+                    look = await self.look()
+                    if bytes(look.raw) != before:
+                        before = bytes(look.raw)
+                        yield look
+                    if self.status in ENDS:
+                        return
+                    await self._rest()
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+    async def look(self) -> Received:
+        """Return what the server says of the task now, for a proxy: decoded, and as it came."""
+        params = TaskParams(task_id=self._id)
+        look = await self._link.run(
+            Calls.forward, METHODS["tasks/get"], params, original=Received.of(params), timeout=self._timeout,
+            extensions=self._link.session.for_tasks,
+        )  # fmt: skip
+        self._seen = look.read
+        return look
 
     def __aiter__(self) -> AsyncGenerator[TaskUpdate]:
         return self._follow()
@@ -179,22 +217,21 @@ class TaskHandle:
             yield TaskUpdate(status=self.status)
             return
         before: TaskUpdate | None = None
-        self._notices.tasks[self._id] = self._news
         listening = asyncio.ensure_future(self._listen())
         try:
-            while True:
-                self._news.clear()
-                update = await self.refresh()
-                if isinstance(self._seen, GetTaskResult) and self._seen.input_requests:
-                    await self._answer(self._seen.input_requests)
-                if update != before:
-                    before = update
-                    yield update
-                if update.status in _ENDS:
-                    return
-                await self._rest()
+            with self._notices.of_task(self._id, self._news):
+                while True:
+                    self._news.clear()
+                    update = await self.refresh()
+                    if isinstance(self._seen, GetTaskResult) and self._seen.input_requests:
+                        await self._answer(self._seen.input_requests)
+                    if update != before:
+                        before = update
+                        yield update
+                    if update.status in ENDS:
+                        return
+                    await self._rest()
         finally:
-            self._notices.tasks.pop(self._id, None)
             # What is not answered yet is answered if the task is followed again.
             open_keys = [key for key, work in self._answering.items() if not work.done()]
             left = [listening, *(self._answering.pop(key) for key in open_keys)]

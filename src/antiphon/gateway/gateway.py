@@ -226,6 +226,7 @@ class Gateway:
             answerers,
             changed=partial(self.server.list_changed, clients=clients),
             updated=partial(self.server.resource_updated, clients=clients),
+            told=self.server.task_changed,
             seen_by=key,
             clients=clients,
         )
@@ -270,15 +271,16 @@ class Gateway:
         if (serve := self._served.get(request.method)) is not None:
             return await serve(self._group_of(request), request)
         if (subscribe := SUBSCRIBED.get(request.method)) is not None:
-            return await subscribe(self._group_of(request).watches, request, call_next)
+            return await subscribe(self._group_of(request), request, call_next)
         if request.method not in METHODS:
             return await pass_on(self._group_of(request), request)
         return await call_next(request)
 
     def _unsubscribed(self) -> None:
-        left = self.server.subscribed
+        left, listened = self.server.subscribed, self.server.watched_tasks
         for group in self._groups.values():
             group.watches.keep(left)
+            group.tasks.keep(listened)
 
 
 class _Spoken:

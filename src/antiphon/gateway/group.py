@@ -51,6 +51,7 @@ class Group:
         exposure: which tools there are, and what they are called.
         changed: called with the kind of list that has changed.
         updated: called with the URI of a resource that has changed and is subscribed to.
+        told: called with what a task that is listened to is now.
         seen_by: who sees these lists.
         clients: their connections; by default none is told anything outside of its requests.
     """
@@ -64,6 +65,7 @@ class Group:
         exposure: Exposure,
         changed: Callable[[Kind], object],
         updated: Callable[[str], object] = lambda _uri: None,
+        told: Callable[[Received], object] = lambda _task: None,
         seen_by: bytes = b"",
         clients: Clients | None = None,
     ) -> None:
@@ -82,7 +84,7 @@ class Group:
         self._is_shown = False
         self.watches = Watches(self, updated)
         """The resources that their clients subscribe to."""
-        self.tasks = TasksBehind(terms, answered_here=answerers().by_host)
+        self.tasks = TasksBehind(terms, answered_here=answerers().by_host, told=told)
         """The tasks of their clients."""
         self.upstreams: Mapping[str, Upstream] = {name: self._upstream(name, at) for name, at in servers.items()}
 

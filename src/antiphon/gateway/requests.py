@@ -19,7 +19,7 @@ from antiphon.gateway.extensions import declared_by
 from antiphon.gateway.group import Group
 from antiphon.gateway.logs import level_for
 from antiphon.gateway.progress import reporting
-from antiphon.gateway.subscriptions import MAX_WATCHED, Watches
+from antiphon.gateway.subscriptions import MAX_WATCHED
 from antiphon.gateway.tasks_behind import OwnedTask
 from antiphon.gateway.upstream import Unavailable, Upstream
 from antiphon.server.calls.task.task_requests import check_declared
@@ -105,23 +105,36 @@ async def _complete(group: Group, request: ServerRequest) -> CompleteResult:
     return await _made(group, owned.server, request, params)
 
 
-async def _subscribe(watches: Watches, request: ServerRequest, call_next: CallNext) -> Any:
+async def _subscribe(group: Group, request: ServerRequest, call_next: CallNext) -> Any:
     """Subscribe to a resource at its server before the client is told that it is subscribed."""
-    async with watches.held(request.params.uri):
+    async with group.watches.held(request.params.uri):
         return await call_next(request)
 
 
-async def _listen(watches: Watches, request: ServerRequest, call_next: CallNext) -> Any:
-    """Subscribe to resources at their servers; the client is acknowledged those of which changes will be told."""
+async def _listen(group: Group, request: ServerRequest, call_next: CallNext) -> Any:
+    """Subscribe to resources and tasks at their servers; acknowledge those of which changes will be told."""
     wanted: SubscriptionFilter = request.params.notifications
     granted: list[str] = []
     async with AsyncExitStack() as held:
         for uri in list(wanted.resource_subscriptions or ())[:MAX_WATCHED]:
             with suppress(PeerError):
-                await held.enter_async_context(watches.held(uri))
+                await held.enter_async_context(group.watches.held(uri))
                 granted.append(uri)
         changed = structs.replace(wanted, resource_subscriptions=granted or None)
-        return await call_next(request.replace(notifications=changed))
+        tasks = await _listened(group, request, wanted)
+        result = await call_next(request.replace(notifications=changed))
+        group.tasks.watch(group.upstreams, tasks)
+        return result
+
+
+async def _listened(group: Group, request: ServerRequest, wanted: SubscriptionFilter) -> Mapping[str, Received]:
+    """Return the tasks that are listened to from now on, as they are; the others are not acknowledged."""
+    if not wanted.task_ids:
+        return {}
+    check_declared(request.ctx.request.capabilities)
+    tasks = await group.tasks.seen(group.upstreams, wanted.task_ids)
+    request.grant_tasks(tasks)
+    return tasks
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
@@ -182,11 +195,11 @@ SERVED: Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]] = {
 }
 """By method: ``async (group, request) -> result``."""
 
-SUBSCRIBED: Mapping[str, Callable[[Watches, ServerRequest, CallNext], Awaitable[Any]]] = {
+SUBSCRIBED: Mapping[str, Callable[[Group, ServerRequest, CallNext], Awaitable[Any]]] = {
     "resources/subscribe": _subscribe,
     "subscriptions/listen": _listen,
 }
-"""By method, what the gateway's own server serves then: ``async (watches, request, call_next) -> result``."""
+"""By method, what the gateway's own server serves then: ``async (group, request, call_next) -> result``."""
 
 
 async def pass_on(group: Group, request: ServerRequest) -> Any:

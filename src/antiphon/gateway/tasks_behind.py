@@ -13,14 +13,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import aclosing
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 from msgspec import DecodeError, Struct, structs
 
-from antiphon.errors import AntiphonError, InvalidParams, RemoteProtocolError
+from antiphon.client.task import ENDS
+from antiphon.errors import AntiphonError, ConnectionClosed, InvalidParams, RemoteProtocolError
 from antiphon.gateway.terms import Terms
-from antiphon.gateway.upstream import Upstream
+from antiphon.gateway.upstream import Unavailable, Upstream
 from antiphon.protocol.capabilities import extends
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.middleware import ServerRequest
@@ -28,7 +32,7 @@ from antiphon.wire.envelope import decode, encode
 from antiphon.wire.lossless import Received
 from antiphon.wire.task import TASKS, GetTaskResult, Task
 
-__all__ = ["MAX_FOLLOWED", "MAX_ID", "OwnedTask", "TasksBehind"]
+__all__ = ["MAX_FOLLOWED", "MAX_ID", "MAX_WATCHED", "OwnedTask", "TasksBehind"]
 
 log = logging.getLogger("antiphon.gateway")
 
@@ -38,6 +42,15 @@ MAX_ID = 1_024
 MAX_FOLLOWED = 100
 """Most tasks that the host follows at once for the clients of one group; calls beyond are served within their
 requests."""
+
+MAX_WATCHED = 1_000
+"""Most tasks whose changes are told to the clients of one group; as many as one client may listen to."""
+
+LOOKS_AT_ONCE = 8
+"""Most tasks that are looked at at the same time when a client begins to listen."""
+
+_AGAIN = 5.0
+"""Seconds before a server that has ended is asked again for a task that is listened to."""
 
 LONGEST = 86_400.0
 """Seconds for which the host follows a task: a day, as long as a reviewer is given."""
@@ -56,13 +69,19 @@ class TasksBehind:
     Args:
         terms: seal the ids, and say whose the tasks are.
         answered_here: the host answers what they ask.
+        told: called with what a task is now, for the clients that listen to it.
     """
 
-    def __init__(self, terms: Terms, *, answered_here: bool) -> None:
+    def __init__(
+        self, terms: Terms, *, answered_here: bool, told: Callable[[Received], object] = lambda _task: None
+    ) -> None:
         self._seal: Seal = terms.seal
         self._bound_to = b"task" + encode(terms.principal)
         self._answered_here = answered_here
         self._followed: set[asyncio.Task[None]] = set()
+        self._told = told
+        self._watched: dict[str, asyncio.Task[None]] = {}
+        """What follows each task that clients listen to, by the client's id of it."""
 
     def may_begin(self, request: ServerRequest) -> bool:
         """Tell whether a client's call may become a task: it has tasks, and there is room.
@@ -133,12 +152,84 @@ class TasksBehind:
         """Whether the host answers what they ask."""
         return self._answered_here
 
+    async def seen(self, upstreams: Mapping[str, Upstream], ids: Sequence[str]) -> dict[str, Received]:
+        """Return those of some tasks that the client may listen to, as they are now, by its ids.
+
+        Args:
+            upstreams: the servers by name.
+            ids: the client's ids; those beyond ``MAX_WATCHED`` are left out.
+        """
+        looking = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def look(id: str) -> Received | None:
+            try:
+                owned = self.owned(id)
+                async with looking, upstreams[owned.server].running() as client:
+                    return self.shown(await client.task(owned.id).look(), id)
+            except (AntiphonError, KeyError) as error:
+                log.debug("a task cannot be listened to: %s", error)
+                return None
+
+        given = list(dict.fromkeys(ids))[:MAX_WATCHED]
+        found = zip(given, await asyncio.gather(*map(look, given)), strict=True)
+        return {id: task for id, task in found if task is not None}
+
+    def watch(self, upstreams: Mapping[str, Upstream], tasks: Mapping[str, Received]) -> None:
+        """Tell of the changes of tasks that a client listens to, until they end or ``keep`` ends it.
+
+        Args:
+            upstreams: the servers by name.
+            tasks: what ``seen`` returned, without those that nobody listens to any more.
+        """
+        for id, task in tasks.items():
+            owned = self.owned(id)
+            if task.read.status not in ENDS and id not in self._watched and len(self._watched) < MAX_WATCHED:
+                watching = self._watch(upstreams[owned.server], owned.id, id, task)
+                # In a context of its own, as above.
+                work = asyncio.get_running_loop().create_task(watching, context=Context())
+                self._watched[id] = work
+                work.add_done_callback(partial(self._unwatched, id))
+
+    def keep(self, listened: Container[str]) -> None:
+        """Tell no more of tasks that nobody listens to.
+
+        Args:
+            listened: the ids to which somebody does.
+        """
+        for id, work in list(self._watched.items()):
+            if id not in listened:
+                work.cancel()
+
+    def _unwatched(self, id: str, work: asyncio.Task[None]) -> None:
+        if self._watched.get(id) is work:
+            del self._watched[id]
+
     async def close(self) -> None:
         """Follow no task any more. The tasks go on, as far as they can without answers."""
-        for work in self._followed:
+        left = [*self._followed, *self._watched.values()]
+        for work in left:
             work.cancel()
-        if self._followed:
-            await asyncio.wait(self._followed)
+        if left:
+            await asyncio.wait(left)
+
+    async def _watch(self, upstream: Upstream, task: str, id: str, before: Received) -> None:
+        told = bytes(before.raw)
+        while True:
+            try:
+                async with upstream.running() as client, aclosing(client.task(task).looks()) as looks:
+                    async for look in looks:
+                        shown = self.shown(look, id)
+                        if bytes(shown.raw) != told:
+                            told = bytes(shown.raw)
+                            self._told(shown)
+                return
+            except (Unavailable, ConnectionClosed) as error:
+                # The server of a task that is stored may be there again, and go on with it.
+                log.info("%s: a task is listened to again: %s", upstream.name, error)
+            except AntiphonError as error:
+                log.warning("%s: a task is no longer listened to: %s", upstream.name, error)
+                return
+            await asyncio.sleep(_AGAIN)
 
     async def _follow(self, upstream: Upstream, id: str, tool: str) -> None:
         try:

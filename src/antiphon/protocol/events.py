@@ -6,7 +6,7 @@ message, and ``engine`` acts on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -70,6 +70,9 @@ class Request(Struct, eq=False):
     original: Received | None = None
     """A result of another peer that this request is answered with: members of it that the result's type does not know
     are sent, too."""
+    tasks: Mapping[str, Received] | None = None
+    """Of a subscription: the tasks of another server that the client may listen to, as they are now, by the client's
+    ids; ``None`` if they are this server's own."""
     progress: float | None = None
     """The last progress value sent, since values must increase (2025-11-25 basic/utilities/progress)."""
     record: CallRecord | None = None

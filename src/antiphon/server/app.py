@@ -253,9 +253,22 @@ class Server(Features):
         """Have a function called whenever a client has ended a subscription, or left. It replaces an earlier one.
 
         Args:
-            function: plain, without arguments; it finds in ``subscribed`` what is left.
+            function: plain, without arguments; it finds in ``subscribed`` and ``watched_tasks`` what is left.
         """
         self._service.subscriptions.on_end = function
+
+    @property
+    def watched_tasks(self) -> set[str]:
+        """Ids of the tasks that clients listen to now."""
+        return self._service.subscriptions.tasks
+
+    def task_changed(self, task: Received) -> None:
+        """Tell the clients that listen to a task of another server what it is now, for middleware that relays.
+
+        Args:
+            task: what the other server says of it (``GetTaskResult``), under the client's id.
+        """
+        self._service.subscriptions.task_changed(task)
 
     def resource_updated(self, uri: str, *, clients: Container[object] | None = None) -> None:
         """Notify the clients that subscribed to a resource that it has changed. May be called from any thread.

@@ -403,6 +403,9 @@ class Handlers:
         return self._kept(request, peer, self._subscriptions.listen)
 
     def _keep_tasks(self, request: Request, peer: Peer) -> Later:
+        if request.tasks is not None:
+            # Those of another server, which middleware has found.
+            return self._subscriptions.listen_to_tasks(request, peer, request.tasks)
         self.tasks.aside(self._listen_to_tasks(request, peer, request.params.notifications))
         return LATER
 
@@ -436,9 +439,7 @@ class Handlers:
             )
             if request.cancelled:
                 return
-            self._subscriptions.listen(request, peer, structs.replace(wanted, task_ids=list(tasks)))
-            for task in tasks.values():
-                self._subscriptions.task_changed(task, request)
+            self._subscriptions.listen_to_tasks(request, peer, tasks)
             if tasks and self.tasks.wake is not None:
                 # They may run in another process, which does not tell this one how far they are.
                 self.tasks.wake()

@@ -7,7 +7,7 @@ itself (the handshake, ``ping``, ``server/discover``) passes no middleware.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from functools import partial
 from types import CoroutineType
@@ -137,6 +137,16 @@ class ServerRequest:
         """
         self._call.facts.original = result
         return result.read
+
+    def grant_tasks(self, tasks: Mapping[str, Received]) -> None:
+        """Let the client listen to tasks of another server, for middleware that relays ``subscriptions/listen``.
+
+        Whoever grants them tells of their changes by ``Server.task_changed``.
+
+        Args:
+            tasks: those of the asked ones that it may see, each as it is now, by the client's ids.
+        """
+        self._call.facts.tasks = tasks
 
     def repeat(self, encoded: MutableMapping[str, Received], result: Callable[[], Wire | Received]) -> Any:
         """Return a result that many requests get, encoded once for each revision.

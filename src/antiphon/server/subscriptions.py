@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Literal
 
 from msgspec import structs
@@ -18,6 +18,7 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.wire.common import SUBSCRIPTION_ID, EmptyResult, Meta, NotificationParams, Wire
+from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
 from antiphon.wire.resources import ResourceUpdatedNotificationParams, SubscribeRequestParams, UnsubscribeRequestParams
 from antiphon.wire.subscriptions import (
@@ -134,6 +135,16 @@ class Subscriptions:
         self._tell(peer, request, "notifications/subscriptions/acknowledged", _acknowledgement(request, wanted))
         return LATER
 
+    def listen_to_tasks(
+        self, request: Request, peer: Peer, tasks: Mapping[str, GetTaskResult] | Mapping[str, Received]
+    ) -> Later:
+        """Serve ``subscriptions/listen`` that names tasks: those that the client may see are told as they are now."""
+        granted = structs.replace(request.params.notifications, task_ids=list(tasks))
+        later = self.listen(request, peer, granted)
+        for task in tasks.values():
+            self.task_changed(task, request)
+        return later
+
     def _withdrawn(self, request: Request) -> None:
         self._listening.pop(request, None)
         self._end()
@@ -167,12 +178,15 @@ class Subscriptions:
             if uri in (wanted.resource_subscriptions or ()) and (clients is None or peer in clients):
                 self._tell(peer, request, method, ResourceUpdatedNotificationParams(uri=uri, meta=_tag(request)))
 
-    def task_changed(self, task: GetTaskResult, only: Request | None = None) -> None:
-        """Notify all who listen to a task, or one of them, of what it is now."""
+    def task_changed(self, task: GetTaskResult | Received, only: Request | None = None) -> None:
+        """Notify all who listen to a task, or one of them, of what it is now; another server's, as that said it."""
+        now: GetTaskResult = task.read if isinstance(task, Received) else task
+        received = task if isinstance(task, Received) else None
         listening = self._listening.items() if only is None else [(only, self._listening[only])]
         for request, (peer, wanted) in list(listening):
-            if task.task_id in (wanted.task_ids or ()):
-                self._tell(peer, request, "notifications/tasks", structs.replace(task, meta=_tag(request)))
+            if now.task_id in (wanted.task_ids or ()):
+                told = structs.replace(now, meta=_tag(request), result_type=None)
+                self._tell(peer, request, "notifications/tasks", told, received)
 
     @property
     def tasks(self) -> set[str]:
@@ -182,8 +196,10 @@ class Subscriptions:
     def _legacy(self) -> Sequence[Peer]:
         return [peer for peer in self._peers if peer.ready.is_set() and not peer.is_over]
 
-    def _tell(self, peer: Peer, request: Request | None, method: str, params: Wire) -> None:
-        peer.send(peer.session.notify(METHODS[method], params, request), request)
+    def _tell(
+        self, peer: Peer, request: Request | None, method: str, params: Wire, original: Received | None = None
+    ) -> None:
+        peer.send(peer.session.notify(METHODS[method], params, request, original), request)
 
 
 class Changes:
