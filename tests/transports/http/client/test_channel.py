@@ -222,6 +222,34 @@ async def test_a_legacy_cancel_is_posted_and_then_the_stream_is_closed():
         await channel.close()
 
 
+async def test_a_cancelled_request_gets_no_answer_that_was_made_here():
+    """The server may end its response before it has answered the cancellation; nobody waits for the reply any more."""
+    ended = asyncio.Event()
+    base = legacy()
+
+    async def answers(request, seen):
+        if seen.method == "POST" and seen.body.get("id") == 1:
+            await site.until(lambda seen: seen.body and seen.body.get("method") == "notifications/cancelled")
+            return web.Response(status=202)
+        if seen.method == "POST" and seen.body.get("method") == "notifications/cancelled":
+            await ended.wait()
+        return await base(request, seen)
+
+    async with serving(answers) as site:
+        channel = await opened(site)
+        channel.send(ask(1))
+        await site.until(lambda seen: seen.body and seen.body.get("id") == 1)
+        channel.send(tell("notifications/cancelled", requestId=1))
+        async with asyncio.timeout(60):
+            while 1 in channel._calls:
+                await asyncio.wait([channel._calls[1][1]])
+        ended.set()
+        channel.send(ask(2))
+        arrived = await receive(channel)
+        await channel.close()
+    assert [each["id"] for each in arrived] == [2]
+
+
 async def test_modern_requests_open_no_listening_stream():
     """There is none in that era, and no session to end."""
 

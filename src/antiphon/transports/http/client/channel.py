@@ -174,6 +174,7 @@ class HttpClientChannel:
             # is needed.
             task.cancel()
         else:
+            call.is_cancelled = True
             self._deliveries.start(self._cancel(message, data, task))
         return True
 

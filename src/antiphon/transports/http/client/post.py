@@ -1,7 +1,7 @@
 """One request over HTTP: its POST, the stream of its reply, and resuming that stream.
 
-Owns what each kind of response means for the request. In every case the request gets a reply: the server's, or one made
-here that says why there is none.
+Owns what each kind of response means for the request. Unless it was cancelled, the request gets a reply in every case:
+the server's, or one made here that says why there is none.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class Call:
         self._cursor = Cursor()
         self.has_begun = False
         """Whether the server has begun to respond, so that the request was not refused."""
+        self.is_cancelled = False
+        """Whether the server is being told that nobody waits for the reply any more."""
         self._lost = False
         """Whether the server reported, when we tried to resume, that the session has ended."""
         self._opens = message.method == "initialize"
@@ -60,7 +62,8 @@ class Call:
                 if has_place:
                     self._line.places.free()
         except HttpFailure as failure:
-            await self._line.put(failure.frame(self._id))
+            if not self.is_cancelled:
+                await self._line.put(failure.frame(self._id))
             if self._lost:
                 self._line.lose_session()
         except Exception as error:
