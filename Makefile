@@ -75,7 +75,7 @@ screenshots: $(STAMP) ## the pictures of the review page in docs/images, taken a
 endurance: $(STAMP) ## 200 clients at once for a minute
 	$(BIN)/pytest -m endurance --timeout 300 $(ARGS)
 
-interop: $(STAMP) ## against other implementations (installs them first; needs node and npm)
+interop: $(STAMP) ## against other implementations (installs them first; needs node, npm, nginx and redis-server)
 	bash tests/interop/setup.sh
 	$(BIN)/pytest -n auto --dist loadfile -m interop --timeout 120 $(ARGS)
 

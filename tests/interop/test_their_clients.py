@@ -1,16 +1,18 @@
-"""Other implementations as clients of our server, over stdio, in both eras.
+"""Other implementations as clients of our server, in both eras: over stdio, and as three replicas behind nginx.
 
-Each client walks through the server once; each test looks at one part of what it saw.
+Each client walks through each once; each test looks at one part of what it saw.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.interop.our_server import server
 from tests.interop.peers import SURVEYING_SERVER, Peers
+from tests.support.three_replicas import three_replicas
 
 WALKS = [
     ("python2", "legacy"),
@@ -26,11 +28,21 @@ MODERN = {"modern", "auto"}
 Record = dict[str, Any]
 
 
+@pytest.fixture(scope="module", params=["stdio", "replicas"])
+def place(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    """Say where our server is: the command line that starts it, or the address of nginx before three of it."""
+    if request.param == "stdio":
+        yield SURVEYING_SERVER
+        return
+    with three_replicas(SURVEYING_SERVER) as url:
+        yield [url]
+
+
 @pytest.fixture(scope="module", params=WALKS, ids="-".join)
-def walk(request: pytest.FixtureRequest, peers: Peers) -> tuple[str, str, Record]:
+def walk(request: pytest.FixtureRequest, peers: Peers, place: list[str]) -> tuple[str, str, Record]:
     """Let one client walk through our server, once for all tests."""
     name, era = request.param
-    return name, era, peers.walk(name, era, SURVEYING_SERVER)
+    return name, era, peers.walk(name, era, place)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The official Python SDK 1.x as a client: the walk of ``python2_client.py``, with the API most clients still use.
 
-Usage: python1_client.py legacy COMMAND... (it knows no other era).
+Usage: python1_client.py legacy COMMAND... (it knows no other era); instead of a command, a URL.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import McpError
 from mcp.types import (
     CreateMessageRequestParams,
@@ -115,11 +116,17 @@ def steps(session: ClientSession) -> dict[str, Step]:
     }
 
 
+def connected(command: list[str]) -> Any:
+    """Reach a server: start it, or go to where it is."""
+    if "://" in command[0]:
+        return streamable_http_client(command[0])
+    return stdio_client(StdioServerParameters(command=command[0], args=command[1:]))
+
+
 async def walk(command: list[str]) -> dict[str, Any]:
     """Walk through the server and return what was seen."""
-    parameters = StdioServerParameters(command=command[0], args=command[1:])
     async with (
-        stdio_client(parameters) as (reading, writing),
+        connected(command) as (reading, writing, *_),
         ClientSession(
             reading,
             writing,
