@@ -94,11 +94,13 @@ class Trio:
         self.replicas = replicas
         self._kill = kill
         self.session = ""
+        self.revision = REVISION
 
-    async def open(self, at: int = 0, principal: str = "ann") -> None:
+    async def open(self, at: int = 0, principal: str = "ann", revision: str = REVISION) -> None:
         """Greet one of the replicas."""
+        self.revision = revision
         params = {
-            "protocolVersion": REVISION,
+            "protocolVersion": revision,
             "capabilities": {"sampling": {}},
             "clientInfo": {"name": "c", "version": "1"},
         }
@@ -128,7 +130,7 @@ class Trio:
 
     def headers(self, principal: str = "ann") -> dict[str, str]:
         """Return those of every request."""
-        named = {"mcp-session-id": self.session, "mcp-protocol-version": REVISION} if self.session else {}
+        named = {"mcp-session-id": self.session, "mcp-protocol-version": self.revision} if self.session else {}
         return {"authorization": f"Bearer token-of-{principal}", "x-color": "blue", "cookie": "crumb", **named}
 
     async def die(self, at: int) -> None:
@@ -222,6 +224,15 @@ class Replicated:
         assert [message["method"] for message in again.response.messages] == ["notifications/tools/list_changed"]
         again.disconnect()
         await again.done()
+
+    async def test_a_stream_begins_at_once_at_another_replica(self, trio: Trio):
+        """Clients wait for its head before they go on; at this revision no event comes with it."""
+        await trio.open(0, revision="2025-03-26")
+        stream = trio.listen(1)
+        await stream.response.begun()
+        assert (stream.response.is_stream, stream.response.body) == (True, b"")
+        stream.disconnect()
+        await stream.done()
 
     async def test_what_is_added_in_one_replica_is_told_to_the_clients_of_all(self, trio: Trio):
         """Once, however many tools were added at the same time."""

@@ -52,6 +52,11 @@ class Response:
                     self.complete.set()
             self._arrived.notify_all()
 
+    async def begun(self) -> None:
+        """Wait until the head is there."""
+        async with asyncio.timeout(30), self._arrived:
+            await self._arrived.wait_for(lambda: self.status)
+
     async def until(self, text: bytes) -> None:
         """Wait until the body has this in it."""
         async with asyncio.timeout(30), self._arrived:

@@ -30,6 +30,27 @@ async def test_a_response_in_one_step_is_the_one_with_messages():
     assert instant.complete.is_set() and slow.complete.is_set()
 
 
+async def test_the_head_does_not_wait_for_the_first_event():
+    """ASGI: a server sends nothing before it has a part of the body, be it empty; that is given once."""
+    parts = []
+
+    async def send(message):
+        parts.append((message["type"], message.get("body"), message.get("more_body")))
+        # Nobody waits for this yet; so the pause must end by itself.
+        carrier.wake()
+
+    carrier = Carrier(AsgiHttp(scope_of("GET", {}), send, send), 60.0)
+    await carrier.open()
+    await carrier.pause()
+    assert parts == [("http.response.start", None, None), ("http.response.body", b"", True)]
+    waiting = asyncio.ensure_future(carrier.pause())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    carrier.wake()
+    await waiting
+    assert len(parts) == 2
+
+
 async def test_after_the_last_bytes_it_has_ended():
     """Whoever waits for that goes on, and whoever comes later does not wait."""
     carrier = carrier_to(Instant())

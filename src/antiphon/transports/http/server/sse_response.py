@@ -32,7 +32,7 @@ class Carrier:
     """One HTTP response with server-sent events. ``stop`` may be called at any time, from any task."""
 
     __slots__ = (
-        "_ended", "_has_ended", "_http", "_is_complete", "_keep_alive",
+        "_ended", "_has_ended", "_http", "_is_bare", "_is_complete", "_keep_alive",
         "_loop", "_lost", "_wake", "stopped",
     )  # fmt: skip
 
@@ -45,6 +45,8 @@ class Carrier:
         self._has_ended = False
         self._lost = False
         self._is_complete = False
+        self._is_bare = False
+        """Whether nothing but the head was sent."""
         self.stopped = False
         """Whether it must send nothing more."""
 
@@ -65,13 +67,14 @@ class Carrier:
         """Send the head of the response."""
         if not self.begin(b""):
             await self._put({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+            self._is_bare = True
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
         """Send data, with ``last`` also the end of the response.
 
         Raises ``Lost`` if the client is gone, or has read nothing for half a minute.
         """
-        self._is_complete = last
+        self._is_complete, self._is_bare = last, False
         if not self._http.write(data, last=last):
             await self._put({"type": "http.response.body", "body": data, "more_body": not last})
 
@@ -87,7 +90,14 @@ class Carrier:
             self._note_end()
 
     async def pause(self) -> None:
-        """Wait for ``wake``, sending keep-alive comments for the client and any proxy meanwhile."""
+        """Wait for ``wake``, sending keep-alive comments for the client and any proxy meanwhile; may return earlier."""
+        if self._is_bare:
+            # A client may wait for the head before it sends anything else. ASGI servers keep it back until a part of
+            # the body follows, as other replicas do, even if that is empty.
+            self._is_bare = False
+            await self._put({"type": "http.response.body", "body": b"", "more_body": True})
+            # Something to send may have come meanwhile.
+            return
         while not self.stopped and not await self._woken():
             await self.write(COMMENT)
 
