@@ -1,21 +1,24 @@
 """A server whose handlers ask much, each written once; served over every transport, at every revision.
 
-Run as a program it serves over stdio.
+Run as a program it serves over stdio; with ``REPLICAS_ENGINE`` in the environment, the address of a Redis, it is one of
+several replicas, and serves the port it is given.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Literal, TypedDict
+import os
+import sys
+from typing import Any, Literal, TypedDict
 
 from antiphon import Context, Server
+from antiphon.server import RedisCluster
 
-__all__ = ["TURNS", "server"]
+__all__ = ["TURNS", "handlers", "server"]
 
 TURNS = 25
 """More than any peer's limit on rounds."""
 
-server = Server("one handler")
 runs: dict[str, int] = {}
 
 
@@ -30,7 +33,6 @@ def _began(name: str) -> int:
     return runs[name]
 
 
-@server.tool
 async def chain(run: str, ctx: Context) -> str:
     """Ask 25 times in a row, each ask with the answer before, then twice at once."""
     began = _began(run)
@@ -41,7 +43,6 @@ async def chain(run: str, ctx: Context) -> str:
     return f"{left.text} | {right.text} | body ran {began} time(s)"
 
 
-@server.tool
 async def form(run: str, ctx: Context) -> str:
     """Sample, ask the user, and sample again."""
     began = _began(run)
@@ -51,7 +52,6 @@ async def form(run: str, ctx: Context) -> str:
     return f"{told.text} | body ran {began} time(s)"
 
 
-@server.tool
 async def loop(run: str, ctx: Context) -> str:
     """Let the model use a tool turn after turn."""
     began = _began(run)
@@ -70,11 +70,27 @@ async def loop(run: str, ctx: Context) -> str:
     return f"{answer.text} after {len(used)} uses | body ran {began} time(s)"
 
 
-mounted = Server("mounted")
-for handler in (chain, form, loop):
-    mounted.tool(handler)
-server.mount(mounted, prefix="mounted")
+def handlers(**options: Any) -> Server:
+    """Make one, with options of ``Server`` besides."""
+    made, mounted = Server("one handler", **options), Server("mounted")
+    for handler in (chain, form, loop):
+        made.tool(handler)
+        mounted.tool(handler)
+    made.mount(mounted, prefix="mounted")
+    return made
+
+
+server = handlers()
+
+
+def main() -> None:
+    """Serve stdio; or, as one of several replicas, the port that is given."""
+    engine = os.environ.get("REPLICAS_ENGINE")
+    if engine is None:
+        server.run()
+    else:
+        handlers(cluster=RedisCluster(engine)).run("http", port=int(sys.argv[1]))
 
 
 if __name__ == "__main__":
-    server.run()
+    main()

@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -19,24 +19,52 @@ from antiphon.server.network import server_app
 from antiphon.wire.common import ClientCapabilities, SamplingCapability
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from tests.scenarios import one_handler
-from tests.support.asgi import running
+from tests.support.asgi import running, taking_turns
+from tests.support.three_replicas import three_replicas
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
-TRANSPORTS = ("memory", "stdio", "http", "sse", "websocket")
+OVER_HTTP = ("http", "replicas", "nginx")
+"""One process; three in turns; and three processes behind nginx."""
+TRANSPORTS = ("memory", "stdio", "sse", "websocket", *OVER_HTTP)
 # Streamable HTTP came with 2025-03-26, and 2026-07-28 has no HTTP+SSE any more.
-MISSING = {("http", "2024-11-05"), ("sse", "2026-07-28")}
-WAYS = [way for way in itertools.product(TRANSPORTS, REVISIONS) if way not in MISSING]
+MISSING = {("sse", "2026-07-28"), *((each, "2024-11-05") for each in OVER_HTTP)}
+# There a body runs again at each replica: tests/faults/test_replicas.py.
+MISSING |= {("replicas", "2026-07-28"), ("nginx", "2026-07-28")}
+WAYS = [
+    pytest.param(*way, marks=pytest.mark.nginx if way[0] == "nginx" else ())
+    for way in itertools.product(TRANSPORTS, REVISIONS)
+    if way not in MISSING
+]
 URLS = {"http": "http://{}/mcp", "sse": "http://{}/sse", "websocket": "ws://{}/ws"}
 NUMBERS = itertools.count()
+Target = AbstractAsyncContextManager[Any]
+
+
+@pytest.fixture(scope="module")
+def nginx() -> Iterator[str]:
+    """Run three processes behind nginx; the value is its address."""
+    with three_replicas([sys.executable, "-m", "tests.scenarios.one_handler"]) as url:
+        yield url
+
+
+@pytest.fixture
+def target(transport: str, request: pytest.FixtureRequest) -> Target:
+    """Return what serves over a transport."""
+    return serving(transport, request.getfixturevalue("nginx") if transport == "nginx" else None)
 
 
 @asynccontextmanager
-async def target(transport: str) -> AsyncIterator[Any]:
+async def serving(transport: str, nginx: str | None) -> AsyncIterator[Any]:
     """Serve over a transport; yields what a client connects to."""
-    if transport == "memory":
+    if nginx is not None:
+        yield nginx
+    elif transport == "memory":
         yield one_handler.server
     elif transport == "stdio":
         yield [sys.executable, "-m", "tests.scenarios.one_handler"]
+    elif transport == "replicas":
+        async with taking_turns(one_handler.handlers) as place:
+            yield f"http://{place}/mcp"
     else:
         app = server_app(one_handler.server._service, transport, {})
         async with running(app) as place:
@@ -88,10 +116,10 @@ class Asking:
         return await self._model.sample(params, origin)
 
 
-async def called(transport: str, revision: str, tool: str, model: Model, run: str) -> Any:
+async def called(target: Target, revision: str, tool: str, model: Model, run: str) -> Any:
     """Call a tool at a revision, over a transport."""
     async with (
-        target(transport) as where,
+        target as where,
         Client(where, sampling=Asking(model), elicitation=model.elicit, revision=revision) as client,
     ):
         assert client.revision == revision
@@ -99,10 +127,10 @@ async def called(transport: str, revision: str, tool: str, model: Model, run: st
 
 
 @pytest.mark.parametrize(("transport", "revision"), WAYS)
-async def test_a_chain_of_samples_and_two_at_once(transport: str, revision: str) -> None:
+async def test_a_chain_of_samples_and_two_at_once(transport: str, revision: str, target: Target) -> None:
     """27 asks, each put to the model exactly once; the result is the same everywhere."""
     model = Model()
-    result = await called(transport, revision, "chain", model, f"chain-{next(NUMBERS)}")
+    result = await called(target, revision, "chain", model, f"chain-{next(NUMBERS)}")
     assert result.text == expected()
     assert len(model.asked) == one_handler.TURNS + 2
     assert set(model.asked.values()) == {1}
@@ -118,10 +146,10 @@ def expected() -> str:
 
 
 @pytest.mark.parametrize(("transport", "revision"), WAYS)
-async def test_a_form_between_two_samples(transport: str, revision: str) -> None:
+async def test_a_form_between_two_samples(transport: str, revision: str, target: Target) -> None:
     """From 2025-06-18; before, the error names the revision, and nobody was asked."""
     model = Model()
-    result = await called(transport, revision, "form", model, f"form-{next(NUMBERS)}")
+    result = await called(target, revision, "form", model, f"form-{next(NUMBERS)}")
     if revision < "2025-06-18":
         assert result.is_error
         assert revision in result.text
@@ -131,20 +159,20 @@ async def test_a_form_between_two_samples(transport: str, revision: str) -> None
         assert (model.forms, set(model.asked.values())) == (1, {1})
 
 
-@pytest.mark.parametrize(("transport", "revision"), [way for way in WAYS if way[1] >= "2025-11-25"])
-async def test_a_form_of_a_mounted_server(transport: str, revision: str) -> None:
+@pytest.mark.parametrize(("transport", "revision"), [way for way in WAYS if way.values[1] >= "2025-11-25"])
+async def test_a_form_of_a_mounted_server(transport: str, revision: str, target: Target) -> None:
     """The same handler behind a prefix, over every transport."""
     model = Model()
-    result = await called(transport, revision, "mounted__form", model, f"mounted-{next(NUMBERS)}")
+    result = await called(target, revision, "mounted__form", model, f"mounted-{next(NUMBERS)}")
     assert result.text == "<dea?> in red> | body ran 1 time(s)"
     assert (model.forms, set(model.asked.values())) == (1, {1})
 
 
 @pytest.mark.parametrize(("transport", "revision"), WAYS)
-async def test_a_tool_loop_of_25_turns(transport: str, revision: str) -> None:
+async def test_a_tool_loop_of_25_turns(transport: str, revision: str, target: Target) -> None:
     """From 2025-11-25; before, the error names the revision, and the model was not asked."""
     model = Model()
-    result = await called(transport, revision, "loop", model, f"loop-{next(NUMBERS)}")
+    result = await called(target, revision, "loop", model, f"loop-{next(NUMBERS)}")
     if revision < "2025-11-25":
         assert result.is_error
         assert revision in result.text

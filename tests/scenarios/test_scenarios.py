@@ -15,7 +15,8 @@ from antiphon.transports.stdio.client import StdioClientChannel
 from tests.interop import our_server
 from tests.scenarios.runner import NOT_OVER, SCRIPTS, Player, fit_for, read_script
 from tests.scenarios.schema_check import SchemaCheck
-from tests.support.asgi import running
+from tests.support.asgi import running, taking_turns
+from tests.support.three_replicas import three_replicas
 
 URLS = {"http": "http://{}/mcp", "sse": "http://{}/sse", "websocket": "ws://{}/ws"}
 
@@ -59,3 +60,32 @@ async def test_a_server_keeps_to_the_script_over_a_network(transport: str, name:
             await channel.close()
             await app.drain()
     assert check.checked > 40
+
+
+WITH_SESSIONS = [name for name in SCRIPTS if ("http", name) not in NOT_OVER]
+
+
+async def keeps_to(name: str, place: str) -> None:
+    """Play a script against an address."""
+    channel = (await reach(resolve(f"http://{place}/mcp"))).channel
+    check = SchemaCheck(name)
+    try:
+        await Player(channel, check=check).play(fit_for("http", read_script(name)))
+    finally:
+        await channel.close()
+    assert check.checked > 40
+
+
+@pytest.mark.parametrize("name", WITH_SESSIONS)
+async def test_replicas_keep_to_the_script(name: str):
+    """The same, with each request served by the next of three replicas."""
+    async with taking_turns(our_server.ours) as place:
+        await keeps_to(name, place)
+
+
+@pytest.mark.nginx
+async def test_replicas_behind_nginx_keep_to_all_scripts():
+    """The same, with three processes that share a Redis."""
+    with three_replicas([sys.executable, str(Path(our_server.__file__))]) as url:
+        for name in WITH_SESSIONS:
+            await keeps_to(name, url.removeprefix("http://").removesuffix("/mcp"))

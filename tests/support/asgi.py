@@ -1,18 +1,21 @@
-"""An ASGI application behind uvicorn, on loopback, in the loop of the test."""
+"""An ASGI application behind uvicorn, on loopback, in the loop of the test; and three replicas that take turns."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 from contextlib import asynccontextmanager
 
 import uvicorn
 
+from antiphon.server import MemoryCluster
+
 
 @asynccontextmanager
-async def running(app):
+async def running(app, lifespan="on"):
     """Serve ``app``; yields the address without scheme, as ``127.0.0.1:port``."""
-    config = uvicorn.Config(app, lifespan="on", ws="websockets-sansio", log_level="warning", access_log=False)
+    config = uvicorn.Config(app, lifespan=lifespan, ws="websockets-sansio", log_level="warning", access_log=False)
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
@@ -25,3 +28,26 @@ async def running(app):
         yield f"127.0.0.1:{listening.getsockname()[1]}"
     finally:
         await server.shutdown(sockets=[listening])
+
+
+@asynccontextmanager
+async def taking_turns(make):
+    """Serve three replicas of a server, each request by the next one; ``make`` makes one. Yields the address likewise.
+
+    ``make(cluster=..., keys=...)``: returns a ``Server`` with these options.
+    """
+    first = MemoryCluster()
+    apps = [make(cluster=MemoryCluster(beside=first), keys=[b"k" * 32]).asgi() for _ in range(3)]
+    turns = itertools.cycle(apps)
+
+    async def balance(scope, receive, send):
+        await next(turns)(scope, receive, send)
+
+    try:
+        async with running(balance, "off") as place:
+            yield place
+            for app in apps:
+                await app.drain()
+    finally:
+        for app in apps:
+            await app.close()
