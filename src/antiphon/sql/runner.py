@@ -31,6 +31,7 @@ from sqlalchemy.pool import NullPool
 
 from antiphon.errors import ConfigError
 from antiphon.sql.notices import Notices
+from antiphon.sql.watched_file import WatchedFile
 
 __all__ = ["CLOSING", "IDLE", "LOCKED", "STATEMENT", "TRANSACTION", "PostgresRunner", "Runner", "SqliteRunner"]
 
@@ -88,6 +89,10 @@ class Runner(Protocol):
         """Return what the database says by itself on a channel; ``None`` if it never says anything."""
         ...
 
+    def watched(self, statement: str) -> WatchedFile | None:
+        """Return what tells when the one row that a statement returns has changed; ``None`` if ``notices`` tell it."""
+        ...
+
     async def aclose(self) -> None:
         """Close all connections, within a limited time."""
         ...
@@ -113,6 +118,10 @@ class SqliteRunner:
 
     def notices(self, channel: str) -> None:
         """See ``Runner.notices``: a file says nothing."""
+
+    def watched(self, statement: str) -> WatchedFile:
+        """See ``Runner.watched``. The file must exist before it is watched."""
+        return WatchedFile(self._path, statement)
 
     def run(self, work: Work[T], *, write: bool = True) -> asyncio.Future[T]:
         """See ``Runner.run``. The transaction begins at once."""
@@ -273,6 +282,9 @@ class PostgresRunner:
         notices = Notices(self._options, channel, self.run)
         self._notices.add(notices)
         return notices
+
+    def watched(self, statement: str) -> None:
+        """See ``Runner.watched``: the server says it by itself."""
 
     async def aclose(self) -> None:
         """See ``Runner.aclose``. What has not ended after ``CLOSING`` seconds is cut off."""

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from antiphon.errors import Rejected
-from antiphon.host import Answer, Approve, Deny, Edit, Host, ReviewItem, Scripted, Terms, digest
+from antiphon.host import Answer, Approve, Deny, Edit, Host, MemoryStore, ReviewItem, Scripted, Terms, digest
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Queue
 from antiphon.host.review.review import hash_of
@@ -77,6 +77,41 @@ async def test_another_process_decides(place: Place):
         assert (done.state, done.item, done.by) == ("done", None, "ada")
         if other is not store:
             await other.aclose()
+
+
+async def test_nobody_needs_to_look_where_changes_are_heard_of(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """Asked here, decided by another process, carried out here, and off the list there: by notices alone."""
+    async with asyncio.timeout(60), place.open() as store:
+        other = store if place.kind == "memory" else place.make()
+        here, there = Queue(store, clock=place.clock), Queue(other, clock=place.clock)
+        for each in (store, other):
+            # Until the first notice has come, whoever waits looks at the store.
+            with each.news.listening() as listening:
+                while not each.news.are_heard:
+                    await listening.wait(60)
+        monkeypatch.setattr("antiphon.host.review.queue._CHECK", 600.0)
+        task = asyncio.create_task(Host(Scripted(["ok"]), reviewer=here, store=store)(request(), origin()))
+        [question] = await first(there)
+        await there.decide(question.id, approval(question), hash=question.hash)
+        assert (await task).text == "ok"
+        async for _ in there.changes():
+            if (await there.history()) != []:
+                break
+        if other is not store:
+            await other.aclose()
+
+
+async def test_a_notice_that_is_lost_costs_a_second(monkeypatch: pytest.MonkeyPatch):
+    """Whoever waits looks at the store by themselves now and then, whatever they have heard."""
+    store = MemoryStore()
+    monkeypatch.setattr(store.news, "tell", lambda *_: None)
+    monkeypatch.setattr("antiphon.host.review.queue._CHECK", 0.01)
+    queue = Queue(store)
+    async with asyncio.timeout(60):
+        task = asyncio.create_task(Host(Scripted(["ok"]), reviewer=queue, store=store)(request(), origin()))
+        [question] = await first(queue)
+        await queue.decide(question.id, approval(question), hash=question.hash)
+        assert (await task).text == "ok"
 
 
 async def test_what_was_read_is_not_read_again_until_it_changes(place: Place):

@@ -12,7 +12,6 @@ import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import suppress
 from secrets import token_hex
 from typing import Literal
 
@@ -45,6 +44,7 @@ from antiphon.host.store.base import (
     ReviewState,
     Store,
 )
+from antiphon.host.store.news import Listening
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
@@ -61,6 +61,9 @@ MAX_DRAFT = 4 * 1024 * 1024
 _SOON, _LATER = 0.02, 0.5
 """Seconds between two reads of the store: at first, and when nobody has decided for a while. People take seconds."""
 _SLOWER = 1.3
+_CHECK = 1.0
+"""Seconds between two reads where changes are heard of: a notice may have been lost with its connection, and processes
+of earlier releases give none."""
 _HISTORY: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 _ENDING = 1.0
 """Seconds that a caller that stops waiting for a question waits for this to be stored."""
@@ -109,7 +112,6 @@ class Queue:
         self.undo_seconds = undo
         self._clock = clock
         self._notify = notify
-        self._news = asyncio.Event()
         self._unreached = False
         """Whether the store could not be reached the last time, so that this is logged once and not twice a second."""
         self._endings: set[asyncio.Task[None]] = set()
@@ -238,7 +240,6 @@ class Queue:
             # is stored.
             kept.append(self._kept(question, decision, by, now, hash=shown))
         late = await self._store.decide(kept)
-        self._tell()
         if late is not None:
             hash = next(decided.hash for decided in kept if decided.id == late.id)
             if late.state == "pending" and not late.held and late.hash not in (None, hash):
@@ -281,7 +282,6 @@ class Queue:
         """
         row = await self._store.review(id)
         undone = row is not None and await self._store.undo(id, *undone_records(row, by, self._clock()))
-        self._tell()
         if not undone:
             raise AlreadyDecided(await self.get(id))
 
@@ -297,7 +297,6 @@ class Queue:
         """
         row = BlockRow(identity=identity, target=target, since=self._clock(), by=by, coarse=coarse)
         await self._store.block(row)
-        self._tell()
 
     async def keep_draft(self, id: str, fields: Sequence[tuple[str, str]] | None) -> bool:
         """Store what somebody has begun to type about a pending question. Returns whether it is stored.
@@ -330,15 +329,17 @@ class Queue:
         """Yield a number now, and another one whenever any question has changed, in this process or another.
 
         Args:
-            slowest: most seconds between two reads of the store, default 0.5.
+            slowest: most seconds between two reads of the store while changes by other processes are not heard of,
+                default 0.5.
         """
         seen, wait = -1, _SOON
-        while True:
-            version = await self._store.reviews_version()
-            if version != seen:
-                seen, wait = version, _SOON
-                yield version
-            wait = min(slowest, await self._pause(wait))
+        with self._store.news.listening() as news:
+            while True:
+                version = await self._store.reviews_version()
+                if version != seen:
+                    seen, wait = version, _SOON
+                    yield version
+                wait = min(slowest, await self._pause(news, wait))
 
     async def _put(
         self,
@@ -362,7 +363,6 @@ class Queue:
             hash=hash_of(item),
         )
         put = await self._store.put_review(row)
-        self._tell()
         if self._notify is not None and put.state == "pending":
             self._notify(kind, put.id)
         return put
@@ -376,9 +376,9 @@ class Queue:
         """Wait for a decision. A caller that stops waiting withdraws the question."""
         wait = _SOON
         try:
-            while row.state == "pending":
-                wait = await self._pause(wait, until=row.release)
-                row = await self._looked(row)
+            with self._store.news.listening(row.id) as news:
+                while (row := await self._looked(row)).state == "pending":
+                    wait = await self._pause(news, wait, until=row.release)
         except BaseException:
             over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
             await self._ended(row.id, "expired" if over else "withdrawn")
@@ -398,7 +398,6 @@ class Queue:
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
         await asyncio.wait([ending], timeout=_ENDING)
-        self._tell()
 
     async def _looked(self, row: ReviewRow) -> ReviewRow:
         """Return a question as it is now, or as it was if the store cannot be reached.
@@ -409,7 +408,6 @@ class Queue:
         try:
             if row.held and row.release is not None and row.release <= self._clock():
                 await self._store.release(row.id)
-                self._tell()
             found = await self._store.review(row.id)
             if found is not None and found.host is None and found.state in OPEN:
                 # Another process took this one for dead while it was suspended.
@@ -422,21 +420,15 @@ class Queue:
         self._unreached = False
         return found or msgspec.structs.replace(row, state="withdrawn")
 
-    async def _pause(self, seconds: float, *, until: float | None = None) -> float:
-        """Wait for a change in this process, for some seconds or until a time.
+    async def _pause(self, news: Listening, seconds: float, *, until: float | None = None) -> float:
+        """Wait for a change, for some seconds or until a time; for longer where changes are heard of.
 
-        Returns how long to wait the next time.
+        Returns how many seconds to wait the next time.
         """
-        left = seconds if until is None else max(_SOON, until - self._clock())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(min(seconds, left)):
-                await self._news.wait()
+        longest = _CHECK if self._store.news.are_heard else seconds
+        left = longest if until is None else max(_SOON, until - self._clock())
+        await news.wait(min(longest, left))
         return min(seconds * _SLOWER, _LATER)
-
-    def _tell(self) -> None:
-        """Wake all tasks that wait in this process."""
-        self._news.set()
-        self._news = asyncio.Event()
 
 
 def _fingerprint(kind: str, origin: Origin, digests: list[str]) -> str:

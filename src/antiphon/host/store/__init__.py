@@ -30,6 +30,7 @@ from antiphon.host.store.base import (
 from antiphon.host.store.chain import Entry, Fault, Head, Record
 from antiphon.host.store.location import open_store, usual_store
 from antiphon.host.store.memory import MemoryStore
+from antiphon.host.store.news import Listening, News, NewsSource
 
 __all__ = [
     "Arrival",
@@ -48,7 +49,10 @@ __all__ = [
     "Head",
     "Hold",
     "HoldRow",
+    "Listening",
     "MemoryStore",
+    "News",
+    "NewsSource",
     "PageRow",
     "PartialRow",
     "Record",

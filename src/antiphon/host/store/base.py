@@ -14,6 +14,7 @@ import msgspec
 from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.store.asks import AskRow, Found, Sought, SpentRow
 from antiphon.host.store.chain import Entry, Head, Record
+from antiphon.host.store.news import News
 from antiphon.sql.patience import StoreStalled
 
 __all__ = [
@@ -345,6 +346,11 @@ class Store(Protocol):
     @property
     def bounded(self) -> bool:
         """Whether old audit records are dropped, so that the chain need not begin with the first record."""
+        ...
+
+    @property
+    def news(self) -> News:
+        """How changes of questions are heard of, whichever process made them."""
         ...
 
     async def commit(self, change: Change) -> str | None:

@@ -40,6 +40,7 @@ from antiphon.host.store.base import (
     late,
 )
 from antiphon.host.store.chain import Entry, Head, Record, extend
+from antiphon.host.store.news import News
 
 __all__ = ["MemoryStore"]
 
@@ -70,6 +71,7 @@ class MemoryStore:
         """Make an empty store."""
         self._keep_content = keep_content
         self.host = token_hex(6)
+        self.news = News()
         self._clock = clock
         self._accounts: dict[str, Balance] = {}
         self._holds: dict[str, HoldRow] = {}
@@ -318,7 +320,7 @@ class MemoryStore:
     async def keep_partial(self, row: PartialRow) -> None:
         """See ``base.Store.keep_partial``."""
         if row.id not in self._partials:
-            self._version += 1
+            self._changed(row.id)
         self._partials[row.id] = row
 
     async def drop_partial(self, id: str) -> None:
@@ -455,7 +457,11 @@ class MemoryStore:
         self._reviews[row.id] = row
         if row.state not in OPEN:
             self._drafts.pop(row.id, None)
+        self._changed(row.id)
+
+    def _changed(self, id: str) -> None:
         self._version += 1
+        self.news.tell(id)
 
 
 def _plus(amount: Amount, other: Amount, *, sign: int = 1) -> Amount:

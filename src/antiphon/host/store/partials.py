@@ -29,7 +29,7 @@ def keep(connection: Connection, row: PartialRow) -> None:
     again = update(partials).where(partials.c.id == row.id).values(msgspec.structs.asdict(row))
     if connection.execute(again).rowcount != 1:
         connection.execute(partials.insert(), msgspec.structs.asdict(row))
-        changed(connection)
+        changed(connection, row.id)
 
 
 def drop(connection: Connection, id: str) -> None:

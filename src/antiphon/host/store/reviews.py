@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, func, or_, select, update
 from sqlalchemy.sql.dml import Update
 
 from antiphon.host.store.base import BLOCKED, OPEN, BlockRow, Decided, Ended, ReviewRow, ReviewState, identities_in
 from antiphon.host.store.tables import drafts, reviews, reviews_head
 
 __all__ = [
+    "CHANNEL",
+    "VERSION",
     "changed",
     "claim",
     "close",
@@ -30,7 +32,15 @@ __all__ = [
     "withdraw_from",
 ]
 
+CHANNEL = "antiphon_reviews"
+"""On which PostgreSQL tells of changes: by the id of the question, or by nothing if there are several."""
+VERSION = "SELECT version FROM reviews_head"
+"""Returns the number of changes so far."""
+
 _BUMP = update(reviews_head).values(version=reviews_head.c.version + 1)
+# In the statement that is sent anyway. "NOTIFY ... does not actually deliver until and unless the transaction is
+# committed", and the same notice is delivered once for a transaction.
+_BUMP_AND_TELL = _BUMP.returning(func.pg_notify(CHANNEL, bindparam("of")))
 _VERSION = select(reviews_head.c.version)
 
 
@@ -42,7 +52,7 @@ def put(connection: Connection, row: ReviewRow, now: float) -> ReviewRow:
         .mappings()
         .one_or_none()
     )
-    changed(connection)
+    changed(connection, row.id if left is None else left["id"])
     if left is None:
         connection.execute(reviews.insert(), msgspec.structs.asdict(row))
         return row
@@ -96,7 +106,7 @@ def decide(connection: Connection, decisions: Sequence[Decided], now: float) -> 
         deciding = update(reviews).where(pending, undecided, as_shown, _valid(now))
         if connection.execute(deciding.values(kept | {"release": decided.release})).rowcount != 1:
             return decided.id
-    changed(connection)
+    changed(connection, *(decided.id for decided in decisions))
     return None
 
 
@@ -105,7 +115,7 @@ def undo(connection: Connection, id: str, now: float) -> bool:
     held = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.release > now)
     if connection.execute(update(reviews).where(held).values(_UNDECIDED)).rowcount != 1:
         return False
-    changed(connection)
+    changed(connection, id)
     return True
 
 
@@ -115,7 +125,7 @@ def release(connection: Connection, id: str, now: float) -> bool:
     decided = update(reviews).where(due, reviews.c.decision.is_not(None), _valid(now))
     if connection.execute(decided.values(state="decided")).rowcount != 1:
         return False
-    changed(connection)
+    changed(connection, id)
     return True
 
 
@@ -136,7 +146,7 @@ def withdraw_from(connection: Connection, block: BlockRow, but: Sequence[str], *
 def end(connection: Connection, ended: Ended) -> None:
     """Record what became of a decision."""
     connection.execute(update(reviews).where(reviews.c.id.in_(ended.reviews)).values(outcome=ended.outcome))
-    changed(connection)
+    changed(connection, *ended.reviews)
 
 
 def keep_draft(connection: Connection, id: str, body: str | None) -> bool:
@@ -157,13 +167,13 @@ def draft(connection: Connection, id: str) -> str | None:
 def finish(connection: Connection, id: str, *, keep_item: bool) -> bool:
     """Record that a decision is carried out. Returns whether there was one to carry out."""
     carried_out = _ended("done", keep_item=keep_item).where(reviews.c.id == id, reviews.c.state == "decided")
-    changed(connection)
+    changed(connection, id)
     return connection.execute(carried_out).rowcount == 1
 
 
 def close(connection: Connection, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
     """End an open question."""
-    changed(connection)
+    changed(connection, id)
     connection.execute(_ended(state, keep_item=keep_item).where(reviews.c.id == id, reviews.c.state.in_(OPEN)))
 
 
@@ -171,12 +181,15 @@ def claim(connection: Connection, id: str, host: str) -> None:
     """Record that a process waits for an open question that no process waits for."""
     left = and_(reviews.c.id == id, reviews.c.host.is_(None), reviews.c.state.in_(OPEN))
     if connection.execute(update(reviews).where(left).values(host=host)).rowcount == 1:
-        changed(connection)
+        changed(connection, id)
 
 
-def changed(connection: Connection) -> None:
-    """Notify those who wait that something has changed."""
-    connection.execute(_BUMP)
+def changed(connection: Connection, *ids: str) -> None:
+    """Notify those who wait that these questions have changed; without any, that some have."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_BUMP_AND_TELL, {"of": ids[0] if len(ids) == 1 else ""})
+    else:
+        connection.execute(_BUMP)
 
 
 def version(connection: Connection) -> int:

@@ -47,6 +47,7 @@ from antiphon.host.store.base import (
 from antiphon.host.store.chain import Entry, Head, Record
 from antiphon.host.store.group_commit import Grouped
 from antiphon.host.store.lease import BEATS, LEASE, Watch
+from antiphon.host.store.news import News
 from antiphon.host.store.owed import Owed
 from antiphon.sql.patience import Patience
 from antiphon.sql.runner import CLOSING, Runner
@@ -87,6 +88,7 @@ class SqlStore:
         reviewed after the review is over.
         """
         self.host = process.named()
+        self.news = News(runner.watched(questions.VERSION) or runner.notices(questions.CHANNEL), self._open)
         self._runner = runner
         self._clock = clock
         self._monotonic = monotonic
@@ -110,6 +112,8 @@ class SqlStore:
             await self._patience.wait(self._changes.add(change))
         except money.Refused as refused:
             return str(refused)
+        if change.finish is not None or change.ended is not None:
+            self.news.tell()
         return None
 
     async def balances(self, prefix: str = "") -> list[Balance]:
@@ -186,7 +190,7 @@ class SqlStore:
 
     async def block(self, row: BlockRow) -> None:
         """See ``base.Store.block``."""
-        await self._write(partial(self._blocked, row))
+        await self._change(partial(self._blocked, row))
 
     async def unblock(self, identity: str) -> bool:
         """See ``base.Store.unblock``."""
@@ -198,7 +202,7 @@ class SqlStore:
 
     async def put_review(self, row: ReviewRow) -> ReviewRow:
         """See ``base.Store.put_review``."""
-        return await self._write(partial(questions.put, row=row, now=self._clock()))
+        return await self._change(partial(questions.put, row=row, now=self._clock()))
 
     async def review(self, id: str) -> ReviewRow | None:
         """See ``base.Store.review``."""
@@ -219,18 +223,18 @@ class SqlStore:
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
         """See ``base.Store.decide``."""
         try:
-            await self._write(partial(self._decided, decisions))
+            await self._change(partial(self._decided, decisions))
         except money.Refused as refused:
             return await self.review(str(refused))
         return None
 
     async def undo(self, id: str, *records: Record) -> bool:
         """See ``base.Store.undo``."""
-        return await self._write(partial(self._undone, id, records))
+        return await self._change(partial(self._undone, id, records), id)
 
     async def release(self, id: str) -> bool:
         """See ``base.Store.release``."""
-        return await self._write(partial(questions.release, id=id, now=self._clock()))
+        return await self._change(partial(questions.release, id=id, now=self._clock()), id)
 
     async def keep_draft(self, id: str, body: str | None) -> bool:
         """See ``base.Store.keep_draft``."""
@@ -244,13 +248,13 @@ class SqlStore:
         """See ``base.Store.close_review``."""
         closing = partial(questions.close, id=id, state=state, keep_item=keep_item)
         try:
-            await self._write(closing)
+            await self._change(closing, id)
         except (OSError, SQLAlchemyError):
             self._owed.add(f"review:{id}", closing)
 
     async def claim_review(self, id: str) -> None:
         """See ``base.Store.claim_review``."""
-        await self._write(partial(questions.claim, id=id, host=self.host))
+        await self._change(partial(questions.claim, id=id, host=self.host), id)
 
     async def reviews_version(self) -> int:
         """See ``base.Store.reviews_version``."""
@@ -300,6 +304,7 @@ class SqlStore:
 
     async def aclose(self) -> None:
         """See ``base.Store.aclose``. It waits for the database, but no longer than ``runner.CLOSING`` per step."""
+        await self.news.aclose()
         heart, self._heart = self._heart, None
         if heart is not None:
             heart.cancel()
@@ -322,6 +327,12 @@ class SqlStore:
     async def _write(self, work: Callable[[Connection], T]) -> T:
         await self._open()
         return await self._patience.wait(self._runner.run(work))
+
+    async def _change(self, work: Callable[[Connection], T], question: str | None = None) -> T:
+        """Change a question, or any; those who wait in this process are told at once."""
+        result = await self._write(work)
+        self.news.tell(question)
+        return result
 
     async def _read(self, work: Callable[[Connection], T], patience: float | None = None) -> T:
         await self._open()
