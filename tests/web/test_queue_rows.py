@@ -46,9 +46,17 @@ def test_what_is_as_it_was_is_no_change():
     made = rows(ONE, TWO)
     before = made.version
     made.update([ONE, TWO])
-    made.update([msgspec.structs.replace(ONE, waited_for=False), TWO])
+    made.update([msgspec.structs.replace(ONE, by="ada"), TWO])
     assert made.version == before
     assert made.since(before).rows == frozenset()
+
+
+def test_that_nobody_waits_any_more_is_a_change():
+    """The process that asked has been killed: its row is another then."""
+    made = rows(ONE, TWO)
+    before = made.version
+    made.update([msgspec.structs.replace(ONE, waited_for=False), TWO])
+    assert made.since(before).rows == {"1"}
 
 
 def test_what_is_not_known_any_more_has_to_be_fetched_whole():

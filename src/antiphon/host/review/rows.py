@@ -39,6 +39,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """The most it may cost, in nano-dollars; ``None`` if unknown, or if no model is asked."""
     hash: str = ""
     """Hash of all that is shown of it; a decision names it."""
+    waited_for: bool = True
+    """Whether the process that asked still runs."""
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +114,7 @@ def _row(question: Question) -> Row:
         expires=question.expires,
         worst=None if costs is None else costs.worst.money,
         hash=question.hash,
+        waited_for=question.waited_for,
     )
 
 

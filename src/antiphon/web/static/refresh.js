@@ -71,7 +71,8 @@ async function compare(queue, id) {
   const now = row(queue, id);
   const here = detail();
   if (!id || here?.dataset.id !== id || here.dataset.state !== "pending" || deciding()) return;
-  if (now?.parentElement.querySelector("[name=ask]").value !== `${id} ${here.dataset.hash}`) await outdated(location.pathname);
+  const known = now?.parentElement.querySelector("[name=ask]").value === `${id} ${here.dataset.hash}`;
+  if (!known || now.dataset.waits !== here.dataset.waits) await outdated(location.pathname);
 }
 
 // Whoever decides here hears of it from the answer, which the news may overtake.
@@ -83,8 +84,7 @@ async function outdated(path) {
   const still = here();
   const found = (await get(path, "detail")).getElementById("detail");
   if (!found || !still() || deciding() || detail().inert) return;
-  const same = found.dataset.state === "pending" && found.dataset.hash === detail().dataset.hash;
-  if (same) return;
+  if (found.dataset.state === "pending" && ["hash", "waits"].every((of) => found.dataset[of] === detail().dataset[of])) return;
   detail().replaceWith(document.adoptNode(found));
   shown();
   say(detail().querySelector(".banner")?.textContent ?? document.body.dataset.other);
