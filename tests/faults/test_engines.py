@@ -237,6 +237,11 @@ async def eventually(attempt: Callable[[], Awaitable[object]]) -> None:
             await moment()
 
 
+async def gone_since(began: float) -> None:
+    """Return once the engine has been gone for long enough."""
+    await asyncio.sleep(max(0, began + GONE - asyncio.get_running_loop().time()))
+
+
 async def goes_on(shop: Shop, sessions: list[str]) -> None:
     """Show what needs nothing of the engine: health, calls at home of a session, and at 2026-07-28."""
     before = list(shop.answered)
@@ -285,11 +290,13 @@ async def test_an_engine_that_starts_again(loses: bool, engine: Any, tmp_path: P
         sessions, streams = await subscribed(served, ending)
         await is_well(served, sessions)
         await asyncio.to_thread(engine.stop)
+        began = asyncio.get_running_loop().time()
         await goes_on(served, sessions)
         assert not await served.echoes(1, sessions[0])
         assert not await served.open(2)
         status, _ = await served.call(0, sessions[0], "sell")
         assert status == 200
+        await gone_since(began)
         if loses:
             engine.lose_everything()
         await asyncio.to_thread(engine.start)
@@ -359,7 +366,7 @@ async def test_an_engine_that_stands_still(engine: Any, tmp_path: Path):
         place = streams[0].last
         assert not await served.echoes(1, sessions[0])
         await goes_on(served, sessions)
-        await asyncio.sleep(max(0, began + GONE - asyncio.get_running_loop().time()))
+        await gone_since(began)
         engine.go_on()
         await hears(served, streams[1:])
         await is_well(served, sessions)

@@ -7,29 +7,33 @@ Its module has two fixtures: ``engine`` is a function that makes one more replic
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 
 from antiphon import Context, Server
-from antiphon.server import Cluster
+from antiphon.server import Cluster, Rate
 from antiphon.types import ToolAnnotations
 from tests.transports.http.server.driver import Open, Response, ask, begin, closing, listen, post
 
 Engine = Callable[[], Any]
 Kill = Callable[[Any], Awaitable[None]]
 REVISION = "2025-11-25"
+NUMBERS = itertools.count()
 
 
 class Replica:
     """One of the servers."""
 
-    def __init__(self, cluster: Cluster, **options: Any) -> None:
+    def __init__(self, cluster: Cluster, *, max_sessions: int = 100, **options: Any) -> None:
         self.cluster = cluster
         self.server = Server("catalogue", keys=[b"k" * 32], cluster=cluster, declares=["resources"], **options)
-        self.app = self.server.asgi(check_token=lambda token: token.removeprefix("token-of-"), idle_timeout=600)
+        self.app = self.server.asgi(
+            check_token=lambda token: token.removeprefix("token-of-"), idle_timeout=600, max_sessions=max_sessions
+        )
         self.cancelled = asyncio.Event()
         self.held: asyncio.Event | None = None
         self.runs = self.reserved = 0
@@ -141,8 +145,15 @@ class Trio:
 @pytest.fixture
 async def trio(engine: Engine, kill: Kill) -> AsyncIterator[Trio]:
     """Run three replicas."""
+    async with serving(engine, kill) as made:
+        yield made
+
+
+@asynccontextmanager
+async def serving(engine: Engine, kill: Kill, **options: Any) -> AsyncIterator[Trio]:
+    """Run three replicas with options."""
     async with AsyncExitStack() as stack:
-        replicas = [Replica(engine()) for _ in range(3)]
+        replicas = [Replica(engine(), **options) for _ in range(3)]
         for each in replicas:
             await stack.enter_async_context(closing(each.app))
             await each.app.hold()
@@ -364,3 +375,67 @@ class Replicated:
         for body in (b"[]", b"{", b"[1]"):
             here, there = [await post(trio.replicas[at].app, body, **trio.headers()) for at in (0, 1)]
             assert (here.status, here.json) == (there.status, there.json)
+
+    async def test_sessions_are_counted_at_all_replicas_together(self, engine: Engine, kill: Kill):
+        """Three replicas have the places of one."""
+        async with serving(engine, kill, max_sessions=6) as trio:
+            opened = [0, 0, 0]
+            for at in (0, 1, 2, 0, 1, 2):
+                await agree(trio)
+                while opened[at] < 10 and await opens(trio, at):
+                    opened[at] += 1
+            assert 6 <= sum(opened) <= 8
+            assert min(opened) > 0
+
+    async def test_calls_are_counted_at_all_replicas_together(self, engine: Engine, kill: Kill):
+        """Who has used up its burst at one waits at the others as well."""
+        rate = Rate(per_second=0.001, burst=5, patience=1)
+        async with serving(engine, kill, tool_rate=rate) as trio:
+            sessions: list[str] = []
+            for at in (0, 1):
+                trio.session = ""
+                await trio.open(at)
+                sessions.append(trio.session)
+            trio.session = sessions[0]
+            for number in range(5):
+                assert "result" in (await trio.call(0, "whoami", id=number).done()).json
+            await agree(trio)
+            trio.session = sessions[1]
+            refused = (await trio.call(1, "whoami").done()).json
+            assert refused["error"]["data"]["retryAfter"] > 1
+
+
+async def opens(trio: Trio, at: int) -> bool:
+    """Open a session, of a principal of its own, if there is a place."""
+    trio.session = ""
+    client = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    message = {"id": 0, "method": "initialize", "params": client}
+    status = (await trio.post(at, message, f"principal-{next(NUMBERS)}")).status
+    assert status in (200, 503)
+    return status == 200
+
+
+async def agree(trio: Trio) -> None:
+    """Have all replicas tell each other what they have counted, and wait until all have heard it."""
+    tallies = [each.server._service.replicas.tallies for each in trio.replicas]
+    heard = asyncio.Event()
+    waiting = {
+        (at, replica.cluster.replica) for at in range(3) for other, replica in enumerate(trio.replicas) if other != at
+    }
+
+    def hear(at: int) -> Callable[[str, Any], None]:
+        def noted(replica: str, _counts: Any) -> None:
+            waiting.discard((at, replica))
+            if not waiting:
+                heard.set()
+
+        return noted
+
+    # The last subject of each telling, so that all others have arrived, too.
+    ends = [each.add("~", lambda: {"": 1}, hear(at)) for at, each in enumerate(tallies)]
+    for each in tallies:
+        await each.tell()
+    async with asyncio.timeout(60):
+        await heard.wait()
+    for end in ends:
+        end()

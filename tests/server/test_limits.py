@@ -64,3 +64,59 @@ def test_the_number_of_buckets_is_bounded() -> None:
     for number in range(10_000):
         limiter.take(number)
     assert limiter.take("first") == 0.0
+
+
+def shared() -> tuple[RateLimiter, RateLimiter]:
+    """Make the limiters of two replicas."""
+    found = RateLimiter(RATE, lambda: 0.0), RateLimiter(RATE, lambda: 0.0)
+    for each in found:
+        each.share()
+    return found
+
+
+def test_what_is_taken_at_another_replica_is_owed_here() -> None:
+    """Who has spent its burst there waits here for as long as it takes to earn it again."""
+    one, other = shared()
+    for _ in range(2):
+        one.take("ann")
+    other.charge("one", one.untold())
+    assert round(other.take("ann"), 3) == 0.1
+    assert round(other.take("ann"), 3) == 0.2
+    assert other.take("bob") == 0.0
+
+
+def test_what_was_told_is_told_once() -> None:
+    """Tokens, not sums; and of connections without a principal nothing, since each lives in one replica."""
+    one, _ = shared()
+    one.take("ann")
+    one.take(7)
+    assert one.untold() == {"ann": 1}
+    assert one.untold() == {}
+
+
+def test_little_is_told_once_it_is_much() -> None:
+    """A hundredth of a second's rate: clients that do what they may cost the engine nothing."""
+    limiter = RateLimiter(Rate(per_second=1_000, burst=1_000), lambda: 0.0)
+    limiter.share()
+    for _ in range(9):
+        limiter.take("ann")
+    assert limiter.untold() == {}
+    limiter.take("ann")
+    assert limiter.untold() == {"ann": 10}
+
+
+def test_a_replica_alone_counts_nothing_for_others() -> None:
+    """Nobody would ever hear it."""
+    limiter = RateLimiter(RATE, lambda: 0.0)
+    limiter.take("ann")
+    assert limiter.untold() == {}
+
+
+def test_what_waits_to_be_told_is_bounded() -> None:
+    """Ten thousand principals, as the buckets."""
+    limiter = RateLimiter(Rate(per_second=1_000, burst=1_000), lambda: 0.0)
+    limiter.share()
+    for number in range(10_001):
+        limiter.take(f"principal-{number}")
+    limiter.untold()
+    assert limiter._untold == {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Raw
 
@@ -30,6 +30,9 @@ from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, 
 from antiphon.wire.lossless import Received
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
+
+if TYPE_CHECKING:
+    from antiphon.transports.cluster.tallies import Tallies
 
 __all__ = ["Core", "Declared", "Extension"]
 
@@ -161,6 +164,12 @@ class Core:
         if self._limiter is None:
             return 0.0
         return self._limiter.take(peer.principal or id(peer))
+
+    def share_rate(self, tallies: Tallies) -> None:
+        """Have the tool rate hold for all replicas together."""
+        if self._limiter is not None:
+            self._limiter.share()
+            tallies.add("tool calls", self._limiter.untold, self._limiter.charge)
 
     def forget(self, peer: Connection[ServerSession]) -> None:
         """Drop the rate-limit state of a peer that has left."""

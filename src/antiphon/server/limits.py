@@ -2,11 +2,14 @@
 
 2025-11-25 server/tools, Security Considerations: "Servers MUST rate limit tool invocations." A call over the rate waits
 its turn; one that would wait too long is refused, with the time after which to try again.
+
+Where replicas serve one principal, each has a bucket of its own, and takes from it a second later what the others have
+taken: for that second a principal may have the rate of each of them, and a burst at each; both are owed afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -56,6 +59,11 @@ class Bucket:
         self._tokens = min(float(rate.burst), self._tokens + (now - self._when) * rate.per_second)
         self._when = now
 
+    def charge(self, count: int, now: float) -> None:
+        """Take tokens that are owed."""
+        self._fill(now)
+        self._tokens -= count
+
     def take(self, now: float) -> float:
         """Take one token, and return the seconds to wait before acting on it (nearly always 0).
 
@@ -86,6 +94,8 @@ class RateLimiter:
         self._rate = rate
         self._clock = clock
         self._buckets: dict[object, Bucket] = {}
+        self._untold: dict[str, int] | None = None
+        """Tokens that were taken here, and that other replicas were not told of; ``None`` if there are none."""
 
     def forget(self, principal: object) -> None:
         """Drop the bucket of a principal that has left."""
@@ -94,9 +104,41 @@ class RateLimiter:
     def take(self, principal: object) -> float:
         """Take a token of this principal. See ``Bucket.take``."""
         now = self._clock()
+        wait = self._bucket(principal, now).take(now)
+        if self._untold is not None and isinstance(principal, str):
+            self._untold[principal] = self._untold.get(principal, 0) + 1
+        return wait
+
+    def _bucket(self, principal: object, now: float) -> Bucket:
         bucket = self._buckets.get(principal)
         if bucket is None:
             while len(self._buckets) >= _MAX_PRINCIPALS:
                 del self._buckets[next(iter(self._buckets))]
             bucket = self._buckets[principal] = Bucket(self._rate, now)
-        return bucket.take(now)
+        return bucket
+
+    # --- with other replicas ------------------------------------------------------------------------------------
+
+    def share(self) -> None:
+        """Count from now on what other replicas are told."""
+        self._untold = {}
+
+    def untold(self) -> Mapping[str, int]:
+        """Return the tokens that were taken since the last time, of those who took more than a hundredth of theirs.
+
+        What is less stays until it is more, so that of clients that do what they may nothing is told at all.
+        """
+        if self._untold is None:
+            return {}
+        much = self._rate.per_second / 100
+        told = {who: count for who, count in self._untold.items() if count >= much}
+        self._untold = {who: count for who, count in self._untold.items() if count < much}
+        if len(self._untold) > _MAX_PRINCIPALS:
+            self._untold.clear()
+        return told
+
+    def charge(self, _replica: str, counts: Mapping[str, int]) -> None:
+        """Take the tokens that were taken elsewhere, though there may be none left: the next ones wait for them."""
+        now = self._clock()
+        for principal, count in counts.items():
+            self._bucket(principal, now).charge(count, now)

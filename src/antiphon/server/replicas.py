@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -19,6 +20,7 @@ from antiphon.errors import ClusterUnavailable, ConfigError, PeerError
 from antiphon.protocol.caller import Covers
 from antiphon.transports.cluster.agreed_format import AgreedFormat
 from antiphon.transports.cluster.base import LEASE
+from antiphon.transports.cluster.tallies import Tallies
 from antiphon.wire.envelope import decode, encode
 from antiphon.wire.lifecycle import InitializeRequestParams
 from antiphon.wire.logging import LoggingLevel
@@ -105,6 +107,8 @@ class Replicas:
         self._made_key: bytes | None = None
         """The key that the engine has, if the server was given none."""
         self._storing_key: asyncio.Task[None] | None = None
+        self.tallies = Tallies(cluster, name, seal.seal_bytes, seal.open_bytes, time.monotonic)
+        """What each replica counts, told to the others."""
 
     @property
     def join_processes(self) -> bool:
@@ -125,10 +129,12 @@ class Replicas:
         """
         await self._cluster.open()
         ends: list[Callable[[], None]] = []
+        counting: asyncio.Task[None] | None = None
         try:
             await self._agree_on_key()
             await self._format.join()
             ends += self._cluster.listen(self._topic, self._heard), self._cluster.on_lapse(self._lapsed)
+            counting = asyncio.get_running_loop().create_task(self.tallies.run())
             self._loop = asyncio.get_running_loop()
             yield
         finally:
@@ -137,7 +143,7 @@ class Replicas:
             self._waiting.clear()
             for end in ends:
                 end()
-            for task in (self._telling, self._storing_key):
+            for task in (self._telling, self._storing_key, counting):
                 if task is not None:
                     task.cancel()
                     await asyncio.wait((task,))
@@ -155,6 +161,7 @@ class Replicas:
             unseal=self._seal.open_bytes,
             state_of=self._state_of,
             restore=self._restore,
+            tallies=self.tallies,
             covers=covers,
         )
 

@@ -460,4 +460,5 @@ def _replicas(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
     )
     service.on_notice = found.tell
     service.rounds.of_replicas = StoredCalls(cluster, seal, _RECORDED_FOR)
+    service.core.share_rate(found.tallies)
     return found

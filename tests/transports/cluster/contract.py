@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from antiphon.errors import ClusterUnavailable
+from antiphon.transports.cluster.tallies import Tallies
 
 T = TypeVar("T")
 Together = Callable[[], Awaitable[Any]]
@@ -139,6 +141,17 @@ class Contract:
             (one.replica, b"from one"),
             (other.replica, b"from other"),
         ]
+
+    async def test_what_one_counts_the_others_know(self, together: Together):
+        """Counts of a principal are told to all, sealed by whoever uses them."""
+        replicas = [await together() for _ in range(3)]
+        inbox = Inbox()
+        for replica in replicas:
+            tallies = Tallies(replica, "shop", lambda data, _: data, lambda data, _: data, time.monotonic)
+            replica.listen(tallies._topic, tallies._deliver)
+            tallies.add("calls", lambda: {"ann": 7}, lambda who, counts: inbox(who, b"%d" % counts["ann"]))
+        await tallies.tell()
+        assert [await inbox.next() for _ in range(2)] == [(replicas[2].replica, b"7")] * 2
 
     async def test_topics_are_kept_apart(self, together: Together):
         """A listener gets its topic only; after the end of its listening it gets nothing, and the others go on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from antiphon.errors import ClusterUnavailable, InvalidParams
 from antiphon.transports.cluster.memory import MemoryCluster
+from antiphon.transports.cluster.tallies import Tallies
 from antiphon.transports.http.server.asgi import AsgiHttp, Http
 from antiphon.transports.http.server.replicas import records, relay
 from antiphon.transports.http.server.replicas.records import Common, SessionRecords, SharedEvents
@@ -35,6 +37,7 @@ def common(cluster: MemoryCluster) -> Common:
         unseal=unseal,
         state_of=lambda peer: b"",
         restore=lambda peer, state, moved: None,
+        tallies=Tallies(cluster, "shop", seal, unseal, time.monotonic),
     )
 
 

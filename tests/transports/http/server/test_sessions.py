@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 from antiphon.transports.http.server.sessions import Sessions
 from tests.transports.http.server.driver import begin, closing, post
@@ -121,3 +122,74 @@ async def test_one_principal_does_not_take_all_sessions():
         modest = await post(app, initialize(), authorization="Bearer m")
     assert greedy == [200] * 4 + [503] * 4
     assert modest.status == 200
+
+
+NUMBERS = itertools.count()
+
+
+def told(*tables: Sessions) -> None:
+    """Let replicas tell each other what they have, all at the same moment."""
+    counts = [table.counts() for table in tables]
+    for table in tables:
+        for number, count in enumerate(counts):
+            if tables[number] is not table:
+                table.heard(str(number), count)
+
+
+def filled(table: Sessions, principal: str | None, most: int = 1_000) -> int:
+    """Open sessions until there is no place; return how many."""
+    for number in range(most):
+        if table.is_full(principal):
+            return number
+        table.add(Idle(b"%d" % next(NUMBERS), principal))
+    return most
+
+
+async def test_the_places_are_those_of_all_replicas():
+    """What is free is shared out: however many come at once, and wherever, the bound holds but for a rounding."""
+    tables = [Sessions(100, 60) for _ in range(3)]
+    for each in tables:
+        each.replicas = lambda: 3
+    told(*tables)
+    assert filled(tables[0], None) == 34
+    told(*tables)
+    assert [filled(each, None) for each in tables] == [22, 22, 22]
+    told(*tables)
+    assert [filled(each, None) for each in tables] == [0, 0, 0]
+    assert sum(map(len, tables)) <= 102
+    [gone, *_] = tables[1].all()
+    await tables[1].remove(gone)
+    assert filled(tables[1], None) == 1
+    tables[0].left("1")
+    assert filled(tables[0], None) > 0
+    for each in tables:
+        await each.close()
+
+
+async def test_a_principal_has_one_share_at_all_replicas_together():
+    """It does not get another at each."""
+    tables = [Sessions(400, 60) for _ in range(2)]
+    for each in tables:
+        each.replicas = lambda: 2
+    told(*tables)
+    filled(tables[0], "greedy", 60)
+    filled(tables[1], "others", 60)
+    for number, table in enumerate(tables):
+        filled(table, f"one-{number}", 50)
+    told(*tables)
+    assert filled(tables[1], "greedy") == 20
+    assert filled(tables[0], "greedy") == 20
+    told(*tables)
+    assert [filled(each, "greedy") for each in tables] == [0, 0]
+    assert filled(tables[0], "modest", 3) == 3
+    for each in tables:
+        await each.close()
+
+
+async def test_sessions_that_are_being_opened_count():
+    """Many at once would all find the last place free."""
+    sessions = Sessions(1, 60)
+    with sessions.opening("ann"):
+        assert sessions.is_full(None)
+    assert not sessions.is_full(None)
+    await sessions.close()

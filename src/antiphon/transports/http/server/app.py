@@ -405,15 +405,16 @@ class HttpApp:
         exchange = session.begin(http, envelope)
         is_open = False
         try:
-            await session.peer.handle(envelope, caller=http.caller)
-            await exchange.until_answered()
-            is_open = session.opened(exchange.reply)
-            if is_open and self._membership is not None and not await self._membership.opened(session):
-                is_open = False
-                await unavailable(http, "The replicas of this server cannot reach each other")
-                return
-            if is_open:
-                self._sessions.add(session)
+            with self._sessions.opening(http.principal):
+                await session.peer.handle(envelope, caller=http.caller)
+                await exchange.until_answered()
+                is_open = session.opened(exchange.reply)
+                if is_open and self._membership is not None and not await self._membership.opened(session):
+                    is_open = False
+                    await unavailable(http, "The replicas of this server cannot reach each other")
+                    return
+                if is_open:
+                    self._sessions.add(session)
             await exchange.respond(((b"mcp-session-id", session.id),) if is_open else ())
         finally:
             if (forgetting := session.finish(exchange)) is not None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+import math
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from antiphon.transports.http.server.session import Session
@@ -17,6 +20,12 @@ log = logging.getLogger(__name__)
 _SHARE = 4
 """Once half of the sessions are in use, a principal may have at most a quarter of them."""
 
+_MANY = 100
+"""A principal is told of to other replicas once it has a hundredth of all places: at most 100 of them can."""
+
+_ALL = ""
+"""Stands for all principals in what replicas tell each other."""
+
 
 class Sessions:
     """Sessions by id."""
@@ -27,6 +36,14 @@ class Sessions:
         self._sessions: dict[bytes, Session] = {}
         self._owned: dict[str, int] = {}
         """Number of sessions of each principal."""
+        self._opening: dict[str | None, int] = {}
+        """How many are being opened, by principal."""
+        self._told: tuple[int, Mapping[str, int]] = 0, {}
+        """What other replicas were told last: how many there are here, and how many of each principal."""
+        self._elsewhere: dict[str, Mapping[str, int]] = {}
+        """What other replicas have told."""
+        self.replicas: Callable[[], int] = lambda: 1
+        """Returns how many replicas share the places."""
         self._time: Callable[[], float] = float
         """The clock of the loop that the sessions belong to."""
         self._timer: asyncio.TimerHandle | None = None
@@ -47,10 +64,52 @@ class Sessions:
         return not self._has_place(principal)
 
     def _has_place(self, principal: str | None) -> bool:
-        count = len(self._sessions)
-        if principal is None or 2 * count < self._limit:
-            return count < self._limit
-        return count < self._limit and self._owned.get(principal, 0) < max(1, self._limit // _SHARE)
+        count = len(self._sessions) + sum(self._opening.values())
+        elsewhere = self._counted_elsewhere(_ALL)
+        if not self._is_free(self._limit, count, self._told[0], elsewhere):
+            return False
+        if principal is None or 2 * (count + elsewhere) < self._limit:
+            return True
+        own = self._owned.get(principal, 0) + self._opening.get(principal, 0)
+        told = self._told[1].get(principal, 0)
+        return self._is_free(max(1, self._limit // _SHARE), own, told, self._counted_elsewhere(_digest(principal)))
+
+    def _is_free(self, limit: int, here: int, told: int, elsewhere: int) -> bool:
+        """Tell whether one more is within a limit.
+
+        What is free is shared out at each telling: the others know only then what was opened here since.
+        """
+        return here - told < math.ceil((limit - elsewhere - told) / self.replicas())
+
+    @contextmanager
+    def opening(self, principal: str | None) -> Generator[None]:
+        """Count a session that is being opened, which takes time."""
+        self._opening[principal] = self._opening.get(principal, 0) + 1
+        try:
+            yield
+        finally:
+            self._opening[principal] -= 1
+            if not self._opening[principal]:
+                del self._opening[principal]
+
+    # --- those of other replicas --------------------------------------------------------------------------------
+
+    def counts(self) -> Mapping[str, int]:
+        """Return what other replicas are told: how many there are, and of the principals that have many of them."""
+        self._told = len(self._sessions), dict(self._owned)
+        many = max(1, self._limit // _MANY)
+        return {_ALL: len(self._sessions)} | {_digest(who): n for who, n in self._owned.items() if n >= many}
+
+    def heard(self, replica: str, counts: Mapping[str, int]) -> None:
+        """Note what another replica has."""
+        self._elsewhere[replica] = counts
+
+    def left(self, replica: str) -> None:
+        """Count a replica's sessions no longer: it has gone, and they come here when they are used."""
+        self._elsewhere.pop(replica, None)
+
+    def _counted_elsewhere(self, key: str) -> int:
+        return sum(counts.get(key, 0) for counts in self._elsewhere.values())
 
     def _forget(self, session: Session) -> None:
         if self._sessions.pop(session.id, None) is None or session.principal is None:
@@ -140,6 +199,10 @@ class Sessions:
                 self.drop(session)
                 if self.on_expiry is not None:
                     self._finish(self.on_expiry(session))
+
+
+def _digest(principal: str) -> str:
+    return hashlib.sha256(principal.encode()).hexdigest()[:32]
 
 
 async def end(session: Session) -> None:

@@ -83,11 +83,19 @@ class Membership:
         """Until when the engine may not know sessions that live somewhere, by the loop's clock."""
         self._is_closed = False
         self._unsubscribe = self._cluster.on_lapse(self._lapsed)
+        self._subject = f"sessions{path}"
+        self._stop_counting = self._count()
+        sessions.replicas = lambda: common.tallies.replicas
+
+    def _count(self) -> Callable[[], None]:
+        sessions = self._sessions
+        return self._common.tallies.add(self._subject, sessions.counts, sessions.heard, sessions.left)
 
     async def close(self) -> None:
         """Take part no longer; sessions that live here are restored elsewhere when they are wanted."""
         self._is_closed = True
         self._unsubscribe()
+        self._stop_counting()
         await self._relays.close()
         if isinstance(self._store, SharedEvents):
             await self._store.close()
@@ -104,6 +112,8 @@ class Membership:
         self._is_closed = False
         self._unsubscribe()
         self._unsubscribe = self._cluster.on_lapse(self._lapsed)
+        self._stop_counting()
+        self._stop_counting = self._count()
         self._relays.listen()
 
     # --- sessions that live here --------------------------------------------------------------------------------

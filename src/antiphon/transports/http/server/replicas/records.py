@@ -18,6 +18,7 @@ from antiphon.channel import Peer
 from antiphon.errors import ClusterUnavailable, PeerError
 from antiphon.protocol.caller import Covers
 from antiphon.transports.cluster.base import Cluster
+from antiphon.transports.cluster.tallies import Tallies
 from antiphon.transports.http.server.session import Session
 
 __all__ = ["Common", "SessionRecord", "SessionRecords", "SharedEvents"]
@@ -51,6 +52,8 @@ class Common(Struct, frozen=True, eq=False, kw_only=True):
     """Returns what restores a session elsewhere."""
     restore: Callable[[Peer, bytes, int], None]
     """Makes a new session the one whose state this is; the number counts how often it has moved."""
+    tallies: Tallies
+    """What each replica counts is told to the others by these."""
     covers: Covers | None = None
     """Whether one scope includes another: the same function in all replicas, so that it need not be sent."""
 
