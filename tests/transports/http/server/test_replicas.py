@@ -16,6 +16,7 @@ from antiphon.transports.http.server.asgi import AsgiHttp, Http
 from antiphon.transports.http.server.replicas import records, relay
 from antiphon.transports.http.server.replicas.records import Common, SessionRecords, SharedEvents
 from antiphon.transports.http.server.replicas.relay import Relays, give_up
+from tests.support.network import until
 from tests.transports.http.server.driver import Open, Response, scope_of
 
 
@@ -176,10 +177,66 @@ async def test_a_request_that_its_home_knows_nothing_of_is_given_up(pair: Pair):
     async with asyncio.timeout(30):
         await asked.wait()
     pair.here.send = send
-    [(id, passed)] = pair.from_here._passed.items()
+    [passed] = pair.from_here._passed.values()
     passed.heard -= 1.5 * relay._SILENCE
-    await pair.from_here._ask_after(id, passed)
+    await pair.from_here._ask_after_silent()
     assert (await request.done()).json["error"]["code"] == -32603
+
+
+async def test_many_silent_requests_cost_one_question_for_each_home(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    """All that are served there go on; those that are asked after soon anyway are asked after at once."""
+    requests, served, told = [], [], list[bytes]()
+    for _ in range(5):
+        requests.append(pair.open(b"{}"))
+        served.append(await pair.begun())
+    for passed, silence in zip(pair.from_here._passed.values(), (1.2, 0.9, 0.8, 0.6, 0.1), strict=True):
+        passed.heard -= silence * relay._SILENCE
+    send = pair.here.send
+
+    async def note(replica: str, topic: str, data: bytes) -> None:
+        told.append(data)
+        await send(replica, topic, data)
+
+    monkeypatch.setattr(pair.here, "send", note)
+    await pair.from_here._ask_after_silent()
+    await until(lambda: not any(each.is_asked for each in pair.from_here._passed.values()))
+    assert len(told) == 1
+    for request, http in zip(requests, served, strict=True):
+        await http.send(HEAD)
+        await http.send(piece(b"{}", more=False))
+        assert (await request.done()).status == 200
+
+
+async def test_what_is_under_way_when_a_home_is_asked_is_waited_for(pair: Pair):
+    """A part may arrive after its home has told of it; if it is not there at the next question, it is lost."""
+    request = pair.open(b"{}")
+    http = await pair.begun()
+    [passed] = pair.from_here._passed.values()
+    there, pair.there.send = pair.there.send, _lose
+    await http.send(HEAD)
+    await http.send(piece(b"late"))
+    pair.there.send = there
+    passed.heard -= 1.2 * relay._SILENCE
+    await pair.from_here._ask_after_silent()
+    await until(lambda: not passed.is_asked)
+    assert not passed.is_lost
+    await pair.from_here._ask_after_silent()
+    await until(lambda: passed.is_lost)
+    await request.done()
+
+
+async def test_a_replica_that_has_just_spoken_is_not_asked_after(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    """It lives: the engine has no part in it."""
+    request = pair.open(b"{}")
+    http = await pair.begun()
+    [passed] = pair.from_here._passed.values()
+    assert not pair.from_here._has_spoken(passed.home)
+    await http.send(HEAD)
+    await http.send(piece(b"1"))
+    await request.response.until(b"1")
+    assert pair.from_here._has_spoken(passed.home)
+    await http.send(piece(b"2", more=False))
+    await request.done()
 
 
 async def test_a_handler_that_fails_ends_the_response(pair: Pair):

@@ -8,9 +8,10 @@ further: who sent the request is told instead.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -45,6 +46,9 @@ _STALL = 30.0
 
 _SILENCE = 10.0
 """Seconds without a message about a request after which its home is asked whether it still serves it."""
+
+_ASKED = 1_000
+"""Most requests about which one message asks."""
 
 _MISSES = 5
 """How often in a row the engine may fail before the requests under way are given up."""
@@ -105,16 +109,15 @@ class _Gone(Struct, frozen=True, array_like=True, tag=4):
 
 
 class _Ask(Struct, frozen=True, array_like=True, tag=5):
-    """The question whether a request is still being served."""
+    """The question whether requests are still being served."""
 
-    id: int
+    ids: list[int]
 
 
 class _Told(Struct, frozen=True, array_like=True, tag=6):
-    """It is, and so many parts were sent; -1: it is not."""
+    """How many parts of each response were sent; -1: the request is not being served."""
 
-    id: int
-    parts: int
+    parts: list[tuple[int, int]]
 
 
 _Any = _Begin | _Part | _Read | _Gone | _Ask | _Told
@@ -143,6 +146,8 @@ class _Passed:
         self.received = 0
         self.heard = now
         self.is_asked = False
+        self._told = 0
+        """How many parts the home had sent when it was asked last; they may be under way still."""
         self.is_lost = False
         """Whether nothing more will come."""
         self.is_gone = False
@@ -152,7 +157,18 @@ class _Passed:
         self.is_lost = True
         self.arrived.set()
 
-    def take(self, part: _Part) -> None:
+    def tell(self, parts: int, now: float) -> None:
+        """Note how many parts the home says it has sent; -1: it does not serve this."""
+        if parts < 0 or self.received < self._told:
+            # What it had sent when it was asked before should have arrived by now.
+            self.lose()
+            return
+        self.is_asked, self._told = False, parts
+        if parts == self.received:
+            self.heard = now
+
+    def take(self, part: _Part, now: float) -> None:
+        self.heard, self.is_asked = now, False
         if part.number != self.received:
             # A message was lost: what follows makes no sense.
             self.lose()
@@ -231,6 +247,8 @@ class Relays:
         self._ids = count(1)
         self._passed: dict[int, _Passed] = {}
         self._served: dict[tuple[str, int], _Served] = {}
+        self._spoken: dict[str, float] = {}
+        """When each replica has sent something last, within the lease."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._guard: asyncio.Task[None] | None = None
         self._stop_listening = self._cluster.listen(self._topic, self._deliver)
@@ -312,24 +330,42 @@ class Relays:
             dead: set[str] = set()
             try:
                 for home in {passed.home for passed in self._passed.values()}:
-                    if not await self._cluster.is_alive(home):
+                    if not self._has_spoken(home) and not await self._cluster.is_alive(home):
                         dead.add(home)
                 misses = 0
             except ClusterUnavailable:
                 misses += 1
-            for id, passed in list(self._passed.items()):
+            for passed in list(self._passed.values()):
                 if passed.home in dead or misses >= _MISSES:
                     passed.lose()
-                else:
-                    await self._ask_after(id, passed)
+            await self._ask_after_silent()
 
-    async def _ask_after(self, id: int, passed: _Passed) -> None:
-        silent = asyncio.get_running_loop().time() - passed.heard
-        if silent > 2 * _SILENCE:
-            passed.lose()
-        elif silent > _SILENCE and not passed.is_asked:
-            passed.is_asked = True
-            await self._tell(passed.home, _Ask(id))
+    def _has_spoken(self, home: str) -> bool:
+        """Tell whether a replica has sent something within the last second, so that it need not be asked after."""
+        return asyncio.get_running_loop().time() - self._spoken.get(home, 0.0) < LEASE / 2
+
+    async def _ask_after_silent(self) -> None:
+        """Ask homes about requests of which nothing was heard for long; give up those that were asked after in vain.
+
+        A home is asked about all that will be silent for too long soon, so that a million open streams that nothing
+        happens on cost a message now and then for each two replicas, and not two for each of them.
+        """
+        now, homes = asyncio.get_running_loop().time(), set[str]()
+        self._spoken = {home: when for home, when in self._spoken.items() if now - when < LEASE}
+        asked: dict[str, list[int]] = {}
+        for id, passed in self._passed.items():
+            silent = now - passed.heard
+            if silent > 2 * _SILENCE:
+                passed.lose()
+            elif silent > _SILENCE / 2 and not passed.is_asked:
+                asked.setdefault(passed.home, []).append(id)
+                if silent > _SILENCE:
+                    homes.add(passed.home)
+        for id in itertools.chain.from_iterable(asked[home] for home in homes):
+            self._passed[id].is_asked = True
+        for home in homes:
+            for start in range(0, len(asked[home]), _ASKED):
+                await self._tell(home, _Ask(asked[home][start : start + _ASKED]))
 
     # --- where it is served -------------------------------------------------------------------------------------
 
@@ -339,30 +375,30 @@ class Relays:
         except (PeerError, msgspec.DecodeError):
             log.warning("a message of another replica cannot be read: do all replicas have the same keys?")
             return
+        now = self._spoken[replica] = asyncio.get_running_loop().time()
         if isinstance(message, _Begin):
-            task = asyncio.get_running_loop().create_task(self._serve_for(replica, message))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        elif isinstance(message, _Read | _Gone | _Ask):
-            self._about_served(replica, message)
-        elif (passed := self._passed.get(message.id)) is not None and passed.home == replica:
-            passed.heard, passed.is_asked = asyncio.get_running_loop().time(), False
-            if isinstance(message, _Part):
-                passed.take(message)
-            elif message.parts != passed.received:
-                passed.lose()
+            self._begin_task(self._serve_for(replica, message))
+        elif isinstance(message, _Ask):
+            places = [self._served.get((replica, id)) for id in message.ids]
+            parts = [-1 if served is None else served.sent for served in places]
+            self._begin_task(self._tell(replica, _Told(list(zip(message.ids, parts, strict=True)))))
+        elif isinstance(message, _Told):
+            for id, count in message.parts:
+                self._about_passed(replica, id, lambda passed, count=count: passed.tell(count, now))
+        elif isinstance(message, _Part):
+            self._about_passed(replica, message.id, lambda passed: passed.take(message, now))
+        elif (served := self._served.get((replica, message.id))) is not None:
+            served.read(message.size) if isinstance(message, _Read) else served.leave()
 
-    def _about_served(self, replica: str, message: _Read | _Gone | _Ask) -> None:
-        served = self._served.get((replica, message.id))
-        if isinstance(message, _Ask):
-            told = _Told(message.id, -1 if served is None else served.sent)
-            task = asyncio.get_running_loop().create_task(self._tell(replica, told))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        elif served is not None and isinstance(message, _Read):
-            served.read(message.size)
-        elif served is not None:
-            served.leave()
+    def _about_passed(self, home: str, id: int, note: Callable[[_Passed], None]) -> None:
+        passed = self._passed.get(id)
+        if passed is not None and passed.home == home:
+            note(passed)
+
+    def _begin_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _serve_for(self, replica: str, begin: _Begin) -> None:
         def post(part: _Part) -> Awaitable[None]:
@@ -388,7 +424,7 @@ class Relays:
             del self._served[place]
             if not served.is_complete:
                 # Nothing more will come, and whoever waits for it should not have to ask.
-                await self._tell(replica, _Told(begin.id, -1))
+                await self._tell(replica, _Told([(begin.id, -1)]))
 
     # --- messages -----------------------------------------------------------------------------------------------
 
