@@ -55,12 +55,14 @@ class Workers:
                 os.kill(pid, signal.SIGKILL)
         raise AssertionError(f"no worker listens on port {port}")
 
-    async def kill(self) -> None:
-        """Kill a worker, wherever it is, and start another one in its place."""
+    async def kill(self) -> int:
+        """Kill a worker, wherever it is, and start another one in its place; return the process id of the first."""
         port = self.chance.choice(self.ports)
+        killed = self._pids[port]
         with suppress(ProcessLookupError):
-            os.kill(self._pids[port], signal.SIGKILL)
+            os.kill(killed, signal.SIGKILL)
         await self.start(port)
+        return killed
 
     def kill_all(self) -> None:
         """End the workers."""

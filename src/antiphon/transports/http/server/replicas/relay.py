@@ -50,7 +50,7 @@ _SILENCE = 10.0
 _ASKED = 1_000
 """Most requests about which one message asks."""
 
-_MISSES = 5
+_MISSES = 10
 """How often in a row the engine may fail before the requests under way are given up."""
 
 _SECRET = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
@@ -326,7 +326,7 @@ class Relays:
         """Find requests whose home has died, and those of which nothing was heard for long."""
         misses = 0
         while self._passed:
-            await asyncio.sleep(LEASE / 2)
+            await asyncio.sleep(LEASE / 4)
             dead: set[str] = set()
             try:
                 for home in {passed.home for passed in self._passed.values()}:
