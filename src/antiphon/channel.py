@@ -148,6 +148,7 @@ class Peer(Protocol):
         params: RequestParams | None = None,
         caller: Caller | None = None,
         record: CallRecord | None = None,
+        pass_on: Callable[[str], object] | None = None,
     ) -> Awaitable[None]:
         """Handle one message in the caller's task; the caller awaits the result at once.
 
@@ -161,6 +162,7 @@ class Peer(Protocol):
                 them.
             caller: who sent it, if the transport knows.
             record: how a call goes on in another process, if it can.
+            pass_on: called, in place of a reply, with the name of the replica that has to serve it.
         """
         ...
 

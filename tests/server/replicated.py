@@ -128,6 +128,25 @@ class Trio:
             at, {"id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments, "_meta": meta}}
         )
 
+    async def modern(
+        self, at: int, tool: str, more: dict[str, Any] | None = None, principal: str = "ann", **arguments: Any
+    ) -> dict[str, Any]:
+        """Call a tool at one of the replicas, as clients of 2026-07-28 do; return the result."""
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"sampling": {}},
+        }
+        params = {"name": tool, "arguments": arguments, "_meta": meta, **(more or {})}
+        headers = {
+            "authorization": f"Bearer token-of-{principal}",
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": "tools/call",
+            "mcp-name": tool,
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        response = await begin(self.replicas[at].app, message, **headers).done()
+        return response.json["result"]
+
     def listen(self, at: int, **headers: str) -> Open:
         """Open a stream with GET at one of the replicas."""
         return listen(self.replicas[at].app, **self.headers(), **headers)
@@ -164,6 +183,14 @@ def answer(ask: dict[str, Any], text: str) -> dict[str, Any]:
     """Answer a request for sampling."""
     content = {"type": "text", "text": text}
     return {"id": ask["id"], "result": {"role": "assistant", "content": content, "model": "m"}}
+
+
+def said(round: dict[str, Any], text: str) -> dict[str, Any]:
+    """Answer the one question of a round, with its state."""
+    [key] = round["inputRequests"]
+    content = {"type": "text", "text": text}
+    answers = {key: {"role": "assistant", "content": content, "model": "m"}}
+    return {"requestState": round["requestState"], "inputResponses": answers}
 
 
 async def question(open: Open, text: str) -> dict[str, Any]:
@@ -368,6 +395,16 @@ class Replicated:
         assert "has stopped" in resumed.messages[-1]["error"]["message"]
         assert sum(each.runs for each in trio.replicas) == 1
         call.disconnect()
+
+    async def test_a_retry_goes_to_the_replica_where_its_call_is_parked(self, trio: Trio):
+        """The function runs once, wherever the retries arrive; once that replica has died, it runs again elsewhere."""
+        first = await trio.modern(0, "look_up", product="hat")
+        second = await trio.modern(1, "look_up", said(first, "warm"), product="hat")
+        assert [each.runs for each in trio.replicas] == [1, 0, 0]
+        await trio.die(0)
+        done = await trio.modern(2, "look_up", said(second, "and soft"), product="hat")
+        assert done["content"][0]["text"] == "warm and soft"
+        assert [each.runs for each in trio.replicas] == [1, 0, 1]
 
     async def test_a_request_in_a_batch_or_unreadable_goes_home_too(self, trio: Trio):
         """A body is looked at where its session lives."""

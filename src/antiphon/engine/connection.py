@@ -299,6 +299,7 @@ class Connection(Generic[S]):
         params: RequestParams | None = None,
         caller: Caller | None = None,
         record: CallRecord | None = None,
+        pass_on: Callable[[str], object] | None = None,
     ) -> Coroutine[Any, Any, None]:
         """Handle one message in the caller's task, for a transport that receives each message in a request of its own.
 
@@ -308,6 +309,7 @@ class Connection(Generic[S]):
         if type(event) is Request:
             event.on_wait = waits
             event.caller = caller
+            event.pass_on = pass_on
             if record is not None:
                 event.record, event.progress = record, record.progress
             return self._serve(event)

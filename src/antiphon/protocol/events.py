@@ -75,6 +75,8 @@ class Request(Struct, eq=False):
     ids; ``None`` if they are this server's own."""
     progress: float | None = None
     """The last progress value sent, since values must increase (2025-11-25 basic/utilities/progress)."""
+    pass_on: Callable[[str], object] | None = None
+    """Called, in place of a reply, with the name of the replica that has to serve it; ``None`` if none else may."""
     record: CallRecord | None = None
     """How it goes on in another process, if it can: a call of a legacy session of one of several replicas."""
 

@@ -459,6 +459,7 @@ def _replicas(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
         noticed=service.noticed,
     )
     service.on_notice = found.tell
+    service.rounds.replica = lambda: cluster.replica
     service.rounds.of_replicas = StoredCalls(cluster, seal, _RECORDED_FOR)
     service.core.share_rate(found.tallies)
     return found

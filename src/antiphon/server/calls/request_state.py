@@ -76,6 +76,8 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     """The journal; empty if it is in the store, ``None`` if the call cannot be replayed."""
     key: bytes = b""
     """The key under which the call's steps are recorded, if it is not the call's id."""
+    holder: str = ""
+    """The replica where the call is parked, if there are several; a retry is passed on to it while it lives."""
 
 
 def refusal() -> InvalidParams:

@@ -234,6 +234,8 @@ class Rounds:
         self._options = options
         self.stored = StoredCalls(options.store, seal, options.state_for) if options.store is not None else None
         """The storage shared by the processes of this server, if they have one."""
+        self.replica: Callable[[], str] | None = None
+        """Returns the name of this one of several replicas, if there are any; set by the owner."""
         self.of_replicas: StoredCalls | None = None
         """What replicas know of each other's legacy calls, if there are any; set by the owner."""
         self._kept = KeptCalls(options.parked_for, options.max_parked, options.max_parked_bytes, RoundCall.end)
@@ -281,6 +283,9 @@ class Rounds:
         state = self._seal.open(text, bound_to, time.time())
         retry = _Retry(connection, request, handled, state, bound_to)
         call, stored = self._copy_of(state), self.stored
+        if call is None and request.pass_on is not None and self._is_held_elsewhere(state):
+            request.pass_on(state.holder)
+            return
         if stored is None or (call is not None and not handled.once and not _may_be_owned_elsewhere(call, stored)):
             self._go_on(retry, call, state.journal)
             return
@@ -288,6 +293,9 @@ class Rounds:
         self._retries.add(task)
         task.add_done_callback(self._retries.discard)
         request.on_cancel = task.cancel
+
+    def _is_held_elsewhere(self, state: State) -> bool:
+        return self.replica is not None and bool(state.holder) and state.holder != self.replica()
 
     def _copy_of(self, state: State) -> RoundCall | EndedCall | None:
         """Return our copy of a call if it is as recent as the state; a copy that was overtaken elsewhere is ended."""
@@ -386,7 +394,8 @@ class Rounds:
         call.id = call.id or os.urandom(16)
         call.bound_to = call.bound_to or self.binding_of(call.connection, call.first, call.handled)
         call.expires = time.time() + lasts
-        return State(call.id, call.generation, call.expires, call.run)
+        holder = "" if self.replica is None else self.replica()
+        return State(call.id, call.generation, call.expires, call.run, holder=holder)
 
     async def begin_task(
         self, peer: Connection[ServerSession], request: Request, handled: Handled, journal: Journal, asked: int

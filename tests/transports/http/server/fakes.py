@@ -52,6 +52,7 @@ class FakePeer:
         params: RequestParams | None = None,
         caller: Caller | None = None,
         record: CallRecord | None = None,
+        pass_on: Callable[[str], object] | None = None,
     ) -> None:
         self.taken.append(message)
         if not is_request(message):

@@ -333,7 +333,7 @@ class HttpApp:
         except PeerError as error:
             return self._not_a_message(http, body, error)
         if is_modern(http.headers, envelope, body):
-            return self._post_modern(http, envelope)
+            return self._post_modern(http, envelope, body)
         if self._membership is not None and self._is_elsewhere(http, self._membership):
             return self._membership.serve(http, body)
         return self._post_legacy(http, envelope)
@@ -352,7 +352,7 @@ class HttpApp:
         body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
         await (refuse(http, body) if isinstance(body, Refusal) else self._post(http, body))
 
-    def _post_modern(self, http: Http, envelope: Envelope) -> Awaitable[None]:
+    def _post_modern(self, http: Http, envelope: Envelope, body: bytes) -> Awaitable[None]:
         refusal = rules.check_id(envelope)
         if refusal is not None:
             return refuse(http, refusal, rules.id_of(envelope))
@@ -361,7 +361,15 @@ class HttpApp:
             return refuse(http, params, rules.id_of(envelope))
         if self._draining:
             return unavailable(http, _UNAVAILABLE)
-        return self._stateless.serve(http, envelope, params)
+        membership = self._membership
+        if membership is None or http.is_relayed or getattr(params, "request_state", None) is None:
+            return self._stateless.serve(http, envelope, params)
+
+        async def pass_on(holder: str) -> None:
+            if not await membership.served_by(holder, http, body):
+                await self._stateless.serve(http, envelope, params)
+
+        return self._stateless.serve(http, envelope, params, pass_on=pass_on)
 
     def _post_legacy(self, http: Http, envelope: Envelope) -> Awaitable[None]:
         refusal = rules.check_id(envelope) or rules.check_legacy(http.headers, envelope)

@@ -65,6 +65,13 @@ class _SingleExchange(Exchange, eq=False, kw_only=True):
     id: RequestId
     _peer: Peer
     _method: object
+    holder: str = ""
+    """The replica that has to serve it instead."""
+
+    def pass_on(self, holder: str) -> None:
+        """Note that another replica has to serve this."""
+        self.holder = holder
+        self._peer.withdraw(self.id, "another replica serves it")
 
     def must_stream(self) -> bool:
         return self._method == "subscriptions/listen"
@@ -96,11 +103,18 @@ class Stateless:
         self._closed = False
 
     async def serve(
-        self, http: Http, envelope: Envelope, params: RequestParams | None, revision: str | None = None
+        self,
+        http: Http,
+        envelope: Envelope,
+        params: RequestParams | None,
+        revision: str | None = None,
+        *,
+        pass_on: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """Serve one message that was checked, and respond.
 
-        ``params`` as in ``channel.Peer``; ``revision``: the legacy one that is assumed, if it is no modern message.
+        ``params`` as in ``channel.Peer``; ``revision``: the legacy one that is assumed, if it is no modern message;
+        ``pass_on``: has another replica respond, if there are several.
         """
         line = self._take(http, revision)
         id = envelope.id
@@ -115,8 +129,16 @@ class Stateless:
         exchange = line.exchange = kind(http, self._settings, id=id, _peer=peer, _method=envelope.method)
         timer = None if caller is None or not exchange.must_stream() else expiry(caller, exchange.expire)
         try:
-            await peer.handle(envelope, waits=exchange.waits, params=params, caller=caller)
-            await exchange.answer()
+            if pass_on is None:
+                await peer.handle(envelope, waits=exchange.waits, params=params, caller=caller)
+            else:
+                await peer.handle(
+                    envelope, waits=exchange.waits, params=params, caller=caller, pass_on=exchange.pass_on
+                )
+            if pass_on is not None and exchange.holder:
+                await pass_on(exchange.holder)
+            else:
+                await exchange.answer()
         finally:
             line.exchange = None
             if timer is not None:

@@ -204,6 +204,14 @@ class Membership:
         except ClusterUnavailable:
             await response.end(None)
 
+    async def served_by(self, holder: str, http: Http, body: bytes) -> bool:
+        """Have the replica that holds a call serve its retry; return ``False`` if it cannot, with nothing sent."""
+        response = MovingResponse(http, body)
+        try:
+            return await self._cluster.is_alive(holder) and await response.comes_from(self._relays, holder)
+        except ClusterUnavailable:
+            return False
+
     async def _served(self, id: bytes, response: MovingResponse) -> bool:
         """Serve a request where its session lives, as often as that moves; tell whether it was."""
         http, tries = response.http, _TRIES

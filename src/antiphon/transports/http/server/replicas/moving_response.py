@@ -14,7 +14,7 @@ from antiphon.errors import PeerError
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Refusal
 from antiphon.transports.cluster.base import LEASE
-from antiphon.transports.http.server.asgi import AsgiHttp, Http, Message, refuse
+from antiphon.transports.http.server.asgi import AsgiHttp, HeaderPair, Http, Message, Scope, refuse
 from antiphon.transports.http.server.replicas.relay import Cut, Relays, give_up, unavailable_unless_begun
 from antiphon.wire.envelope import decode_envelope
 
@@ -78,6 +78,30 @@ class MovingResponse:
         await self.end(None)
         return True
 
+    async def comes_from(self, relays: Relays, holder: str) -> bool:
+        """Let it come from one replica and no other; return ``False`` if that has stopped before it sent anything.
+
+        Raises:
+            ClusterUnavailable: the replica cannot be reached.
+        """
+        asked = AsgiHttp(
+            _scope(self.http, "POST", list(self.http.headers.items())), self.http.receive, self._send_unless
+        )
+        if self.http.caller is not None and self.http.gate is not None:
+            asked.sent_by(self.http.caller, self.http.gate)
+        self._cut = await relays.pass_on(holder, asked, self._body)
+        if self._cut is not None and self._cut.kind:
+            await self.end(None)
+            return True
+        return self._cut is None and not self._is_refused
+
+    async def _send_unless(self, message: Message) -> None:
+        """Send what comes, unless the replica takes no requests any more."""
+        if message["type"] == "http.response.start":
+            self._is_refused = any(name == rules.NOT_ACCEPTED for name, _ in message["headers"])
+        if not self._is_refused:
+            await self.http.send(message)
+
     async def _has_waited(self) -> bool:
         """Wait a moment for a replica to die; if it does not, end this, and return ``True``."""
         if asyncio.get_running_loop().time() - self._since > _DYING:
@@ -115,8 +139,7 @@ class MovingResponse:
             return self.http, self._body
         headers = [(name, value) for name, value in self.http.headers.items() if name not in _OF_A_BODY]
         headers += [(b"accept", b"text/event-stream"), (rules.LAST_EVENT_ID, self._cut.last)]
-        scope = {"type": "http", "method": "GET", "path": self.http.path, "headers": headers}
-        rest = AsgiHttp(scope, self.http.receive, self._send_rest)
+        rest = AsgiHttp(_scope(self.http, "GET", headers), self.http.receive, self._send_rest)
         rest.is_relayed = self.http.is_relayed
         if self.http.caller is not None and self.http.gate is not None:
             rest.sent_by(self.http.caller, self.http.gate)
@@ -132,6 +155,10 @@ class MovingResponse:
     async def _check_refused(self) -> None:
         if self._is_refused:
             await self.end(None)
+
+
+def _scope(http: Http, method: str, headers: list[HeaderPair]) -> Scope:
+    return {"type": "http", "method": method, "path": http.path, "headers": headers}
 
 
 def _may_come_again(body: bytes) -> bool:
