@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 from antiphon import Server
-from antiphon.errors import ConfigError
+from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.server import MemoryCluster, RedisCluster, replicas
 from antiphon.server.network import _check_workers
 from antiphon.transports.http.server.replicas import membership
+from antiphon.transports.http.server.session import Session
 from tests.server.replicated import Kill, Replicated, Trio, trio
 from tests.support.redis import OwnRedis, own_redis
 
@@ -135,6 +138,38 @@ async def test_a_replica_that_was_taken_for_dead_gives_its_sessions_up(trio: Tri
     await trio.replicas[0].app.endpoint._membership._recorder
     assert trio.replicas[0].app.endpoint._sessions.all() == []
     assert (await trio.call(0, "whoami").done()).json["result"]
+
+
+async def test_a_session_that_could_not_be_restored_is_restored_later(trio: Trio, monkeypatch: pytest.MonkeyPatch):
+    """Its record names a replica that does not have it: that one makes up for it, whoever asks."""
+    await trio.open(0)
+    restore, failures = Session.restore_standing, iter((True, False))
+
+    async def fail_once(session: Session) -> None:
+        if next(failures):
+            raise ClusterUnavailable("not now")
+        await restore(session)
+
+    monkeypatch.setattr(Session, "restore_standing", fail_once)
+    await trio.die(0)
+    assert (await trio.call(1, "whoami").done()).status == 503
+    assert (await trio.call(2, "whoami").done()).json["result"]
+    assert (await trio.call(1, "whoami", id=2).done()).json["result"]
+
+
+async def test_a_request_for_a_session_that_moves_on_finds_it(trio: Trio, monkeypatch: pytest.MonkeyPatch):
+    """It was passed on to a replica where the session lives no more."""
+    await trio.open(0)
+    records = trio.replicas[1].app.endpoint._membership._records
+    find, stale = records.find, [trio.replicas[2].cluster.replica]
+
+    async def found(id: bytes) -> Any:
+        record, stored = await find(id)
+        return (structs.replace(record, home=stale.pop()) if stale else record), stored
+
+    monkeypatch.setattr(records, "find", found)
+    assert (await trio.post(1, {"id": 3, "method": "tools/list"})).json["result"]["tools"]
+    assert stale == []
 
 
 async def test_no_token_is_passed_on(trio: Trio):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import pytest
 from aiohttp import web
 
 from antiphon.transports.http.client.channel import HttpClientChannel
@@ -20,6 +21,22 @@ async def test_an_answer_is_posted_again_when_the_connection_breaks():
         if next(tries) == 0:
             request.transport.abort()
         return web.Response(status=202)
+
+    async with serving(answers) as site:
+        channel = await HttpClientChannel.open(site.url)
+        channel.send(type(ask(1))(b'{"jsonrpc":"2.0","id":3,"result":{}}'))
+        await site.until(lambda _: len(site.seen) == 2)
+        await channel.close()
+    assert site.seen[0].body == site.seen[1].body
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+async def test_an_answer_is_posted_again_when_its_server_dies(status):
+    """A proxy says so; the next server takes it."""
+    tries = iter(range(9))
+
+    async def answers(request, seen):
+        return web.Response(status=status if next(tries) == 0 else 202)
 
     async with serving(answers) as site:
         channel = await HttpClientChannel.open(site.url)

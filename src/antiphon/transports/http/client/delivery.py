@@ -24,8 +24,11 @@ log = logging.getLogger("antiphon.transports")
 _PATIENCE = 60.0
 """Seconds a server has to accept a message in all attempts together: 16 MiB over a slow line."""
 
-_DELAYS = (0.1, 0.5, 2.0)
+_DELAYS = (0.1, 0.5, 2.0, 5.0)
 """Seconds before each repetition."""
+
+_PASSING = frozenset({UNREACHABLE, BROKEN, 502, 503, 504})
+"""Failures after which another attempt may succeed: a proxy answers so for a server that has just died."""
 
 _MAX_DELIVERIES = 64
 """Most messages in flight before senders are asked to wait."""
@@ -93,7 +96,7 @@ async def _deliver(line: Line, message: Outgoing, data: bytes) -> None:
             await _post(line, message, data)
             return
         except HttpFailure as failure:
-            if delay is None or failure.code not in (UNREACHABLE, BROKEN):
+            if delay is None or failure.code not in _PASSING:
                 raise
         await asyncio.sleep(delay)
 

@@ -308,9 +308,10 @@ class HttpApp:
         elif session is None:
             await self._without_session(http, None)
         elif method == "DELETE":
-            await self._sessions.remove(session)
             if self._membership is not None:
+                # First, so that nobody restores it from its record.
                 await self._membership.ended(session)
+            await self._sessions.remove(session)
             await send_empty(http, 204)
         else:
             if not await session.listen(http, http.headers.get(rules.LAST_EVENT_ID)):

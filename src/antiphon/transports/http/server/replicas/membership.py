@@ -192,7 +192,7 @@ class Membership:
 
     def is_asked(self, http: Http) -> bool:
         """Tell whether other replicas may have the session of a request, which does not live here."""
-        return rules.SESSION_ID in http.headers and not http.is_relayed
+        return rules.SESSION_ID in http.headers
 
     async def serve(self, http: Http, body: bytes | None) -> None:
         """Serve a request whose session does not live here: at its home, or here if that has died."""
@@ -222,24 +222,33 @@ class Membership:
             if found is None or found[0].principal != http.principal:
                 return False
             home = found[0].home
-            if home != self._cluster.replica:
-                if response.is_moved(home):
+            if home != self._cluster.replica and await self._passed_on(home, response):
+                if response.is_done:
                     return True
-                if await self._cluster.is_alive(home):
-                    if await response.passed_on(self._relays, home):
-                        return True
-                    tries = _TRIES
-                    continue
-            if await self._lives_here(http, id, *found):
+                tries = _TRIES
+            elif await self._lives_here(http, id, *found):
                 await response.served_by(self._serve)
                 return True
         return False
 
+    async def _passed_on(self, home: str, response: MovingResponse) -> bool:
+        """Let a response come from the home of its session; return ``False`` if that has died.
+
+        Raises:
+            OSError: whoever has passed the request on to this replica has to look for the session again.
+        """
+        if response.http.is_relayed:
+            raise OSError("the session has moved to another replica")
+        if response.is_moved(home):
+            return True
+        if not await self._cluster.is_alive(home):
+            return False
+        await response.pass_on(self._relays, home)
+        return True
+
     async def _lives_here(self, http: Http, id: bytes, record: SessionRecord, stored: bytes) -> bool:
-        """Tell whether a session lives here, or does from now on, as its home has died."""
-        if record.home == self._cluster.replica and id not in self._moving:
-            return self._sessions.find(id, http.principal) is not None
-        return await self._restored(http, id, record, stored)
+        """Tell whether a session lives here, or does from now on: its home has died, or is this one and has no more."""
+        return self._sessions.find(id, http.principal) is not None or await self._restored(http, id, record, stored)
 
     async def _is_unsure(self) -> bool:
         """Tell whether the engine has lately lost what it kept, so that sessions live of which it knows nothing yet."""

@@ -46,6 +46,8 @@ class MovingResponse:
         self._moves = 0
         self._since = 0.0
         """When that was, by the loop's clock."""
+        self.is_done = False
+        """Whether nothing is left to do."""
         self._is_refused = False
         """Whether the rest was asked for, and there is none."""
         if body is not None:
@@ -53,30 +55,31 @@ class MovingResponse:
 
     def is_moved(self, home: str) -> bool:
         """Hand the connection to a replica, where that is possible and nothing was done yet; tell whether it was."""
-        return self._cut is None and self.http.move(home, self._body)
+        self.is_done = self._cut is None and self.http.move(home, self._body)
+        return self.is_done
 
-    async def passed_on(self, relays: Relays, home: str) -> bool:
-        """Let it come from a replica; return ``False`` if it was cut, and can go on elsewhere.
+    async def pass_on(self, relays: Relays, home: str) -> None:
+        """Let it come from a replica; it is not done then if it was cut, and can go on elsewhere.
 
         Raises:
             ClusterUnavailable: the replica cannot be reached.
         """
         if self._cut is not None and not self._cut.kind and home == self._home:
             # It is alive, and may have begun to serve the request, which would then be served twice.
-            return await self._has_waited()
+            await self._wait_for_death()
+            return
         asked, body = self._next_request()
         cut = await relays.pass_on(home, asked, body)
         if cut is None:
             await self._check_refused()
-            return True
+            self.is_done = True
+            return
         before = self._cut or Cut()
         self._cut, self._home = Cut(before.kind or cut.kind, cut.last or before.last), home
         self._moves += 1
         self._since = asyncio.get_running_loop().time()
-        if self._can_go_on(self._cut):
-            return False
-        await self.end(None)
-        return True
+        if not self._can_go_on(self._cut):
+            await self.end(None)
 
     async def comes_from(self, relays: Relays, holder: str) -> bool:
         """Let it come from one replica and no other; return ``False`` if that has stopped before it sent anything.
@@ -102,13 +105,12 @@ class MovingResponse:
         if not self._is_refused:
             await self.http.send(message)
 
-    async def _has_waited(self) -> bool:
-        """Wait a moment for a replica to die; if it does not, end this, and return ``True``."""
+    async def _wait_for_death(self) -> None:
+        """Wait a moment for a replica to die; if it does not for long, end this."""
         if asyncio.get_running_loop().time() - self._since > _DYING:
             await self.end(None)
-            return True
-        await asyncio.sleep(_LOOK_AGAIN)
-        return False
+        else:
+            await asyncio.sleep(_LOOK_AGAIN)
 
     async def served_by(self, serve: Callable[[Http, bytes | None], Awaitable[None]]) -> None:
         """Let it come from this replica."""
@@ -117,6 +119,7 @@ class MovingResponse:
 
     async def end(self, refusal: Refusal | None) -> None:
         """End it: with the refusal if nothing was done yet, else with an error that says that a process has stopped."""
+        self.is_done = True
         if self._cut is not None:
             await give_up(self.http, self._cut, self._body)
         elif refusal is not None:
