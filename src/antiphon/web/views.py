@@ -183,14 +183,13 @@ async def _events(site: Site, request: Request) -> AsyncIterator[str]:
             await site.watching.look()
             pause = growing.next_look(_HEARTBEAT)
             await asyncio.wait((change, closing), timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            if change.done():
+                version = change.result()
+                await site.pending()
+                told = msgspec.json.encode({"version": version, "pending": site.rows.count, "list": site.rows.version})
+                yield f"event: change\ndata: {told.decode()}\n\n"
+                change = asyncio.ensure_future(anext(changes))
             yield await growing.news() or ": still here\n\n"
-            if not change.done():
-                continue
-            version = change.result()
-            await site.pending()
-            told = msgspec.json.encode({"version": version, "pending": site.rows.count, "list": site.rows.version})
-            yield f"event: change\ndata: {told.decode()}\n\n"
-            change = asyncio.ensure_future(anext(changes))
     finally:
         change.cancel()
         closing.cancel()
