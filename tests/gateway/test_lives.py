@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -156,3 +160,57 @@ async def test_what_it_is_given_anew_is_taken_up(tmp_path: Path):
         async with asyncio.timeout(30):
             await anext(changes)
         assert [tool.name async for tool in client.tools()] == ["two__pid"]
+
+
+HIDES = """
+import os, sys, time
+if sys.argv[2:] == ["hidden"]:
+    note = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(note, f"{os.getpid()}\\n".encode())
+    time.sleep(600)
+elif os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 3)
+        os.execve(sys.executable, [sys.executable, "-IS", __file__, sys.argv[1], "hidden"], {})
+    os._exit(0)
+sys.stdin.read()
+"""
+
+SERVES = """
+import sys
+from antiphon.gateway import Gateway
+from antiphon.host import Host, Policy, Scripted
+
+Gateway({"s": [sys.executable, "-IS", *sys.argv[1:]]}, Host(Scripted([]), policy=Policy(default="allow"))).run()
+"""
+
+
+@pytest.mark.parametrize("how", ["program", "command"])
+async def test_a_server_that_hides_a_process_leaves_none_behind_a_killed_gateway(tmp_path: Path, how: str):
+    """Out of the group, the session and the environment: it is found as a descendant."""
+    server, note, config = tmp_path / "server.py", tmp_path / "note", tmp_path / "servers.json"
+    server.write_text(HIDES)
+    config.write_text(json.dumps({"mcpServers": {"s": {"command": sys.executable, "args": [str(server), str(note)]}}}))
+    commands = {
+        "program": [sys.executable, "-c", SERVES, str(server), str(note)],
+        "command": [sys.executable, "-m", "antiphon", "gateway", "--config", str(config)],
+    }
+    gateway = await asyncio.to_thread(
+        subprocess.Popen,
+        commands[how],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)},
+        start_new_session=True,
+    )
+    try:
+        await until(lambda: note.exists() and note.read_text().endswith("\n"), 60)
+        hidden = int(note.read_text())
+        assert lives(hidden)
+    finally:
+        os.killpg(gateway.pid, signal.SIGKILL)
+        # Its output ends with it: the process that adopts does not hold it open.
+        await asyncio.to_thread(gateway.communicate)
+    await until(lambda: not lives(hidden), 60)

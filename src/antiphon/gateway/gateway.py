@@ -35,6 +35,7 @@ from antiphon.server.app import Server
 from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.server.network import ServeOptions
 from antiphon.transports.stdio.guardian import GUARDIAN
+from antiphon.transports.stdio.reaper import REAPER
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.envelope import encode
 from antiphon.wire.lifecycle import ServerCapabilities
@@ -148,7 +149,9 @@ class Gateway:
         """
         # Where clients send tokens, it is not known yet whom the servers start for.
         self._starts_itself = options.get("auth") is None and options.get("check_token") is None
-        self.server.run(transport, host=host, port=port, **options)
+        # Before there are threads: what the servers leave behind ends with this process, whatever it does to hide.
+        with REAPER.running():
+            self.server.run(transport, host=host, port=port, **options)
 
     async def configure(self, servers: Mapping[str, Target]) -> None:
         """Have these servers from now on. Those that are the same go on undisturbed; clients are told of the change.

@@ -30,6 +30,7 @@ from antiphon.host.config.gateway import GatewaySettings, Profile
 from antiphon.host.config.toml_files import config_paths
 from antiphon.host.store.location import state_folder
 from antiphon.server.network import ServeOptions
+from antiphon.transports.stdio.reaper import REAPER
 
 __all__ = ["command"]
 
@@ -152,20 +153,22 @@ def command(
     wanted = _wanted(settings, names, search)
     selected = wanted.profile(profile)
     servers = WatchedServers(files, only or [], selected.only or [])
-    host = choose_host(answers, config=settings, soon=True, model_api=model_api or wanted.model_api)
-    running = _running(servers, listens, starts=start, idle_timeout=idle or None, max_processes=max_processes)
-    gateway = Gateway(
-        servers.targets, host, asks=asks, elicits_in=elicit_in, search=bool(wanted.search), reloads=servers.changes,
-        closes_host=True, **running,
-    )  # fmt: skip
-    _expose(gateway, wanted, selected)
-    servers.settings = WatchedSettings(
-        [settings] if settings is not None else config_paths(os.environ),
-        partial(configuration, settings, os.environ),
-        profile,
-        lambda said, chosen: _expose(gateway, structs.replace(said, names=names or said.names), chosen),
-    )
-    return _serve(gateway, servers.targets, listens)
+    # Around the host, too, which is made in a thread.
+    with REAPER.running():
+        host = choose_host(answers, config=settings, soon=True, model_api=model_api or wanted.model_api)
+        running = _running(servers, listens, starts=start, idle_timeout=idle or None, max_processes=max_processes)
+        gateway = Gateway(
+            servers.targets, host, asks=asks, elicits_in=elicit_in, search=bool(wanted.search), reloads=servers.changes,
+            closes_host=True, **running,
+        )  # fmt: skip
+        _expose(gateway, wanted, selected)
+        servers.settings = WatchedSettings(
+            [settings] if settings is not None else config_paths(os.environ),
+            partial(configuration, settings, os.environ),
+            profile,
+            lambda said, chosen: _expose(gateway, structs.replace(said, names=names or said.names), chosen),
+        )
+        return _serve(gateway, servers.targets, listens)
 
 
 def _wanted(settings: Path | None, names: Style | None, search: bool | None) -> GatewaySettings:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from antiphon.errors import ConfigError
 from antiphon.transports.stdio.guardian import GUARDIAN, MARK, left_behind
+from antiphon.transports.stdio.reaper import REAPER, Started
 
 __all__ = ["Child"]
 
@@ -57,7 +58,7 @@ class Child:
         self._mark = GUARDIAN.new_mark()
         # It ends the child and the processes it has started if this process is killed, also in the midst of this.
         with GUARDIAN.starting():
-            self.process: subprocess.Popen[bytes] = _start(command, {**env, MARK: self._mark}, cwd)
+            self.process: subprocess.Popen[bytes] | Started = _start(command, {**env, MARK: self._mark}, cwd, grace)
             GUARDIAN.watch(self.process.pid, grace)
         self._watch()
 
@@ -185,12 +186,16 @@ def _sent(pid: int, number: int) -> bool:
     return True
 
 
-def _start(command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None) -> subprocess.Popen[bytes]:
+def _start(
+    command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None, grace: float
+) -> subprocess.Popen[bytes] | Started:
     if isinstance(command, str) or not command:
         raise ConfigError(f"a command is a list, the program and its arguments, and not {command!r}")
     # Windows finds npx.cmd and similar programs only by their full names.
     program = command[0] if POSIX else shutil.which(command[0], path=env.get("PATH")) or command[0]
     try:
+        if (started := REAPER.start(command, env, cwd, grace)) is not None:
+            return started
         return subprocess.Popen(
             [program, *command[1:]],
             stdin=subprocess.PIPE,

@@ -5,7 +5,8 @@ It is told which groups there are. If the pipe closes without a word, this proce
 time for an orderly end, terminates their groups, kills them, and then kills all processes that carry this process's
 mark in their environment, even if they have left group and session, or if their server has ended before. Without
 ``/bin/sh`` nothing of this happens. It cannot reach processes of another user, nor those that have left the group with
-an environment of their own; without ``/proc``, or a ``grep`` that knows ``-z``, none that have left the group.
+an environment of their own (``reaper`` does); without ``/proc``, or a ``grep`` that knows ``-z``, none that have left
+the group.
 """
 
 from __future__ import annotations
