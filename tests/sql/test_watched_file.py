@@ -66,15 +66,23 @@ async def test_a_change_of_what_is_read_is_told(other: sqlite3.Connection, tmp_p
         assert not thread.is_alive()
 
 
-async def test_a_file_that_cannot_be_read_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """It is not made, and nobody relies on it meanwhile."""
+async def test_a_file_that_cannot_be_read_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """It is not made, nobody relies on it meanwhile, and the log says so once."""
     monkeypatch.setattr(module, "_AGAIN", 0.01)
-    tries = asyncio.Semaphore(0)
-    monkeypatch.setattr(module._log, "warning", lambda *_: tries.release())
+    tried, hear_once = asyncio.Semaphore(0), WatchedFile._hear_once
+
+    async def hear(watched: WatchedFile, told: module.Told) -> None:
+        tried.release()
+        await hear_once(watched, told)
+
+    monkeypatch.setattr(WatchedFile, "_hear_once", hear)
     watched = WatchedFile(tmp_path / "late.db", STATEMENT)
     async with hearing(watched) as heard:
-        for _ in range(3):
-            await tries.acquire()
+        for _ in range(4):
+            await tried.acquire()
+        assert len(caplog.records) == 1
         assert heard.empty()
         assert not watched.are_heard
         assert not (tmp_path / "late.db").exists()

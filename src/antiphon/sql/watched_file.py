@@ -46,11 +46,15 @@ class WatchedFile:
 
         It is also called when the first look has succeeded, and when the file cannot be read any more.
         """
+        is_known = False
         while True:
             try:
                 await self._hear_once(told)
             except sqlite3.Error as error:
-                _log.warning("the store's file cannot be watched: %s", type(error).__name__)
+                # Once, and not at every attempt: a store on a read-only disk can be read, and never watched.
+                if self.are_heard or not is_known:
+                    _log.warning("the store's file cannot be watched: %s", type(error).__name__)
+                is_known = True
             finally:
                 was_heard, self.are_heard = self.are_heard, False
             if was_heard:
