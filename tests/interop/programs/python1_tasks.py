@@ -12,6 +12,7 @@ from typing import Any
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, CreateMessageRequestParams, CreateMessageResult, TextContent
 
 ASKED: list[str] = []
@@ -25,11 +26,17 @@ async def sample(context: Any, params: CreateMessageRequestParams) -> CreateMess
     return CreateMessageResult(role="assistant", content=answer, model="peer", stopReason="endTurn")
 
 
+def connected(command: list[str]) -> Any:
+    """Reach a server: start it, or go to where it is."""
+    if "://" in command[0]:
+        return streamable_http_client(command[0])
+    return stdio_client(StdioServerParameters(command=command[0], args=command[1:]))
+
+
 async def main(command: list[str]) -> None:
     """Call, look until the server wants something, and wait for the result; then cancel another one."""
-    parameters = StdioServerParameters(command=command[0], args=command[1:])
     async with (
-        stdio_client(parameters) as (read, write),
+        connected(command) as (read, write, *_),
         ClientSession(read, write, sampling_callback=sample) as session,
     ):
         await session.initialize()

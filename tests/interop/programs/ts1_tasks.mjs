@@ -1,9 +1,10 @@
 // The TypeScript SDK v1 calls a tool as a task of 2025-11-25, is asked, and gets the result.
-// Usage: ts1_tasks.mjs COMMAND...
+// Usage: ts1_tasks.mjs COMMAND... or URL
 import { peer } from "./walk.mjs";
 
 const { Client } = peer("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = peer("@modelcontextprotocol/sdk/client/stdio.js");
+const { StreamableHTTPClientTransport } = peer("@modelcontextprotocol/sdk/client/streamableHttp.js");
 const { CallToolResultSchema, CreateMessageRequestSchema } = peer("@modelcontextprotocol/sdk/types.js");
 
 const [, , command, ...args] = process.argv;
@@ -14,7 +15,10 @@ client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
   asked.push(text);
   return { role: "assistant", content: { type: "text", text: text.toUpperCase() }, model: "peer", stopReason: "endTurn" };
 });
-await client.connect(new StdioClientTransport({ command, args, env: process.env }));
+const transport = command.includes("://")
+  ? new StreamableHTTPClientTransport(new URL(command))
+  : new StdioClientTransport({ command, args, env: process.env });
+await client.connect(transport);
 await client.listTools();
 const statuses = [];
 let text;
