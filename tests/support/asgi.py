@@ -31,13 +31,13 @@ async def running(app, lifespan="on"):
 
 
 @asynccontextmanager
-async def taking_turns(make):
+async def taking_turns(make, options=dict):
     """Serve three replicas of a server, each request by the next one; ``make`` makes one. Yields the address likewise.
 
-    ``make(cluster=..., keys=...)``: returns a ``Server`` with these options.
+    ``make(cluster=..., keys=...)``: returns a ``Server`` with these options. ``options()``: those of an endpoint.
     """
     first = MemoryCluster()
-    apps = [make(cluster=MemoryCluster(beside=first), keys=[b"k" * 32]).asgi() for _ in range(3)]
+    apps = [make(cluster=MemoryCluster(beside=first), keys=[b"k" * 32]).asgi(**options()) for _ in range(3)]
     turns = itertools.cycle(apps)
 
     async def balance(scope, receive, send):

@@ -11,15 +11,16 @@ import aiohttp
 
 from antiphon import Context, Server
 from antiphon.auth.server.resource_server import ResourceServer
+from tests.support.asgi import taking_turns
 from tests.support.issuer import AUDIENCE, Issuer
 from tests.support.network import INITIALIZE, INITIALIZED, META, call, listening
 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json", "host": "localhost"}
 
 
-def shop():
+def shop(**options):
     """Make a server whose features want different things of a token."""
-    server = Server("shop")
+    server = Server("shop", **options)
 
     @server.tool
     async def whoami(ctx: Context) -> str:
@@ -145,3 +146,14 @@ async def protected(issuer=None, server=None, *, issuers=None, transport="http",
         network = await stack.enter_async_context(listening(server or shop(), transport, auth=auth, **(serve or {})))
         web = await stack.enter_async_context(aiohttp.ClientSession())
         yield Protected(network.place, issuer, auth, web, {"sse": "/sse", "websocket": "/ws"}.get(transport, "/mcp"))
+
+
+@asynccontextmanager
+async def protected_replicas():
+    """Run three replicas of the server, of which each request reaches the next one."""
+    async with (
+        Issuer().open() as issuer,
+        aiohttp.ClientSession() as web,
+        taking_turns(shop, lambda: {"auth": ResourceServer(issuer.url, AUDIENCE)}) as place,
+    ):
+        yield Protected(place, issuer, None, web)
