@@ -28,8 +28,6 @@ OVER_HTTP = ("http", "replicas", "nginx")
 TRANSPORTS = ("memory", "stdio", "sse", "websocket", *OVER_HTTP)
 # Streamable HTTP came with 2025-03-26, and 2026-07-28 has no HTTP+SSE any more.
 MISSING = {("sse", "2026-07-28"), *((each, "2024-11-05") for each in OVER_HTTP)}
-# There a body runs again at each replica: tests/faults/test_replicas.py.
-MISSING |= {("replicas", "2026-07-28"), ("nginx", "2026-07-28")}
 WAYS = [
     pytest.param(*way, marks=pytest.mark.nginx if way[0] == "nginx" else ())
     for way in itertools.product(TRANSPORTS, REVISIONS)
