@@ -17,6 +17,7 @@ import pytest
 from antiphon import Context, Server
 from antiphon.server import Cluster, Rate
 from antiphon.types import ToolAnnotations
+from tests.support.network import until
 from tests.transports.http.server.driver import Open, Response, ask, begin, closing, listen, post
 
 Engine = Callable[[], Any]
@@ -292,6 +293,32 @@ class Replicated:
         await trio.open(0)
         assert (await ask(trio.replicas[1].app, "DELETE", **trio.headers())).status == 204
         assert [(await trio.post(at, {"id": 5, "method": "ping"})).status for at in range(3)] == [404, 404, 404]
+
+    async def test_an_idle_session_goes_on_elsewhere_as_soon_as_its_replica_is_to_stop(self, trio: Trio):
+        """Although that one is still there, as the others see it."""
+        await trio.open(0)
+        await trio.replicas[0].app.drain(30)
+        assert await trio.replicas[1].cluster.is_alive(trio.replicas[0].cluster.replica)
+        assert (await trio.call(1, "whoami").done()).json["result"]["content"][0]["text"] == "ann blue"
+        assert (await trio.call(2, "whoami").done()).json["result"]["content"][0]["text"] == "ann blue"
+
+    async def test_a_replica_that_is_to_stop_finishes_its_calls(self, trio: Trio):
+        """What comes meanwhile for the same session waits for that, and is served elsewhere."""
+        await trio.open(0)
+        call = trio.call(1, "describe", product="hat")
+        await call.response.until(b"sampling/createMessage")
+        stopping = asyncio.ensure_future(trio.replicas[0].app.drain(30))
+        home = trio.replicas[0].app.endpoint
+        await until(lambda: home._draining)
+        later = [trio.call(at, "whoami", id=at + 5) for at in range(3)]
+        await until(lambda: len(home._membership._relays._served) == 3)
+        assert (await trio.post(2, answer(call.response.messages[-1], "warm"))).status == 202
+        assert (await call.done()).messages[-1]["result"]["content"][0]["text"] == "warm"
+        refused, *served = [await each.done() for each in later]
+        # At that one itself: it went nowhere, and may be sent again.
+        assert (refused.status, refused.headers["antiphon-not-accepted"]) == (503, "1")
+        assert [each.json["result"]["content"][0]["text"] for each in served] == ["ann blue"] * 2
+        await stopping
 
     async def test_an_idle_session_survives_its_replica(self, trio: Trio):
         """With what was agreed, whose it is, and what it subscribes to; it is only its principal's there, too."""

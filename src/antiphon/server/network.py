@@ -150,7 +150,7 @@ class ServerApp:
                     self.stop_watch.start()
 
     async def _stop(self, grace: float | None) -> None:
-        await self.drain(grace)
+        await self.drain(None if grace is None else min(DRAIN, grace))
         if not self._follows_lifespan:
             # Mounted where the lifespan is not passed on: nobody else will.
             await self.close()
@@ -212,7 +212,7 @@ def server_app(service: Service, transport: str, options: HttpOptions) -> Server
             app = _streamable(service, given, auth)
 
             async def drain(grace: float | None) -> None:
-                await app.close(drain=DRAIN if grace is None else min(DRAIN, grace))
+                await app.close(drain=DRAIN if grace is None else grace)
 
             return ServerApp(service, app, drain, auth)
         if transport == "sse":

@@ -75,7 +75,7 @@ async def test_connections_go_to_the_worker_in_which_their_session_lives() -> No
 
 
 async def test_workers_share_connections_keys_and_notices() -> None:
-    """A call that one worker began goes on in another, a change in one is heard at another, and Ctrl-C ends all."""
+    """A retry reaches the worker that holds its call, a change in one is heard at another, and Ctrl-C ends all."""
     async with started() as server, AsyncExitStack() as stack:
         one, other = [await server.says("opened") for _ in range(2)]
         first = await server.client_of(one, stack, sampling=BY_HAND)
@@ -84,7 +84,7 @@ async def test_workers_share_connections_keys_and_notices() -> None:
         step = await first.rounds.call_tool("ask")
         assert isinstance(step, PendingRound)
         [key] = step.asks
-        assert (await second.rounds.resume(step, {key: said("hats")})).text == f"{one} hats {other}"
+        assert (await second.rounds.resume(step, {key: said("hats")})).text == f"{one} hats {one}"
 
         async with first.listen(uris=[URI]) as changes:
             await second.call_tool("sell")

@@ -21,7 +21,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from antiphon.errors import AntiphonError
-from antiphon.server.multiprocess.worker_link import VARIABLE, Closed, Link, Message, Move, Others, Ready, Take, Welcome
+from antiphon.server.multiprocess.worker_link import (
+    VARIABLE,
+    Closed,
+    Leave,
+    Link,
+    Message,
+    Move,
+    Others,
+    Ready,
+    Take,
+    Welcome,
+)
 from antiphon.transports.cluster.unix import Hub
 
 __all__ = ["Parent", "serve_workers"]
@@ -33,6 +44,15 @@ START = 60.0
 
 STOP = 30.0
 """Seconds that a worker has to end: five for its open requests, the rest for the lifespan of the server."""
+
+FINISH = 600.0
+"""Seconds that the open requests of a worker have after another one has taken its place: a person may be asked."""
+
+_HURRY = 5.0
+"""The same once there is no time for that."""
+
+_TURN = 5.0
+"""Seconds after which the next worker is replaced, although the one before has open requests."""
 
 _PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 15.0)
 """Seconds before a worker that died is started again, by how many have died early in a row."""
@@ -64,6 +84,9 @@ class Worker:
         self.began = asyncio.Event()
         """Set when it serves, or will never."""
         self.ended = asyncio.Event()
+        self.over = asyncio.Event()
+        """Set when it has ended, or another one has its place."""
+        self._is_told = False
         ours, theirs = socket.socketpair()
         self._life, their_life = socket.socketpair()
         shared, their_shared = socket.socketpair()
@@ -95,6 +118,7 @@ class Worker:
         self.link.close()
         self._life.close()
         self.ended.set()
+        self.over.set()
         self.began.set()
 
     def signal(self, number: signal.Signals) -> None:
@@ -102,15 +126,31 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(number)
 
-    async def leave(self) -> None:
-        """Have it serve what is open, and end; one that does not is killed."""
+    def be_replaced(self) -> None:
+        """Note that another one has its place, and that it gets no more connections."""
         self.is_leaving = True
-        self.signal(signal.SIGTERM)
+        self.over.set()
+
+    def finish(self, grace: float) -> None:
+        """Tell it to give its connections back, and to end within these seconds and ``STOP``."""
+        self._is_told = True
+        self.link.send(Leave(grace))
+
+    async def leave(self, grace: float = 0.0) -> None:
+        """Have it serve what is open, and end; one that does not is killed.
+
+        ``grace``: seconds in which it gives its connections to others, and finishes; else it closes them.
+        """
+        self.is_leaving = True
+        if grace or self._is_told:
+            self.finish(grace or _HURRY)
+        else:
+            self.signal(signal.SIGTERM)
         try:
-            async with asyncio.timeout(STOP):
+            async with asyncio.timeout(STOP + grace):
                 await self.ended.wait()
         except TimeoutError:
-            log.warning("worker %d did not end within %g s, and is killed", self.number, STOP)
+            log.warning("worker %d did not end within %g s, and is killed", self.number, STOP + grace)
             self.signal(signal.SIGKILL)
             await self.ended.wait()
 
@@ -152,6 +192,9 @@ class Parent:
         """Those that replace one of these, and do not serve yet, and those that were replaced."""
         self._keepers: list[asyncio.Task[None]] = []
         self._rolling: asyncio.Task[None] | None = None
+        self._is_roll_wanted = False
+        self._finishing: set[asyncio.Task[None]] = set()
+        """Those that were replaced, and have open requests."""
         self._failures = 0
         self._turn = 0
         self._held: deque[tuple[socket.socket, Take]] = deque()
@@ -189,11 +232,11 @@ class Parent:
         while not self._stopping.is_set():
             worker = self._start(number)
             if await self._begins(worker):
-                await worker.ended.wait()
-                while number in self._workers and self._workers[number] is not worker:
+                await worker.over.wait()
+                while self._workers[number] is not worker:
                     # It was replaced; its replacement is kept from now on.
                     worker = self._workers[number]
-                    await worker.ended.wait()
+                    await worker.over.wait()
                 self._tell_others()
             late = asyncio.get_running_loop().time() - worker.since >= _EARLY
             self._failures = 0 if late else self._failures + 1
@@ -242,7 +285,7 @@ class Parent:
     def _tell_others(self) -> None:
         """Tell the workers which of them can be given connections."""
         others = Others([each.replica for each in self._serving()])
-        for worker in self._serving():
+        for worker in self._workers.values():
             worker.link.send(others)
 
     # --- connections --------------------------------------------------------------------------------------------
@@ -315,11 +358,22 @@ class Parent:
         """Replace the workers one by one; or stop, if the signal says that the terminal is gone."""
         if self._ends_with_terminal and not _has_terminal():
             self._stop()
-        elif self._rolling is None or self._rolling.done():
-            self._rolling = asyncio.get_running_loop().create_task(self._roll())
+            return
+        self._is_roll_wanted = True
+        if self._rolling is None or self._rolling.done():
+            self._rolling = asyncio.get_running_loop().create_task(self._roll_while_wanted())
+
+    async def _roll_while_wanted(self) -> None:
+        """Replace the workers; once more if that was asked for meanwhile, since the code may have changed again."""
+        while self._is_roll_wanted:
+            self._is_roll_wanted = False
+            await self._roll()
 
     async def _roll(self) -> None:
         log.info("the workers are replaced, one after the other")
+        for each in self._others:
+            # Replaced before, and still there: so that they do not add up.
+            each.finish(_HURRY)
         for number in range(1, self._count + 1):
             new = Worker(number, self._heard, self._hub)
             self._others.add(new)
@@ -337,11 +391,17 @@ class Parent:
             self._others.discard(new)
             old, self._workers[number] = self._workers[number], new
             self._others.add(old)
-            old.is_leaving = True
+            old.be_replaced()
             self._tell_others()
-            await old.leave()
-            self._others.discard(old)
+            finishing = asyncio.get_running_loop().create_task(self._finish(old))
+            self._finishing.add(finishing)
+            finishing.add_done_callback(self._finishing.discard)
+            await asyncio.wait((finishing,), timeout=_TURN)
         log.info("the workers are replaced")
+
+    async def _finish(self, old: Worker) -> None:
+        await old.leave(FINISH)
+        self._others.discard(old)
 
     async def _end(self) -> None:
         for each in self._listening:
@@ -351,10 +411,13 @@ class Parent:
             self._again.cancel()
         for connection, _ in self._held:
             connection.close()
-        waits = [*self._keepers, *(() if self._rolling is None else (self._rolling,))]
+        waits = [*self._keepers, *self._finishing, *(() if self._rolling is None else (self._rolling,))]
         for task in waits:
             task.cancel()
         await asyncio.wait(waits)
+        for worker in self._workers.values():
+            worker.is_leaving = True
+        self._tell_others()
         await asyncio.gather(*(each.leave() for each in (*self._workers.values(), *self._others)))
         await self._hub.close()
 

@@ -12,7 +12,18 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from antiphon.server.multiprocess.worker_link import Closed, Ends, Link, Message, Move, Others, Ready, Take, Welcome
+from antiphon.server.multiprocess.worker_link import (
+    Closed,
+    Ends,
+    Leave,
+    Link,
+    Message,
+    Move,
+    Others,
+    Ready,
+    Take,
+    Welcome,
+)
 from antiphon.transports.cluster.unix import UnixCluster
 
 if TYPE_CHECKING:
@@ -75,6 +86,7 @@ class _Serving:
         self._ended = 0
         self._others: frozenset[str] = frozenset()
         """The workers that take connections, by their names in the cluster."""
+        self._leaves = False
 
     async def serve(self) -> None:
         await self._welcome.wait()
@@ -110,12 +122,16 @@ class _Serving:
                 task.add_done_callback(self._taking.discard)
             case Others():
                 self._others = frozenset(message.replicas)
+            case Leave():
+                self._leaves = True
+                self._network.leave(message.grace)
             case _:
                 pass
 
     def _give(self, connection: socket.socket, request: bytes, replica: str) -> bool:
-        """Give a connection to the worker in which its session lives; its parent passes it on."""
-        return replica in self._others and self._link.hand_over(connection, Move(replica, request))
+        """Give a connection to the worker in which its session lives, or to any if this one leaves, by the parent."""
+        is_wanted = replica in self._others or (self._leaves and not replica)
+        return is_wanted and self._link.hand_over(connection, Move(replica, request))
 
     async def _take(self, connection: socket.socket, request: bytes) -> None:
         try:

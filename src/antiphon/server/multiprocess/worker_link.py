@@ -22,6 +22,7 @@ __all__ = [
     "VARIABLE",
     "Closed",
     "Ends",
+    "Leave",
     "Link",
     "Message",
     "Move",
@@ -61,9 +62,9 @@ class Move(Struct, frozen=True, tag=True):
     """A connection comes with this message that another worker is to serve."""
 
     replica: str
-    """Name of that worker in the cluster."""
+    """Name of that worker in the cluster; empty for any."""
     request: bytes
-    """What was read from it: a request that nobody has answered."""
+    """What was read from it: a request that nobody has answered, or nothing."""
 
 
 class Ready(Struct, frozen=True, tag=True):
@@ -80,13 +81,20 @@ class Others(Struct, frozen=True, tag=True):
     """Their names in the cluster."""
 
 
+class Leave(Struct, frozen=True, tag=True):
+    """Another worker has taken the place of this one: it gives connections back, and ends."""
+
+    grace: float
+    """Seconds that its open requests have."""
+
+
 class Closed(Struct, frozen=True, tag=True):
     """How many of the connections that a worker was given have ended so far."""
 
     count: int
 
 
-Message = Welcome | Take | Move | Ready | Others | Closed
+Message = Welcome | Take | Move | Ready | Others | Leave | Closed
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Message).decode

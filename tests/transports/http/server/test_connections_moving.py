@@ -13,14 +13,14 @@ import pytest
 from antiphon import Server
 from antiphon.server import MemoryCluster
 from antiphon.transports.http.server.connections import MAX_MOVED
-from tests.support.network import Bare, call, listening, request_bytes, until
+from tests.support.network import Bare, call, listening, modern_call, request_bytes, until
 
 
 class Two:
     """Two replicas as workers of one port: ``bare`` is a connection that was given to the second."""
 
-    def __init__(self, home: Any, other: Any, bare: Bare) -> None:
-        self.home, self.other, self.bare = home, other, bare
+    def __init__(self, home: Any, other: Any, bare: Bare, go: asyncio.Event) -> None:
+        self.home, self.other, self.bare, self.go = home, other, bare, go
         self.session: dict[str, str] = {}
         self.given: list[bytes] = []
 
@@ -41,7 +41,7 @@ class Two:
 @pytest.fixture
 async def two() -> AsyncGenerator[Two]:
     """Start both, and open a session at the first."""
-    cluster = MemoryCluster()
+    cluster, go = MemoryCluster(), asyncio.Event()
     async with AsyncExitStack() as stack:
         started: list[Any] = []
         for _ in range(2):
@@ -52,18 +52,23 @@ async def two() -> AsyncGenerator[Two]:
                 """Return it."""
                 return text
 
+            @server.tool
+            async def wait() -> str:
+                """Return when it is told to."""
+                await go.wait()
+                return "gone"
+
             started.append(await stack.enter_async_context(listening(server)))
         home, other = started
         ours = socket.create_server(("127.0.0.1", 0))
         stack.enter_context(ours)
         bare = await Bare.open(f"127.0.0.1:{ours.getsockname()[1]}")
         stack.callback(bare.vanish)
-        made = Two(home, other, bare)
+        made = Two(home, other, bare, go)
         tasks: list[asyncio.Task[None]] = []
 
         def give(connection: socket.socket, request: bytes, replica: str) -> bool:
             made.given.append(request)
-            assert replica
             tasks.append(asyncio.ensure_future(home.take(connection.dup(), request)))
             return True
 
@@ -71,7 +76,9 @@ async def two() -> AsyncGenerator[Two]:
         first = await Bare.open(home.place)
         made.session = await first.initialize()
         first.vanish()
-        accepted, _ = ours.accept()
+        loop = asyncio.get_running_loop()
+        ours.setblocking(False)
+        accepted, _ = await loop.sock_accept(ours)
         await other.take(accepted)
         await until(lambda: made.place() == (0, 1))
         yield made
@@ -168,3 +175,55 @@ async def test_a_request_that_was_moved_is_not_moved_again(two: Two) -> None:
         assert (await bare.response())[0] == 200
         assert len(moved) == 1
         bare.vanish()
+
+
+async def test_who_leaves_gives_back_what_is_silent(two: Two) -> None:
+    """A connection that has never sent anything, or rests between two requests, is closed by nobody."""
+    two.other.leave(30)
+    await until(lambda: two.place() == (1, 0))
+    two.bare.send(modern_call("echo", text="one"))
+    await two.echoes("one")
+    assert two.given == [b""]
+
+
+async def test_who_leaves_gives_a_connection_back_after_its_response(two: Two) -> None:
+    """It stays open, and no request is lost."""
+    two.bare.send(modern_call("echo", text="one"))
+    await two.echoes("one")
+    two.bare.send(modern_call("wait"))
+    await until(lambda: bool(two.other.server_state.tasks))
+    two.other.leave(30)
+    app = two.other.config.app.endpoint
+    await until(lambda: app._draining)
+    two.go.set()
+    status, headers, body = await two.bare.response()
+    assert (status, b"gone" in body, "connection" in headers) == (200, True, False)
+    two.bare.send(modern_call("echo", text="two"))
+    await two.echoes("two")
+    assert two.place() == (1, 0)
+
+
+async def test_who_leaves_serves_what_has_begun_to_arrive(two: Two) -> None:
+    """The rest of a head that was read in part cannot be read elsewhere."""
+    request = modern_call("echo", text="one")
+    two.bare.send(request[:20])
+    [connection] = two.other.server_state.connections
+    await until(lambda: bool(connection._head))
+    two.other.leave(30)
+    await until(lambda: connection.is_given_back)
+    two.bare.send(request[20:])
+    await two.echoes("one")
+    await until(lambda: two.place() == (1, 0))
+    assert two.given == [b""]
+
+
+async def test_who_leaves_can_be_hurried(two: Two) -> None:
+    """Once there is no time, open requests end."""
+    two.bare.send(modern_call("wait"))
+    await until(lambda: bool(two.other.server_state.tasks))
+    two.other.leave(3600)
+    app = two.other.config.app.endpoint
+    await until(lambda: app._draining)
+    two.other.leave(0)
+    assert (await two.bare.response())[0] == 503
+    await until(lambda: two.place()[1] == 0)

@@ -191,6 +191,10 @@ class HttpApp:
 
     async def _serve_elsewhere(self, http: Http, body: bytes | None) -> None:
         """Serve a request that has come through another replica, or whose session has just come here."""
+        if self._draining and self._session(http) is None:
+            # It has left meanwhile; who has passed the request on looks for it again.
+            await unavailable(http, _UNAVAILABLE)
+            return
         self._open += 1
         try:
             await (self._other(http) if body is None else self._post(http, body))
@@ -210,6 +214,8 @@ class HttpApp:
     async def close(self, *, drain: float = 0.0) -> None:
         """Accept no more requests, wait up to ``drain`` seconds for open ones, then end everything."""
         self._draining = True
+        if self._membership is not None:
+            self._membership.leave(self._check_quiet)
         self._note_quiet()
         try:
             async with asyncio.timeout(drain):
@@ -218,9 +224,7 @@ class HttpApp:
             log.debug("requests are given up: they did not end within %g s", drain)
         self._closed = True
         await self._stateless.close()
-        await self._sessions.close(moving=self._membership is not None)
-        if self._membership is not None:
-            await self._membership.close()
+        await (self._sessions.close() if self._membership is None else self._membership.close())
 
     def _reopen(self) -> None:
         self._draining = self._closed = False
@@ -281,7 +285,14 @@ class HttpApp:
         return 503 if self._closed or (http.path == _READY and (self._draining or is_full)) else 200
 
     def _note_quiet(self) -> None:
-        if not self._stateless.is_busy and not self._sessions.is_busy:
+        if self._membership is not None:
+            self._membership.release_idle()
+        self._check_quiet()
+
+    def _check_quiet(self) -> None:
+        # Where sessions go on elsewhere, they have to leave first.
+        is_busy = self._sessions.is_busy if self._membership is None else len(self._sessions) > 0
+        if not is_busy and not self._stateless.is_busy:
             self._quiet.set()
 
     def _is_here(self, http: Http) -> bool:
@@ -337,7 +348,7 @@ class HttpApp:
             return self._post_modern(http, envelope, body)
         if self._membership is not None and self._is_elsewhere(http, self._membership):
             return self._membership.serve(http, body)
-        return self._post_legacy(http, envelope)
+        return self._post_legacy(http, envelope, body)
 
     def _is_elsewhere(self, http: Http, membership: Membership) -> bool:
         return membership.is_asked(http) and self._session(http) is None
@@ -361,7 +372,7 @@ class HttpApp:
         if isinstance(params, Refusal):
             return refuse(http, params, rules.id_of(envelope))
         if self._draining:
-            return unavailable(http, _UNAVAILABLE)
+            return self._refer(http, body)
         membership = self._membership
         if membership is None or http.is_relayed or getattr(params, "request_state", None) is None:
             return self._stateless.serve(http, envelope, params)
@@ -372,12 +383,12 @@ class HttpApp:
 
         return self._stateless.serve(http, envelope, params, pass_on=pass_on)
 
-    def _post_legacy(self, http: Http, envelope: Envelope) -> Awaitable[None]:
+    def _post_legacy(self, http: Http, envelope: Envelope, body: bytes) -> Awaitable[None]:
         refusal = rules.check_id(envelope) or rules.check_legacy(http.headers, envelope)
         if refusal is not None:
             return refuse(http, refusal, rules.id_of(envelope))
         if self._draining and rules.is_request(envelope):
-            return unavailable(http, _UNAVAILABLE)
+            return self._refer(http, body)
         if self._settings.stateless or (envelope.method == "initialize" and rules.SESSION_ID not in http.headers):
             return self._post_outside_sessions(http, envelope)
         session = self._session(http)
@@ -388,6 +399,13 @@ class HttpApp:
             return session.serve(http, envelope) if is_free else refuse(http, _ID_IN_USE, rules.id_of(envelope))
         wait = session.take(envelope)
         return send_empty(http, 202) if wait is None else self._accept_after(http, wait)
+
+    async def _refer(self, http: Http, body: bytes) -> None:
+        """Have another process serve a request that comes while this one leaves; refuse it if none can."""
+        if self._membership is not None and self._session(http) is not None:
+            await self._membership.serve_after(http, body)
+        elif not http.move("", body):
+            await unavailable(http, _UNAVAILABLE)
 
     def _post_outside_sessions(self, http: Http, envelope: Envelope) -> Awaitable[None]:
         if self._settings.stateless:

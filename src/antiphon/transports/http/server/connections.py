@@ -86,6 +86,8 @@ class BoundedConnection(HttpToolsProtocol):
         """A request that another process has read from it, until it is served."""
         self._moves = True
         """Whether the request that is served may go to another process: one that has come from there may not."""
+        self.is_given_back = False
+        """Whether it goes to another process as soon as nothing is open on it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Accept a connection, or close it if there are too many; serve a request that it brings along."""
@@ -193,6 +195,8 @@ class BoundedConnection(HttpToolsProtocol):
             self.flow.resume_reading()
         if self._waiting:
             self._serve(self._waiting.popleft())
+        elif self.is_given_back:
+            self.hand_back()
 
     def _serve(self, cycle: Cycle) -> None:
         self._served = cycle
@@ -209,11 +213,19 @@ class BoundedConnection(HttpToolsProtocol):
             # The next request has begun to arrive, or this one was moved here.
             return False
         request = _encode(cycle, self.url, self.parser.get_http_version(), body or b"")
-        if request is None or self.transport.is_closing() or self.transport.get_write_buffer_size():
+        return request is not None and self._give_away(self.give, request, home)
+
+    def hand_back(self) -> bool:
+        """Give the connection to any other process, if nothing is open on it; tell whether it was taken."""
+        is_fresh = self.cycle is None and not self._head
+        return self.give is not None and (is_fresh or self.is_resting) and self._give_away(self.give, b"", "")
+
+    def _give_away(self, give: Give, request: bytes, home: str) -> bool:
+        if self.transport.is_closing() or self.transport.get_write_buffer_size():
             return False
         # What arrives from now on is for the other process, which reads from the same socket.
         self.transport.pause_reading()
-        if not self.give(self.transport.get_extra_info("socket"), request, home):
+        if not give(self.transport.get_extra_info("socket"), request, home):
             self.transport.resume_reading()
             return False
         self.transport.abort()
@@ -243,11 +255,16 @@ class BoundedConnection(HttpToolsProtocol):
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def take_leave(self) -> None:
+    def take_leave(self, *, gives: bool = False) -> None:
         """Make the next response the last one, with ``Connection: close``, so that no client sends another request.
 
-        uvicorn closes an idle connection without notice, just when a client may be writing to it.
+        uvicorn closes an idle connection without notice, just when a client may be writing to it. ``gives``: give the
+        connection to another process instead, if that is possible, as soon as nothing is open on it.
         """
+        if gives and self.give is not None:
+            self.is_given_back = True
+            self.hand_back()
+            return
         self._keeps = False
         last = self._waiting[-1] if self._waiting else self._served
         if last is not None and not last.response_started:

@@ -153,6 +153,11 @@ class Session:
         return any(not exchange.gone for exchange in self._exchanges.values())
 
     @property
+    def has_open(self) -> bool:
+        """Whether a request is being served, be its client connected or not."""
+        return bool(self._exchanges)
+
+    @property
     def takes_batches(self) -> bool:
         """Whether the agreed revision allows several messages in one POST."""
         return takes_batches(self.revision)

@@ -27,6 +27,9 @@ request is in flight, short compared with the time for open requests. Connection
 _LOOKS = 10
 """How often idle connections are looked at on which something has come: the event loop reads it in its next pass."""
 
+_PAUSE = 0.1
+"""Seconds between two attempts to give connections to other processes."""
+
 _TICKS = 10
 """Ticks of uvicorn's clock between two checks of the connections: a second."""
 
@@ -39,17 +42,22 @@ class GracefulServer(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, close: Callable[[], Awaitable[object]], limits: Limits | None = None
+        self, config: uvicorn.Config, close: Callable[..., Awaitable[object]], limits: Limits | None = None
     ) -> None:
         super().__init__(config)
         self._close = close
-        self._sweep = Sweep(limits or Limits())
+        limits = limits or Limits()
+        self._sweep = Sweep(limits)
+        self._head_timeout = limits.head_timeout
         self.on_started: Callable[[], object] | None = None
         """Called when it serves."""
         self.on_look: Callable[[], object] | None = None
         """Called ten times a second."""
         self.give: Give | None = None
         """Gives connections to other processes that serve the same port, if there are any."""
+        self._grace: float | None = None
+        """Seconds that open requests have while the others take the rest over; ``None`` if they do not."""
+        self._hurrying: asyncio.Task[object] | None = None
 
     async def on_tick(self, counter: int) -> bool:
         """Do the work that is due, ten times a second."""
@@ -95,13 +103,47 @@ class GracefulServer(uvicorn.Server):
         for each in sockets or ():
             each.close()
         await self._take_leave()
-        await self._close()
+        if self._grace is None:
+            await self._close()
+        else:
+            await self._close_after(self._grace)
         await super().shutdown(sockets)
 
-    async def _take_leave(self) -> None:
-        """Close idle connections without losing requests that are already in flight."""
+    def leave(self, grace: float) -> None:
+        """Stop, and give other processes each connection as soon as nothing is open on it.
+
+        Open requests have ``grace`` seconds; if this is called again, so many from then on.
+        """
+        if self._grace is None:
+            self._grace, self.should_exit = grace, True
+        else:
+            self._hurrying = asyncio.ensure_future(self._close(grace))
+
+    async def _close_after(self, grace: float) -> None:
+        """Let the application end what is open, and meanwhile give away what is not."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + min(grace, self._head_timeout)
+        while any(each.is_given_back and each.reads_head for each in self._kept()) and loop.time() < until:
+            # Nobody else can read the rest of a head.
+            await asyncio.sleep(_PAUSE)
+            self._hand_back()
+        closing = asyncio.ensure_future(self._close(grace))
+        while not closing.done():
+            await asyncio.wait((closing,), timeout=_PAUSE)
+            self._hand_back()
+        await closing
+        if self._hurrying is not None:
+            await self._hurrying
+
+    def _hand_back(self) -> None:
         for each in self._kept():
-            each.take_leave()
+            if each.is_given_back:
+                each.hand_back()
+
+    async def _take_leave(self) -> None:
+        """Close idle connections without losing requests that are already in flight; or give them away."""
+        for each in self._kept():
+            each.take_leave(gives=self._grace is not None)
         if self._resting():
             await asyncio.sleep(_LEAVE)
         for _ in range(_LOOKS):
@@ -119,7 +161,11 @@ class GracefulServer(uvicorn.Server):
         return [each for each in list(self.server_state.connections) if isinstance(each, BoundedConnection)]
 
     def _resting(self) -> list[BoundedConnection]:
-        return [each for each in self._kept() if each.is_resting and not each.transport.is_closing()]
+        return [
+            each
+            for each in self._kept()
+            if each.is_resting and not each.is_given_back and not each.transport.is_closing()
+        ]
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

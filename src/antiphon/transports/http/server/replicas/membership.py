@@ -16,7 +16,7 @@ from antiphon.protocol.http import rules
 from antiphon.protocol.http.gate import Gate
 from antiphon.protocol.http.rules import Refusal
 from antiphon.transports.cluster.base import LEASE
-from antiphon.transports.http.server.asgi import Http
+from antiphon.transports.http.server.asgi import Http, unavailable
 from antiphon.transports.http.server.event_store import EventStore
 from antiphon.transports.http.server.replicas.moving_response import MovingResponse
 from antiphon.transports.http.server.replicas.records import Common, SessionRecord, SessionRecords, SharedEvents
@@ -30,12 +30,17 @@ log = logging.getLogger(__name__)
 
 _NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
 
+_LEFT = "The session goes on at another replica"
+
 _TRIES = 3
 """How often the home of a session is sought for one request: others may take it over meanwhile."""
 
 _UNSURE = 2 * LEASE
 """Seconds for which a session that is not found may yet be recorded again, after the engine has lost its data: the
 others find that out within a quarter of their lease, and record as many as they have."""
+
+_AT_ONCE = 64
+"""Most sessions that are released at once."""
 
 _LONGER = 2.0
 """How many idle timeouts a record is kept without a sign that its session is used; the home gives two in that time."""
@@ -72,7 +77,12 @@ class Membership:
         self._records = SessionRecords(common, _LONGER * idle_timeout)
         self._relays = Relays(common, serve, path, gate)
         self._moving: dict[bytes, asyncio.Future[None]] = {}
-        """Sessions that are being restored here."""
+        """Sessions that are being restored here, or leave."""
+        self._released: dict[bytes, asyncio.Future[None]] = {}
+        """What requests wait for whose session is to leave."""
+        self._leaves: Callable[[], object] | None = None
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._leaving: set[asyncio.Task[None]] = set()
         self._late: dict[bytes, Session] = {}
         """Sessions that live here whose records the engine has to be given again."""
         self._fails = False
@@ -93,6 +103,8 @@ class Membership:
 
     async def close(self) -> None:
         """Take part no longer; sessions that live here are restored elsewhere when they are wanted."""
+        await self._release_all()
+        await self._sessions.close(moving=True)
         self._is_closed = True
         self._unsubscribe()
         self._stop_counting()
@@ -110,6 +122,7 @@ class Membership:
     def reopen(self) -> None:
         """Take part again, after ``close``."""
         self._is_closed = False
+        self._leaves = None
         self._unsubscribe()
         self._unsubscribe = self._cluster.on_lapse(self._lapsed)
         self._stop_counting()
@@ -134,6 +147,8 @@ class Membership:
 
     async def _changed(self, session: Session) -> None:
         """Store what a message of its client has changed about a session."""
+        if session.id in self._moving:
+            return
         if not self._fails:
             try:
                 await self._keep(session)
@@ -159,7 +174,7 @@ class Membership:
         while self._late:
             session = self._late.pop(next(iter(self._late)))
             try:
-                if self._sessions.lives(session):
+                if self._sessions.lives(session) and session.id not in self._moving:
                     await self._keep(session)
                 self._fails = False
             except ClusterUnavailable:
@@ -187,6 +202,62 @@ class Membership:
         self._records.left(session.id)
         session.moves = True
         self._sessions.drop(session)
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def leave(self, released: Callable[[], object]) -> None:
+        """Take no more sessions, and have each go on elsewhere as soon as nothing is open in it.
+
+        ``released``: called whenever one has left.
+        """
+        self._leaves = released
+        self.release_idle()
+
+    def release_idle(self) -> None:
+        """Have those sessions leave in which nothing is open."""
+        for session in self._sessions.all():
+            if not session.has_open:
+                self._release(session)
+
+    async def _release_all(self) -> None:
+        """Have all sessions leave, whatever is open in them."""
+        for session in self._sessions.all():
+            self._release(session)
+        if self._leaving:
+            await asyncio.wait(self._leaving)
+
+    def _release(self, session: Session) -> None:
+        if session.id not in self._moving:
+            moved = self._moving[session.id] = asyncio.get_running_loop().create_future()
+            task = asyncio.get_running_loop().create_task(self._leave(session, moved))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    async def _leave(self, session: Session, moved: asyncio.Future[None]) -> None:
+        try:
+            async with self._places:
+                if not self._fails:
+                    await self._records.release(session)
+        except ClusterUnavailable:
+            log.debug("a session goes on elsewhere when this replica counts as dead")
+            self._fails = True
+        finally:
+            session.moves = True
+            self._sessions.drop(session)
+            del self._moving[session.id]
+            moved.set_result(None)
+            waiting = self._released.pop(session.id, None)
+            if waiting is not None:
+                waiting.set_result(None)
+            if self._leaves is not None:
+                self._leaves()
+
+    async def serve_after(self, http: Http, body: bytes) -> None:
+        """Serve a request elsewhere whose session lives here, and leaves when nothing is open in it."""
+        id = http.headers[rules.SESSION_ID]
+        waiting = self._released.setdefault(id, asyncio.get_running_loop().create_future())
+        await asyncio.shield(waiting)
+        await (unavailable(http, _LEFT) if http.is_relayed else self.serve(http, body))
 
     # --- sessions that live elsewhere ---------------------------------------------------------------------------
 
@@ -222,10 +293,12 @@ class Membership:
             if found is None or found[0].principal != http.principal:
                 return False
             home = found[0].home
-            if home != self._cluster.replica and await self._passed_on(home, response):
+            if home not in {"", self._cluster.replica} and await self._passed_on(home, response):
                 if response.is_done:
                     return True
                 tries = _TRIES
+            elif self._leaves is not None:
+                return await self._sent_away(id, response)
             elif await self._lives_here(http, id, *found):
                 await response.served_by(self._serve)
                 return True
@@ -244,6 +317,14 @@ class Membership:
         if not await self._cluster.is_alive(home):
             return False
         await response.pass_on(self._relays, home)
+        return True
+
+    async def _sent_away(self, id: bytes, response: MovingResponse) -> bool:
+        """Have another process serve a request whose session has left this one; tell whether it is answered."""
+        if id in self._moving:
+            await asyncio.shield(self._moving[id])
+        if not response.is_moved(""):
+            await response.refuse(_LEFT)
         return True
 
     async def _lives_here(self, http: Http, id: bytes, record: SessionRecord, stored: bytes) -> bool:

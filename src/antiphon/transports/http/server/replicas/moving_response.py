@@ -14,7 +14,7 @@ from antiphon.errors import PeerError
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Refusal
 from antiphon.transports.cluster.base import LEASE
-from antiphon.transports.http.server.asgi import AsgiHttp, HeaderPair, Http, Message, Scope, refuse
+from antiphon.transports.http.server.asgi import AsgiHttp, HeaderPair, Http, Message, Scope, refuse, unavailable
 from antiphon.transports.http.server.replicas.relay import Cut, Relays, give_up, unavailable_unless_begun
 from antiphon.wire.envelope import decode_envelope
 
@@ -22,6 +22,9 @@ __all__ = ["MAX_MOVES", "MovingResponse"]
 
 MAX_MOVES = 100
 """How often one response may go on elsewhere."""
+
+_REFUSALS = 3
+"""How often a replica may say that it leaves, or has too much to do, before the client is told."""
 
 _DYING = 2 * LEASE
 """Seconds within which a replica that has lost a request shows whether it is dying."""
@@ -44,6 +47,7 @@ class MovingResponse:
         self._home = ""
         """The replica that it came from then."""
         self._moves = 0
+        self._refusals = 0
         self._since = 0.0
         """When that was, by the loop's clock."""
         self.is_done = False
@@ -73,6 +77,12 @@ class MovingResponse:
         if cut is None:
             await self._check_refused()
             self.is_done = True
+            return
+        if cut.is_refused:
+            # Nothing was done, and the session may live elsewhere by now.
+            self._refusals += 1
+            if self._refusals >= _REFUSALS:
+                await self.refuse("The session is moving between replicas")
             return
         before = self._cut or Cut()
         self._cut, self._home = Cut(before.kind or cut.kind, cut.last or before.last), home
@@ -126,6 +136,11 @@ class MovingResponse:
             await refuse(self.http, refusal)
         else:
             await unavailable_unless_begun(self.http)
+
+    async def refuse(self, why: str) -> None:
+        """End it, as it cannot be served here now; it may be sent again if nothing was done yet."""
+        self.is_done = True
+        await (unavailable(self.http, why) if self._cut is None else self.end(None))
 
     def _can_go_on(self, cut: Cut) -> bool:
         if self._moves > MAX_MOVES:

@@ -66,7 +66,7 @@ class SessionRecord(Struct, frozen=True, array_like=True):
     """What is known of one session."""
 
     home: str
-    """The replica it lives in."""
+    """The replica it lives in; empty if it has left the last one."""
     principal: str | None
     """Whose it is: nobody else's requests reach it."""
     revision: str | None
@@ -156,6 +156,16 @@ class SessionRecords:
         self._stored[id] = sealed
         return taken
 
+    async def release(self, session: Session) -> None:
+        """Note that a session goes on at whichever replica its next request reaches.
+
+        Raises:
+            ClusterUnavailable: the engine cannot be reached.
+        """
+        before = self._stored.get(session.id, b"")
+        await self._cluster.replace(self._key(session.id), self._sealed(session, home=""), self._ttl, expected=before)
+        self.left(session.id)
+
     async def forget(self, session: Session) -> None:
         """Remove the record of a session that has ended here."""
         self.left(session.id)
@@ -168,11 +178,10 @@ class SessionRecords:
         """Note that a session does not live here any more."""
         self._stored.pop(id, None)
 
-    def _sealed(self, session: Session) -> bytes:
+    def _sealed(self, session: Session, *, home: str | None = None) -> bytes:
         state = self._common.state_of(session.peer)
-        record = SessionRecord(
-            self._cluster.replica, session.principal, session.revision, session.key, session.moved, state
-        )
+        home = self._cluster.replica if home is None else home
+        record = SessionRecord(home, session.principal, session.revision, session.key, session.moved, state)
         return self._common.seal(_encode(record), self._common.purpose(self._key(session.id)))
 
     def _key(self, id: bytes) -> str:

@@ -57,6 +57,7 @@ _SECRET = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
 """Headers that are not passed on."""
 
 _UNREACHABLE = to_wire(InternalError("The replicas of this server cannot reach each other now"))
+_UNAVAILABLE = 503
 _BUSY = "Too many requests of other replicas are open"
 
 
@@ -134,6 +135,8 @@ class Cut(NamedTuple):
     """Its content type, once its head was sent to the client."""
     last: bytes = b""
     """Id of the last event that the client got."""
+    is_refused: bool = False
+    """Whether the replica has not begun to serve the request, and has said so."""
 
 
 class _Passed:
@@ -156,6 +159,12 @@ class _Passed:
     def lose(self) -> None:
         self.is_lost = True
         self.arrived.set()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the other replica has said that it did not begin: it leaves, or has too much to do."""
+        first = self.parts[0] if self.parts else None
+        return first is not None and first.status == _UNAVAILABLE and (rules.NOT_ACCEPTED, b"1") in first.headers
 
     def tell(self, parts: int, now: float) -> None:
         """Note how many parts the home says it has sent; -1: it does not serve this."""
@@ -251,15 +260,18 @@ class Relays:
         """When each replica has sent something last, within the lease."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._guard: asyncio.Task[None] | None = None
-        self._stop_listening = self._cluster.listen(self._topic, self._deliver)
+        self._is_closed = False
+        """Whether what others pass on is refused; they are told until this replica has left."""
+        self._cluster.listen(self._topic, self._deliver)
 
     def listen(self) -> None:
         """Serve what other replicas pass on, again after ``close``."""
-        self._stop_listening = self._cluster.listen(self._topic, self._deliver)
+        self._is_closed = False
+        self._cluster.listen(self._topic, self._deliver)
 
     async def close(self) -> None:
         """Give up everything that is under way."""
-        self._stop_listening()
+        self._is_closed = True
         for passed in self._passed.values():
             passed.lose()
         for task in (*self._tasks, *((self._guard,) if self._guard is not None else ())):
@@ -272,7 +284,7 @@ class Relays:
     async def pass_on(self, home: str, http: Http, body: bytes | None) -> Cut | None:
         """Have a replica serve a request, and respond with what it responds.
 
-        Returns how far that came if the replica has died or cannot be reached any more; else ``None``.
+        Returns how far that came if the replica has died, cannot be reached any more or did not begin; else ``None``.
         """
         id, passed = next(self._ids), _Passed(home, asyncio.get_running_loop().time())
         self._passed[id] = passed
@@ -299,6 +311,8 @@ class Relays:
                 passed.arrived.clear()
                 await passed.arrived.wait()
                 continue
+            if passed.is_refused:
+                return Cut(is_refused=True)
             part = passed.parts.popleft()
             more = part.more
             if part.status:
@@ -414,7 +428,7 @@ class Relays:
         place = replica, begin.id
         self._served[place] = served
         try:
-            if len(self._served) > MAX_SERVED:
+            if self._is_closed or len(self._served) > MAX_SERVED:
                 await unavailable(http, _BUSY)
             else:
                 await self._serve(http, begin.body)
