@@ -386,3 +386,23 @@ async def test_what_has_waited_is_not_passed_through():
     assert not stream.pass_through(carrier_to(Server().send), list)
     assert not Stream(Cursor(Elsewhere(), "key", "1", False)).pass_through(carrier_to(Server().send), list)
     assert not Stream().pass_through(carrier_to(Response().take), list)
+
+
+async def test_what_comes_during_a_keep_alive_comment_is_sent_after_it():
+    """It wakes nobody, since the carrier is not waiting then."""
+    response, commenting, go = Response(), asyncio.Event(), asyncio.Event()
+
+    async def send(message):
+        if message.get("body", b"").startswith(b":") and not go.is_set():
+            commenting.set()
+            await go.wait()
+        await response.take(message)
+
+    stream = Stream()
+    _, _, task = carry(stream, send=send, keep_alive=0.001)
+    await commenting.wait()
+    stream.put(b"1", last=True)
+    go.set()
+    async with asyncio.timeout(30):
+        await task
+    assert data_of(response) == [b"1"]

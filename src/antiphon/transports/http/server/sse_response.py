@@ -90,15 +90,16 @@ class Carrier:
             self._note_end()
 
     async def pause(self) -> None:
-        """Wait for ``wake``, sending keep-alive comments for the client and any proxy meanwhile; may return earlier."""
+        """Wait for ``wake``, or send a keep-alive comment for the client and any proxy after some silence.
+
+        Look in either case whether there is something to send: what came while this sent something woke nobody.
+        """
         if self._is_bare:
             # A client may wait for the head before it sends anything else. ASGI servers keep it back until a part of
             # the body follows, as other replicas do, even if that is empty.
             self._is_bare = False
             await self._put({"type": "http.response.body", "body": b"", "more_body": True})
-            # Something to send may have come meanwhile.
-            return
-        while not self.stopped and not await self._woken():
+        elif not self.stopped and not await self._woken():
             await self.write(COMMENT)
 
     def wake(self) -> None:
