@@ -18,7 +18,6 @@ from antiphon.protocol.server_offer import Offer
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions
 from antiphon.server.calls.state_store import StateStore
-from antiphon.server.calls.task.task_options import DEFAULT_TASKS, TaskOptions
 from antiphon.server.core import Core, Declared, Extension
 from antiphon.server.decorators import Features
 from antiphon.server.fallback import Fallback, SamplingFallback
@@ -31,6 +30,7 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.revisions import REVISIONS, Revision, revision
 
 if TYPE_CHECKING:
+    from antiphon.server.calls.task.task_options import TaskOptions
     from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
     from antiphon.transports.cluster.base import Cluster
     from antiphon.wire.tools import Tool
@@ -116,7 +116,7 @@ class Server(Features):
         sampling_fallback: SamplingFallback | None = None,
         revisions: Sequence[str] | None = None,
         declares: Collection[Declared] = (),
-        tasks: TaskOptions = DEFAULT_TASKS,
+        tasks: TaskOptions | None = None,
         cluster: Cluster | None = None,
     ) -> None:
         super().__init__(name)
@@ -396,8 +396,8 @@ def _revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
     return tuple(each for each in REVISIONS if each.name in names)
 
 
-def _checked(tasks: TaskOptions, keys: Sequence[bytes]) -> TaskOptions:
-    if tasks.store is not None and tasks.store.shared and not keys:
+def _checked(tasks: TaskOptions | None, keys: Sequence[bytes]) -> TaskOptions | None:
+    if tasks is not None and tasks.store is not None and tasks.store.shared and not keys:
         raise ConfigError(
             "Server(tasks=TaskOptions(store=...)) seals what it stores, and needs keys that outlive the process: "
             "Server(keys=[...]), each of 32 bytes, as from os.urandom(32)"

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import CoroutineType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
 
@@ -28,9 +28,6 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Call, Handled
 from antiphon.server.calls.rounds import Rounds
-from antiphon.server.calls.task.awaited_results import AwaitedResults
-from antiphon.server.calls.task.served_tasks import ServedTasks
-from antiphon.server.calls.task.task_requests import TaskRequests, as_task, check_declared
 from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.context import Context
 from antiphon.server.core import Core
@@ -52,8 +49,11 @@ from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.resources import ReadResourceRequestParams, SubscribeRequestParams
-from antiphon.wire.subscriptions import SubscriptionFilter, SubscriptionsListenRequestParams
+from antiphon.wire.subscriptions import SubscriptionsListenRequestParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
+
+if TYPE_CHECKING:
+    from antiphon.server.calls.task.task_requests import TaskRequests
 
 __all__ = ["Handlers"]
 
@@ -92,12 +92,13 @@ class Handlers:
             "prompts/get": self._prompting,
         }
         """What finds the target of a call, by method."""
-        self.tasks: ServedTasks
-        """Set by the owner, since tasks find their handlers here."""
+        self.task_requests: Callable[[], TaskRequests]
+        """Makes what serves requests about tasks when there is one: most servers never have any. Set by the owner,
+        since tasks find their handlers here."""
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handlers of all methods; the capabilities and the revision decide which are served."""
-        pages, tasks = self._pages, TaskRequests(self.tasks)
+        pages = self._pages
         table: dict[str, Handler] = {
             "tools/list": pages.tools,
             "tools/call": self.call_tool,
@@ -111,16 +112,20 @@ class Handlers:
             "prompts/get": self.get_prompt,
             "completion/complete": self.complete,
             "logging/setLevel": self.set_level,
-            "tasks/get": tasks.get,
-            "tasks/update": tasks.update,
-            "tasks/cancel": tasks.cancel,
-            "tasks/result": AwaitedResults(self.tasks, tasks).result,
+            "tasks/get": self._about_task,
+            "tasks/update": self._about_task,
+            "tasks/cancel": self._about_task,
+            "tasks/result": self._about_task,
         }
         if not self._middleware:
             return table
         table[OTHERS] = _unknown
         around = {method: partial(self._around, handler) for method, handler in table.items()}
         return around | dict.fromkeys(self._finders, self._around_call)
+
+    def _about_task(self, request: Request, peer: Peer) -> Any:
+        """Serve a request about a task."""
+        return self.task_requests().serve(request, peer)
 
     # --- through middleware -------------------------------------------------------------------------------------
 
@@ -308,7 +313,7 @@ class Handlers:
         self, request: Request, peer: Peer, handled: Handled
     ) -> CallToolResult | CoroutineType[Any, Any, Any] | Later:
         may_be_task = handled.task != "never" or (request.revision.asks_for_tasks and _WISH in bytes(request.raw))
-        if may_be_task and (begun := as_task(self.tasks, request, peer, handled)) is not None:
+        if may_be_task and (begun := self.task_requests().as_task(request, peer, handled)) is not None:
             return begun
         if request.revision.modern and handled.asks:
             return self._rounds.serve(peer, request, handled)
@@ -398,16 +403,11 @@ class Handlers:
         required = {scope for uri in uris for scope in self._scopes_of_resource(uri)}
         demand(required, request, peer)
         if params.notifications.task_ids:
-            check_declared(request.capabilities)
-            return self._kept(request, peer, self._keep_tasks)
-        return self._kept(request, peer, self._subscriptions.listen)
+            from antiphon.server.calls.task.task_requests import check_declared
 
-    def _keep_tasks(self, request: Request, peer: Peer) -> Later:
-        if request.tasks is not None:
-            # Those of another server, which middleware has found.
-            return self._subscriptions.listen_to_tasks(request, peer, request.tasks)
-        self.tasks.aside(self._listen_to_tasks(request, peer, request.params.notifications))
-        return LATER
+            check_declared(request.capabilities)
+            return self._kept(request, peer, self.task_requests().listen)
+        return self._kept(request, peer, self._subscriptions.listen)
 
     def _scopes_of_resource(self, uri: str) -> Sequence[str]:
         """Return what a token has to allow for a URI; nothing for one that nobody serves."""
@@ -430,21 +430,6 @@ class Handlers:
             return LATER if result is None else result
 
         return inward()
-
-    async def _listen_to_tasks(self, request: Request, peer: Peer, wanted: SubscriptionFilter) -> None:
-        """Serve ``subscriptions/listen`` for tasks: of those that the client may see, each is told as it is now."""
-        try:
-            tasks = await TaskRequests(self.tasks).visible(
-                request, peer, list(wanted.task_ids or ())[:MAX_SUBSCRIPTIONS]
-            )
-            if request.cancelled:
-                return
-            self._subscriptions.listen_to_tasks(request, peer, tasks)
-            if tasks and self.tasks.wake is not None:
-                # They may run in another process, which does not tell this one how far they are.
-                self.tasks.wake()
-        except Exception as error:
-            peer.reply_error(request, error)
 
     def set_level(self, request: Request, peer: Peer) -> EmptyResult:
         """Serve ``logging/setLevel``."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Container, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
@@ -27,9 +27,6 @@ from antiphon.server.calls.call import read_reply
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions, Rounds
 from antiphon.server.calls.stored_calls import StoredCalls
-from antiphon.server.calls.task.served_tasks import ServedTasks
-from antiphon.server.calls.task.task_options import TaskOptions
-from antiphon.server.calls.task.task_worker import TaskWorker
 from antiphon.server.core import Core, Extension
 from antiphon.server.handlers import Handlers
 from antiphon.server.lifespan import Held
@@ -45,6 +42,10 @@ from antiphon.wire.task import GetTaskResult
 from antiphon.wire.tools import Tool
 
 if TYPE_CHECKING:
+    from antiphon.server.calls.task.served_tasks import ServedTasks
+    from antiphon.server.calls.task.task_options import TaskOptions
+    from antiphon.server.calls.task.task_requests import TaskRequests
+    from antiphon.server.calls.task.task_worker import TaskWorker
     from antiphon.server.replicas import Replicas
     from antiphon.transports.cluster.base import Cluster
 
@@ -71,7 +72,7 @@ class Service:
     ``lifespan``: makes the context manager that is entered for the first client and left after the last, or ``None``.
     ``page_size``: most entries in one page of a list.
     ``seal``, ``rounds``: how calls that ask continue from request to request (2026-07-28).
-    ``tasks``: where tasks are kept, how long and how many.
+    ``tasks``: where tasks are kept, how long and how many; ``None`` for what is usual.
     ``cluster``: what it shares with other replicas, if there are any.
     """
 
@@ -84,7 +85,7 @@ class Service:
         page_size: int,
         seal: Seal,
         rounds: RoundOptions,
-        tasks: TaskOptions,
+        tasks: TaskOptions | None = None,
         cluster: Cluster | None = None,
     ) -> None:
         self.core = core
@@ -96,17 +97,11 @@ class Service:
         self._middleware = Stack()
         self._mounts = Mounts(core)
         pages = Pages(core, page_size, self._mounts)
+        self._task_options = tasks
+        self._worker: TaskWorker | None = None
         self._functions = Handlers(core, pages, self.subscriptions, self.rounds, self._middleware, self._mounts)
-        self.tasks = self._functions.tasks = self.rounds.tasks = ServedTasks(
-            core,
-            seal,
-            offer,
-            options=tasks,
-            find=lambda request, peer: self._functions.target(request.params, request, peer),
-            tell=self._task_changed,
-            listened=lambda: self.subscriptions.tasks,
-        )
-        self._worker = TaskWorker(self.tasks)
+        self._functions.task_requests = lambda: self._task_requests
+        self.rounds.tasks = lambda: self.tasks
         self._handlers = self._functions.table()
         self._mounted: list[Service] = []
         """The servers that are mounted on this one, in the order of mounting."""
@@ -117,7 +112,7 @@ class Service:
         self._entered = AsyncExitStack()
         """What is left when the server closes: its lifespan, and its mounted servers."""
         self._is_open = False
-        self._keeps_tasks = tasks.store is not None and tasks.store.shared
+        self._keeps_tasks = tasks is not None and tasks.store is not None and tasks.store.shared
         self._seal = seal
         self.on_notice: Callable[[str, str], object] | None = None
         """Called with what clients of other processes are to be told, too: ``resource`` and its URI, or a list."""
@@ -188,10 +183,56 @@ class Service:
         """Share sessions and notices with other processes. Before the server is opened."""
         self.replicas = _replicas(cluster, self, self._seal)
 
+    # --- tasks --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def tasks(self) -> ServedTasks:
+        """The tasks of this server; made when they are first wanted, since most servers never have one."""
+        from antiphon.server.calls.task.served_tasks import ServedTasks
+        from antiphon.server.calls.task.task_options import TaskOptions
+
+        return ServedTasks(
+            self.core,
+            self._seal,
+            self._offer,
+            options=self._task_options or TaskOptions(),
+            find=lambda request, peer: self._functions.target(request.params, request, peer),
+            tell=self._task_changed,
+            listened=lambda: self.subscriptions.tasks,
+        )
+
+    @cached_property
+    def _task_requests(self) -> TaskRequests:
+        from antiphon.server.calls.task.task_requests import TaskRequests
+
+        return TaskRequests(self.tasks, self.subscriptions)
+
+    @property
+    def _has_task_tools(self) -> bool:
+        return any(tool.task != "never" for tool in self.core.features.tools)
+
     @property
     def keeps_tasks_in_memory(self) -> bool:
         """Whether calls may become tasks that no other process would find."""
-        return not self._keeps_tasks and any(tool.task != "never" for tool in self.core.features.tools)
+        return not self._keeps_tasks and self._has_task_tools
+
+    def _open_tasks(self) -> None:
+        if not self._keeps_tasks and not self._has_task_tools and "tasks" not in vars(self):
+            # No call becomes one, and no earlier process has left any.
+            return
+        from antiphon.server.calls.task.task_worker import TaskWorker
+
+        self.tasks.closed = False
+        if self._keeps_tasks or self._has_task_tools:
+            self._worker = TaskWorker(self.tasks)
+            self._worker.start()
+
+    async def _close_tasks(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.stop()
+        if "tasks" in vars(self):
+            await self.tasks.close()
 
     def _task_changed(self, task: GetTaskResult) -> None:
         if self.subscriptions.tasks:
@@ -248,15 +289,13 @@ class Service:
             for other in self._mounted:
                 await entered.enter_async_context(self._serving_mounted(other))
             self._entered = entered.pop_all()
-        self.rounds.closed = self.tasks.closed = False
+        self.rounds.closed = False
         self.changes.open()
-        if self.tasks.are_offered:
-            self._worker.start()
+        self._open_tasks()
         self._is_open = True
 
     async def _close(self) -> None:
-        await self._worker.stop()
-        await self.tasks.close()
+        await self._close_tasks()
         running = self.rounds.close()
         if running:
             await asyncio.wait(running, timeout=_GRACE)

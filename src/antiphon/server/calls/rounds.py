@@ -244,8 +244,8 @@ class Rounds:
         self._running: set[RoundCall] = set()
         self._retries: set[asyncio.Task[None]] = set()
         self._warned = False
-        self.tasks: MakesTasks | None = None
-        """What calls may go on as."""
+        self.tasks: Callable[[], MakesTasks] | None = None
+        """Makes what calls may go on as."""
 
     @property
     def parked(self) -> int:
@@ -402,7 +402,7 @@ class Rounds:
     ) -> CreateTaskResult:
         """Make a call a task, with what it has learnt so far."""
         assert self.tasks is not None
-        return await self.tasks.begin(peer, request, handled, journal, asked)
+        return await self.tasks().begin(peer, request, handled, journal, asked)
 
     async def _store_journal(self, stored: StoredCalls, call: JournalledCall, state: State, packed: bytes) -> str:
         await stored.put_journal(call, state.generation, packed)

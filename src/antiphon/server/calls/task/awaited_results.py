@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractContextManager
 
 import msgspec
@@ -34,7 +34,6 @@ from antiphon.server.calls.journal import Kind
 from antiphon.server.calls.task.served_tasks import ServedTasks
 from antiphon.server.calls.task.stored_tasks import OutOfRoom
 from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
-from antiphon.server.calls.task.task_requests import TaskRequests
 from antiphon.wire.envelope import ErrorObject, decode, encode
 from antiphon.wire.failure import from_wire, to_wire
 from antiphon.wire.methods import METHODS
@@ -46,6 +45,8 @@ __all__ = ["AwaitedResults"]
 log = logging.getLogger("antiphon.server")
 
 Peer = Connection[ServerSession]
+Owned = Callable[[Request, Peer, str], Awaitable[TaskRecord]]
+"""Returns a task, if it is the sender's."""
 
 _LOOK = 5.0
 """Seconds between two looks at a task without news; its time may be over, of which nobody is told."""
@@ -57,9 +58,9 @@ _STORE_AGAIN = 1.0
 class AwaitedResults:
     """Those who wait for the ends of tasks in this process."""
 
-    def __init__(self, tasks: ServedTasks, requests: TaskRequests) -> None:
+    def __init__(self, tasks: ServedTasks, owned: Owned) -> None:
         self._tasks = tasks
-        self._requests = requests
+        self._owned = owned
         self._asked: dict[str, _Asked] = {}
 
     async def result(self, request: Request, peer: Peer) -> CallToolResult:
@@ -75,7 +76,7 @@ class AwaitedResults:
             try:
                 while True:
                     news.clear()
-                    record = await self._requests.owned(request, peer, params.task_id)
+                    record = await self._owned(request, peer, params.task_id)
                     await waiting.take(record, news)
                     if record.is_over:
                         return _outcome(record)

@@ -114,11 +114,6 @@ class ServedTasks:
         self._offset = 0.0
         self._side: set[asyncio.Task[None]] = set()
 
-    @property
-    def are_offered(self) -> bool:
-        """Whether calls may become tasks, or tasks of earlier processes may be in the store."""
-        return self.store.shared or any(tool.task != "never" for tool in self.core.features.tools)
-
     # --- time ---------------------------------------------------------------------------------------------------
 
     def now(self) -> float:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from antiphon.errors import ConfigError
 from antiphon.server.calls.task.task_store import TaskRoom, TaskStore
 
-__all__ = ["DEFAULT_TASKS", "TaskOptions"]
+__all__ = ["TaskOptions"]
 
 _SHARE = 4
 """An authenticated client may have a quarter of all tasks, and of their bytes."""
@@ -67,6 +67,3 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
             bytes_of_owner=self.most_bytes // share,
             bytes_of_task=self.task_bytes,
         )
-
-
-DEFAULT_TASKS = TaskOptions()

@@ -5,26 +5,29 @@ Only the principal that has made a task hears of it; for others there is none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CoroutineType
 from typing import Any
 
-from antiphon.engine.connection import Connection
+from antiphon.engine.connection import LATER, Connection, Later
 from antiphon.errors import InvalidParams, MethodNotFound, MissingCapability
 from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Handled, read_answer
+from antiphon.server.calls.task.awaited_results import AwaitedResults
 from antiphon.server.calls.task.served_tasks import ServedTasks, unknown_task, wish_of
 from antiphon.server.calls.task.task_record import TaskRecord
 from antiphon.server.calls.task.task_states import TaskEvent
+from antiphon.server.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
 from antiphon.wire.common import ClientCapabilities, EmptyResult, Wire
 from antiphon.wire.content import TextContent
 from antiphon.wire.methods import METHODS
+from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult, TaskParams, UpdateTaskParams
 from antiphon.wire.tools import CallToolResult
 
-__all__ = ["TaskRequests", "as_task", "check_declared"]
+__all__ = ["TaskRequests", "check_declared"]
 
 Peer = Connection[ServerSession]
 
@@ -42,49 +45,82 @@ def check_declared(client: ClientCapabilities | None) -> None:
         )
 
 
-def as_task(
-    tasks: ServedTasks, request: Request, peer: Peer, handled: Handled
-) -> CallToolResult | CoroutineType[Any, Any, CreateTaskResult] | None:
-    """Make a call a task if its client can have one; return ``None`` if it is served as any other call.
-
-    Raises:
-        MissingCapability: the tool needs a client that declares the extension.
-        MethodNotFound: a client of 2025-11-25 wants a task of a tool that makes none, or none of one that must.
-    """
-    if request.revision.asks_for_tasks:
-        return _as_wished(tasks, request, peer, handled)
-    if handled.task == "never":
-        return None
-    if request.revision.modern and extends(request.capabilities, TASKS):
-        return None if handled.task == "later" else tasks.begin(peer, request, handled)
-    if handled.task != "required":
-        return None
-    if request.revision.modern:
-        check_declared(request.capabilities)
-    text = f"{handled.name} needs a client that offers the extension {TASKS}"
-    return CallToolResult(content=[TextContent(text=text)], is_error=True)
-
-
-def _as_wished(
-    tasks: ServedTasks, request: Request, peer: Peer, handled: Handled
-) -> CoroutineType[Any, Any, CreateTaskResult] | None:
-    is_wished = request.method.name == "tools/call" and wish_of(request) is not None
-    if is_wished and handled.task in ("allowed", "required"):
-        return tasks.begin(peer, request, handled)
-    # 2025-11-25: "Receivers that do not declare the task capability MUST process requests of that type normally";
-    # others "SHOULD return a -32601 (Method not found) error", and "MUST" where a task is required.
-    if is_wished and tasks.core.capabilities().tasks is not None:
-        raise MethodNotFound(f"{handled.name} cannot be called as a task")
-    if handled.task == "required":
-        raise MethodNotFound(f"{handled.name} must be called as a task")
-    return None
-
-
 class TaskRequests:
     """The requests of clients about the tasks of one server."""
 
-    def __init__(self, tasks: ServedTasks) -> None:
+    def __init__(self, tasks: ServedTasks, subscriptions: Subscriptions) -> None:
         self._tasks = tasks
+        self._subscriptions = subscriptions
+        self._served: Mapping[str, Callable[[Request, Peer], CoroutineType[Any, Any, Wire]]] = {
+            "tasks/get": self.get,
+            "tasks/update": self.update,
+            "tasks/cancel": self.cancel,
+            "tasks/result": AwaitedResults(tasks, self.owned).result,
+        }
+
+    def serve(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire]:
+        """Serve a request by its method."""
+        return self._served[request.method.name](request, peer)
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    def as_task(
+        self, request: Request, peer: Peer, handled: Handled
+    ) -> CallToolResult | CoroutineType[Any, Any, CreateTaskResult] | None:
+        """Make a call a task if its client can have one; return ``None`` if it is served as any other call.
+
+        Raises:
+            MissingCapability: the tool needs a client that declares the extension.
+            MethodNotFound: a client of 2025-11-25 wants a task of a tool that makes none, or none of one that must.
+        """
+        if request.revision.asks_for_tasks:
+            return self._as_wished(request, peer, handled)
+        if handled.task == "never":
+            return None
+        if request.revision.modern and extends(request.capabilities, TASKS):
+            return None if handled.task == "later" else self._tasks.begin(peer, request, handled)
+        if handled.task != "required":
+            return None
+        if request.revision.modern:
+            check_declared(request.capabilities)
+        text = f"{handled.name} needs a client that offers the extension {TASKS}"
+        return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+    def _as_wished(
+        self, request: Request, peer: Peer, handled: Handled
+    ) -> CoroutineType[Any, Any, CreateTaskResult] | None:
+        is_wished = request.method.name == "tools/call" and wish_of(request) is not None
+        if is_wished and handled.task in ("allowed", "required"):
+            return self._tasks.begin(peer, request, handled)
+        # 2025-11-25: "Receivers that do not declare the task capability MUST process requests of that type normally";
+        # others "SHOULD return a -32601 (Method not found) error", and "MUST" where a task is required.
+        if is_wished and self._tasks.core.capabilities().tasks is not None:
+            raise MethodNotFound(f"{handled.name} cannot be called as a task")
+        if handled.task == "required":
+            raise MethodNotFound(f"{handled.name} must be called as a task")
+        return None
+
+    # --- tasks --------------------------------------------------------------------------------------------------
+
+    def listen(self, request: Request, peer: Peer) -> Later:
+        """Serve ``subscriptions/listen`` for tasks: of those that the client may see, each is told as it is now."""
+        if request.tasks is not None:
+            # Those of another server, which middleware has found.
+            return self._subscriptions.listen_to_tasks(request, peer, request.tasks)
+        self._tasks.aside(self._listen(request, peer, request.params.notifications))
+        return LATER
+
+    async def _listen(self, request: Request, peer: Peer, wanted: SubscriptionFilter) -> None:
+        try:
+            tasks = await self.visible(request, peer, list(wanted.task_ids or ())[:MAX_SUBSCRIPTIONS])
+            if request.cancelled:
+                return
+            self._subscriptions.listen_to_tasks(request, peer, tasks)
+            if tasks and self._tasks.wake is not None:
+                # They may run in another process, which does not tell this one how far they are.
+                self._tasks.wake()
+        except Exception as error:
+            peer.reply_error(request, error)
 
     async def get(self, request: Request, peer: Peer) -> GetTaskResult:
         """Serve ``tasks/get``."""
