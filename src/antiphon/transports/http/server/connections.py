@@ -140,7 +140,7 @@ class BoundedConnection(HttpToolsProtocol):
         path, raw_path, query = _split(self.url, self.root_path)
         pairs = self.headers
         headers = dict(pairs)
-        if parser.should_upgrade() and self._should_upgrade():
+        if b"upgrade" in headers and parser.should_upgrade() and self._should_upgrade():
             # What uvicorn writes to the connection that goes on.
             self.scope = cast("Any", {"method": method, "headers": pairs})
             return

@@ -152,7 +152,7 @@ class Cycle(Http, Struct, eq=False):
 
     async def receive(self) -> Message:
         """Return the next part of the request, or that the client is gone or has its response."""
-        if self._may_continue:
+        if self._may_continue and not self.response_started:
             self._may_continue = False
             # RFC 9110, section 10.1.1.
             if self.headers.get(b"expect", b"").lower() == b"100-continue" and not self.transport.is_closing():
@@ -232,7 +232,6 @@ class Cycle(Http, Struct, eq=False):
         head = _opening(status, (*self.defaults, *headers, *self.extra))
         end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
         self.response_started = True
-        self._may_continue = False
         if len(first) < _JOINED:
             self.transport.write(b"%b%b%b%b" % (head, framing, end, first))
         else:
@@ -261,7 +260,6 @@ class Cycle(Http, Struct, eq=False):
             lines.append(b"transfer-encoding: chunked\r\n")
         lines.append(b"\r\n")
         self.response_started = True
-        self._may_continue = False
         head = b"".join(lines)
         self._head = head
         if not self._left:

@@ -115,12 +115,12 @@ class Exchange(Struct, eq=False):
     # --- course
     # ---------------------------------------------------------------------------------------------------
 
-    def answer(self) -> Awaitable[None]:
-        """Respond, after the peer was given the request."""
+    def answer(self) -> Awaitable[None] | None:
+        """Respond, after the peer was given the request. Returns an awaitable if that takes more than one step."""
         reply = self.reply
         if reply is not None and reply.data and not self.gone:
             if reply.code is None:
-                return send_json(self._http, 200, reply.data)
+                return None if json_at_once(self._http, 200, reply.data) else send_json(self._http, 200, reply.data)
             return send_json(self._http, self._status_of(reply.code), reply.data, self._challenge(reply))
         return self.until_answered(responds=True)
 

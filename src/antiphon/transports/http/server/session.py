@@ -222,7 +222,8 @@ class Session:
             await self.peer.handle(envelope, waits=exchange.waits, caller=http.caller, record=record)
             if self.changed is not None and envelope.method in rules.CHANGES_SESSION:
                 await self.changed(self)
-            await exchange.answer()
+            if (wait := exchange.answer()) is not None:
+                await wait
         finally:
             if exchange.waited:
                 if (forgetting := self.finish(exchange)) is not None:

@@ -137,8 +137,8 @@ class Stateless:
                 )
             if pass_on is not None and exchange.holder:
                 await pass_on(exchange.holder)
-            else:
-                await exchange.answer()
+            elif (wait := exchange.answer()) is not None:
+                await wait
         finally:
             line.exchange = None
             if timer is not None:
