@@ -157,6 +157,18 @@ async def test_a_session_that_could_not_be_restored_is_restored_later(trio: Trio
     assert (await trio.call(1, "whoami", id=2).done()).json["result"]
 
 
+async def test_a_call_that_a_stopping_replica_gives_up_does_not_end_its_session(trio: Trio):
+    """The status of its response would say so, if it were 404."""
+    await trio.open(0)
+    held = trio.replicas[0].hold()
+    call = trio.call(0, "look_up", product="hat")
+    await held.wait()
+    await trio.replicas[0].app.endpoint.close()
+    assert (await call.done()).status == 503
+    await trio.replicas[0].app.close()
+    assert (await trio.call(1, "whoami").done()).json["result"]
+
+
 async def test_a_request_for_a_session_that_moves_on_finds_it(trio: Trio, monkeypatch: pytest.MonkeyPatch):
     """It was passed on to a replica where the session lives no more."""
     await trio.open(0)

@@ -184,7 +184,8 @@ class Session:
         """End all streams and requests; called by the peer when it ends."""
         self._over = True
         for exchange in list(self._exchanges.values()):
-            exchange.end(404)
+            # Nobody should take a session for ended that goes on elsewhere.
+            exchange.end(503 if self.moves else 404)
         for stream in self._streams.values():
             stream.finish()
         keys, self._streams = list(self._streams), OrderedDict()
