@@ -227,24 +227,24 @@ class Handlers:
         if tool.requires is not None and not self._core.can_serve(tool.requires, request):
             return _useless(tool, tool.requires, request)
         wait = self._core.tool_wait(peer)
-        is_recorded = request.record is not None and (tool.wants_context or request.record.again)
-        wants_task = request.revision.asks_for_tasks and _WISH in bytes(request.raw)
-        if is_recorded or tool.task != "never" or wants_task:
+        is_again = request.record is not None and request.record.again
+        if is_again or tool.task != "never" or (request.revision.asks_for_tasks and _WISH in bytes(request.raw)):
             return self._serve(request, peer, self._tool_call(params, request, peer, wait))
         if not tool.wants_context:
             return self._run(tool, params.arguments, None, request, wait)
-        if not request.revision.modern:
+        record = request.record
+        if not request.revision.modern and record is None:
             return self._run(tool, params.arguments, Call(self._core, peer, request), request, wait)
-        return self._rounds.serve(
-            peer,
-            request,
-            Handled(
-                tool.name,
-                lambda call: self._run(tool, params.arguments, call, request, wait),
-                lambda: tool.code,
-                once=tool.once,
-            ),
+        handled = Handled(
+            tool.name,
+            lambda call: self._run(tool, params.arguments, call, request, wait),
+            lambda: tool.code,
+            once=tool.once,
+            repeats=tool.repeats,
         )
+        rounds = self._rounds
+        recorded = None if record is None else rounds.recorded(peer, request, handled, record)
+        return rounds.serve(peer, request, handled) if recorded is None else recorded.begun()
 
     def _tool_call(
         self, params: CallToolRequestParams, request: Request, peer: Peer, wait: float | None = None

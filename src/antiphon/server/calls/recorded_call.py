@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from types import CoroutineType
 from typing import Any
 
 import msgspec
@@ -53,8 +54,8 @@ class RecordedCall(Call):
     """
 
     __slots__ = (
-        "_before", "_bind", "_bound_to", "_has_journal", "_is_kept", "_journal", "_record", "_size", "_stored",
-        "generation", "handled", "id", "key", "run",
+        "_before", "_bind", "_bound_to", "_has_journal", "_is_kept", "_places", "_record", "_run", "_size", "_stored",
+        "handled", "id", "key",
     )  # fmt: skip
 
     def __init__(
@@ -71,26 +72,46 @@ class RecordedCall(Call):
         super().__init__(core, connection, request)
         self.handled = handled
         self.id = self.key = record.id
-        self.run, self.generation = os.urandom(8), 0
+        self._run = b""
         self._record = record
         self._stored = stored
         self._bind = bind
         self._bound_to = b""
-        self._journal = Journal()
+        self._places: Journal | None = None
         """Used for the places only: what stands there is in the store."""
         self._is_kept = record.again or (handled.repeats and not handled.once)
         """Whether what it learns is recorded at once."""
         self._has_journal = False
         """Whether the store says that it has taken a step."""
-        self._before: list[tuple[Place, Entry]] | None = []
+        self._before: Sequence[tuple[Place, Entry]] | None = ()
         """What it has learnt before its first step; ``None`` if it cannot be recorded any more."""
         self._size = 0
+
+    generation = 0
+
+    @property
+    def run(self) -> bytes:
+        """Id of this run of the handler."""
+        self._run = self._run or os.urandom(8)
+        return self._run
+
+    @property
+    def _journal(self) -> Journal:
+        # Made when it is needed, since most handlers learn nothing.
+        if self._places is None:
+            self._places = Journal()
+        return self._places
 
     @property
     def bound_to(self) -> bytes:
         """What its records are bound to: the caller, the call, its arguments and the handler's code."""
         self._bound_to = self._bound_to or self._bind()
         return self._bound_to
+
+    def begun(self) -> CoroutineType[Any, Any, Any]:
+        """Return what runs the handler, for a call that has begun nowhere else; the running task must await it."""
+        begin_lane()
+        return self.handled.body(self)
 
     async def serve(self) -> Any:
         """Run the handler, if it may run.
@@ -163,7 +184,9 @@ class RecordedCall(Call):
         """Record what was learnt; a question whose answer cannot be recorded is asked again elsewhere."""
         if not self._is_kept:
             if self._before is not None:
-                self._before.append((place, entry))
+                before = self._before if isinstance(self._before, list) else []
+                before.append((place, entry))
+                self._before = before
                 self._size += len(entry.value)
                 if self._size > MAX_JOURNAL:
                     self._before = None

@@ -33,8 +33,12 @@ class Owned(Protocol):
     id: bytes
     key: bytes
     """The key under which its steps are recorded: the same in every run, and if the first request is sent again."""
-    run: bytes
     generation: int
+
+    @property
+    def run(self) -> bytes:
+        """Id of this run of its body."""
+        ...
 
     @property
     def bound_to(self) -> bytes:

@@ -59,8 +59,8 @@ class ServedTool:
     """
 
     __slots__ = (
-        "_arguments", "_build", "_function", "_read", "_results", "name", "once", "requires", "scopes", "task",
-        "timeout", "via", "wants_context",
+        "_arguments", "_build", "_function", "_read", "_repeats", "_results", "name", "once", "requires", "scopes",
+        "task", "timeout", "via", "wants_context",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +99,7 @@ class ServedTool:
         """Validates the arguments of a tool whose schema was written by hand."""
         self._results = results
         self._build = build
+        self._repeats: bool | None = None
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
@@ -127,8 +128,10 @@ class ServedTool:
     @property
     def repeats(self) -> bool:
         """Whether its author says that it may run twice for one call: it only reads, or leaves the same behind."""
-        hints = self.definition.annotations
-        return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+        if self._repeats is None:
+            hints = self.definition.annotations
+            self._repeats = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+        return self._repeats
 
     @property
     def may_ask(self) -> bool:
