@@ -74,6 +74,10 @@ _SWEEPS = (
 )
 
 
+async def _leave_as_it_is(_connection: object) -> None:
+    """Reset nothing when a connection is given back: each statement is a transaction, and changes no setting."""
+
+
 class PostgresCluster(Member):
     """A replica of a server whose replicas share a PostgreSQL (13 or later). Needs ``antiphon[postgres]``.
 
@@ -115,7 +119,9 @@ class PostgresCluster(Member):
     async def _join(self) -> None:
         try:
             async with asyncio.timeout(self._patience):
-                self._pool = await self._asyncpg.create_pool(self._url, min_size=0, max_size=_CONNECTIONS)
+                self._pool = await self._asyncpg.create_pool(
+                    self._url, min_size=0, max_size=_CONNECTIONS, reset=_leave_as_it_is
+                )
         except self._errors as error:
             raise self._failed(error) from None
         try:

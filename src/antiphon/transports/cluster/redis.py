@@ -24,6 +24,9 @@ _CONNECTIONS = 16
 _READ = 64
 """Most messages of one stream that one read returns."""
 
+_TRIM = 0.1
+"""Seconds after which messages that were read are removed: one operation for all of them, and not one for each."""
+
 _PUBLISHED = 10_000
 """Most messages to all replicas that are kept for those that have lost their connection; Redis may keep a few more."""
 
@@ -92,6 +95,7 @@ class RedisCluster(Member):
         except ValueError as error:
             raise ConfigError(f"RedisCluster: {error}") from None
         self._reading: asyncio.Task[None] | None = None
+        self._trimming: asyncio.Task[None] | None = None
         self._seen: dict[str, str] = {}
         self._is_open = False
 
@@ -112,9 +116,10 @@ class RedisCluster(Member):
 
     async def _leave(self) -> None:
         self._is_open = False
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait((self._reading,))
+        for task in (self._reading, self._trimming):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait((task,))
         with contextlib.suppress(ClusterUnavailable):
             await self._done(self._redis.delete(self._life(self.replica), self._to(self.replica)))
         for client in (self._redis, self._inbound):
@@ -162,19 +167,24 @@ class RedisCluster(Member):
                 continue
             pause = 0.0
             for stream, messages in _pairs(found):
-                await self._take(stream.decode(), messages)
+                self._take(stream.decode(), messages)
 
-    async def _take(self, stream: str, messages: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> None:
+    def _take(self, stream: str, messages: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> None:
         own = stream == self._to(self.replica)
+        if own and (self._trimming is None or self._trimming.done()):
+            self._trimming = asyncio.get_running_loop().create_task(self._trim(stream))
         for id, fields in messages:
             self._seen[stream] = id.decode()
             sender = fields.get(b"f", b"").decode("ascii", "replace")
             if own or sender != self.replica:
                 self.take(sender, fields.get(b"t", b"").decode("ascii", "replace"), fields.get(b"d", b""))
-        if own:
-            # What was read needs room no longer.
-            with contextlib.suppress(ClusterUnavailable):
-                await self._done(self._redis.xdel(stream, *(id for id, _ in messages)))
+
+    async def _trim(self, stream: str) -> None:
+        """Remove what was read, which needs room no longer: all of a moment together."""
+        await asyncio.sleep(_TRIM)
+        with contextlib.suppress(ClusterUnavailable):
+            milliseconds, _, number = self._seen[stream].partition("-")
+            await self._done(self._redis.xtrim(stream, minid=f"{milliseconds}-{int(number) + 1}", approximate=False))
 
     # --- records ------------------------------------------------------------------------------------------------
 
