@@ -2,7 +2,7 @@
 
 Its secrets are files: SHOP_KEYS_FILE has the keys that seal the states of calls, one a line, 32 characters each, the
 newest first. SHOP_STORE_FILE, if it is set, has the URL of the database in which replicas keep what is too long for a
-state.
+state; SHOP_CLUSTER_FILE that of the Redis or PostgreSQL by which any of them takes any client's requests.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from antiphon import Context, Server, SqlStateStore
+from antiphon.server import Cluster, PostgresCluster, RedisCluster
 
 
 def secret(name: str) -> list[str]:
@@ -21,8 +22,14 @@ def secret(name: str) -> list[str]:
     return Path(file).read_text(encoding="utf-8").split() if file else []
 
 
+def cluster(url: str) -> Cluster:
+    """Return this replica's part in what all share."""
+    return RedisCluster(url) if url.startswith("redis") else PostgresCluster(url)
+
+
 KEYS = [line.encode() for line in secret("SHOP_KEYS_FILE")]
 STORE = next((SqlStateStore(url) for url in secret("SHOP_STORE_FILE")), None)
+CLUSTER = next((cluster(url) for url in secret("SHOP_CLUSTER_FILE")), None)
 
 
 @asynccontextmanager
@@ -33,7 +40,7 @@ async def lifespan(_server: Server) -> AsyncIterator[None]:
         await STORE.aclose()
 
 
-server = Server("shop", version="1.0", keys=KEYS, state_store=STORE, lifespan=lifespan)
+server = Server("shop", version="1.0", keys=KEYS, state_store=STORE, cluster=CLUSTER, lifespan=lifespan)
 
 
 @server.tool

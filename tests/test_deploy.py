@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ import pytest
 import yaml
 
 from antiphon import Client
+from tests.support.child_server import listens
+from tests.support.network import until
+from tests.support.postgres import free_port
 from tests.support.raw_client import said
 
 ROOT = Path(__file__).parents[1]
@@ -169,3 +173,71 @@ async def test_what_the_files_start_answers_probes_and_clients(orchestrator: str
         async with asyncio.timeout(PATIENCE):
             await process.communicate()
             await ended
+
+
+@contextlib.asynccontextmanager
+async def redis(folder: Path) -> AsyncIterator[int]:
+    """Run the command that compose has for it, with other places and a port of its own; yields the port."""
+    shell, option, script = compose()["services"]["redis"]["command"]
+    port = free_port()
+    (folder / "redis-password").write_text("secret", encoding="utf-8")
+    script = script.replace("$$", "$").replace("/run/redis", str(folder)).replace("/run/secrets", str(folder))
+    command = [shell, option, f"{script} --port {port} --bind 127.0.0.1 --dir {folder}"]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
+    )
+    try:
+        await until(lambda: listens(f"127.0.0.1:{port}"), PATIENCE)
+        yield port
+    finally:
+        await killed(process)
+
+
+async def killed(process: asyncio.subprocess.Process) -> None:
+    """Kill what was started, and wait for its end."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    async with asyncio.timeout(PATIENCE):
+        await process.wait()
+
+
+@pytest.mark.redis
+async def test_the_replicas_of_compose_share_their_sessions(tmp_path: Path) -> None:
+    """One opens a session, the other serves it, over a Redis with a password that is started as there."""
+    (tmp_path / "keys").write_text("k" * 32 + "\n", encoding="utf-8")
+    async with contextlib.AsyncExitStack() as ending, asyncio.timeout(PATIENCE):
+        port = await ending.enter_async_context(redis(tmp_path))
+        (tmp_path / "cluster").write_text(f"redis://:secret@127.0.0.1:{port}/0", encoding="utf-8")
+        files = {"SHOP_KEYS_FILE": str(tmp_path / "keys"), "SHOP_CLUSTER_FILE": str(tmp_path / "cluster")}
+        environment = {**os.environ, **files, "PYTHONDONTWRITEBYTECODE": "1"}
+        places = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+        for place in places:
+            command = [sys.executable, "-m", "antiphon", "serve", "shop.py", "--http", place]
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                cwd=DEPLOY,
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
+            ending.push_async_callback(killed, process)
+        http = await ending.enter_async_context(aiohttp.ClientSession())
+        client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        headers = {"Accept": "application/json, text/event-stream"}
+
+        async def post(at: int, message: dict[str, Any]) -> aiohttp.ClientResponse:
+            await until(lambda: listens(places[at]), PATIENCE)
+            async with http.post(
+                f"http://{places[at]}/mcp", json={"jsonrpc": "2.0", **message}, headers=headers
+            ) as got:
+                await got.read()
+                return got
+
+        opened = await post(0, {"id": 0, "method": "initialize", "params": client})
+        headers["Mcp-Session-Id"] = opened.headers["Mcp-Session-Id"]
+        call = {"name": "price", "arguments": {"product": "hat"}}
+        assert (await post(1, {"method": "notifications/initialized"})).status == 202
+        served = await post(1, {"id": 1, "method": "tools/call", "params": call})
+        assert "hat: 12.00" in await served.text()
