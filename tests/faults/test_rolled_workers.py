@@ -8,6 +8,8 @@ import signal
 from contextlib import AsyncExitStack
 from typing import Any
 
+import pytest
+
 from tests.support.network import Bare, call, modern_call, request_bytes
 from tests.support.started_workers import PATIENCE, Started, started
 
@@ -94,6 +96,7 @@ async def event(bare: Bare) -> Any:
             return json.loads(line[6:])
 
 
+@pytest.mark.slow
 async def test_a_roll_under_load_loses_nothing() -> None:
     """Calls of both eras go on, and one that asks is answered by the worker that was replaced meanwhile."""
     async with started() as server, AsyncExitStack() as stack, asyncio.timeout(4 * PATIENCE):
