@@ -15,8 +15,8 @@ import uvicorn
 from antiphon import BY_HAND, Client, Context, PeerError, PendingRound, Server
 from antiphon.errors import ConfigError
 from antiphon.server import MemoryCluster
-from antiphon.server.calls import sealed_format
-from antiphon.server.calls.sealed_format import FORMATS, Formats
+from antiphon.server.calls import request_state
+from antiphon.server.calls.request_state import FORMATS, Formats
 from antiphon.server.network import ServerApp
 from antiphon.transports.cluster import agreed_format
 from tests.support.network import until
@@ -36,7 +36,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Make:
     monkeypatch.setattr(agreed_format, "_LASTING", 6_000)
 
     def made(formats: Formats = FORMATS, *, alone: bool = False, state_format: int | None = None) -> Server:
-        monkeypatch.setattr(sealed_format, "FORMATS", formats)
+        monkeypatch.setattr(request_state, "FORMATS", formats)
         cluster = None if alone else MemoryCluster(first)
         server = Server("shop", keys=[b"k" * 32], cluster=cluster, state_format=state_format)
 
