@@ -114,7 +114,8 @@ def test_a_server_loads_nothing_that_most_servers_never_use():
     code = f"{usual}; from antiphon import Server; Server('x'); print(*set(sys.modules) - usual)"
     loaded = set(in_fresh_python(code).split())
     assert (
-        loaded & {"pathlib", "secrets", "concurrent.futures.thread", "antiphon.side_process.pool", "uvicorn"} == set()
+        loaded & {"pathlib", "secrets", "concurrent.futures.thread", "antiphon.machine.side_process.pool", "uvicorn"}
+        == set()
     )
     assert "antiphon.server.app" in loaded
 

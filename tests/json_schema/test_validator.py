@@ -13,7 +13,7 @@ import pytest
 from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import MAX_DEPTH, MAX_NODES, SchemaValidator
-from antiphon.side_process import pool
+from antiphon.machine.side_process import pool
 
 
 def nested(depth: int) -> dict:
@@ -129,7 +129,7 @@ async def test_what_is_much_work_is_not_done_on_the_event_loop(schema, value, mo
         done.append(function)
         return await run_aside(function, payload, **options)
 
-    monkeypatch.setattr("antiphon.side_process.pool.run_aside", watched)
+    monkeypatch.setattr("antiphon.machine.side_process.pool.run_aside", watched)
     with suppress(TooCostly, MismatchError):
         await SchemaValidator(schema, place="here", lazy=True).check(value)
     assert len(done) == 1
@@ -141,7 +141,7 @@ async def test_what_is_little_work_stays_on_the_event_loop(monkeypatch):
     async def refused(*_arguments):
         raise AssertionError("a side process was asked")
 
-    monkeypatch.setattr("antiphon.side_process.pool.run_aside", refused)
+    monkeypatch.setattr("antiphon.machine.side_process.pool.run_aside", refused)
     node = {
         "type": "object",
         "properties": {

@@ -130,7 +130,7 @@ class SchemaValidator:
 
     async def _check_aside(self, instance: Any) -> None:
         # Imported here, since most schemas need no other process.
-        from antiphon.side_process.pool import run_aside
+        from antiphon.machine.side_process.pool import run_aside
 
         if not self._document:
             self._document = msgspec.json.encode([self._place, self._schema])

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from antiphon.errors import TooCostly
+from antiphon.machine.side_process.pool import run_aside
 from antiphon.model_api.dialects.failures import Failure
-from antiphon.side_process.pool import run_aside
 from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.body import read_body
 from antiphon.wire.envelope import too_deep, without_strings

@@ -11,7 +11,7 @@ import msgspec
 
 from antiphon.host.checks.redact import Asked, has_secrets, masked, masked_json
 from antiphon.host.checks.risk import Risk, assess, assess_elicitation, assess_tool
-from antiphon.side_process.pool import run_aside
+from antiphon.machine.side_process.pool import run_aside
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin

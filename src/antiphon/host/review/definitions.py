@@ -19,7 +19,7 @@ from antiphon.host.checks.visible import hidden
 from antiphon.host.review.diff import MAX_LINES, Line, compared, labelled, pretty
 from antiphon.host.review.review import digest
 from antiphon.host.store.base import DefinitionRow, Standing
-from antiphon.side_process.pool import run_aside
+from antiphon.machine.side_process.pool import run_aside
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import Tool

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from antiphon.side_process.child import DONE, FAILED, REPLY, REQUEST
+from antiphon.machine.side_process.child import DONE, FAILED, REPLY, REQUEST
 
-PROGRAM = "from antiphon.side_process.child import main; main(1 << 30)"
+PROGRAM = "from antiphon.machine.side_process.child import main; main(1 << 30)"
 
 
 def talk(*requests: tuple[str, bytes]) -> list[tuple[int, bytes]]:

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from antiphon.errors import TooCostly
-from antiphon.side_process import pool
-from antiphon.side_process.pool import run_aside
+from antiphon.machine.side_process import pool
+from antiphon.machine.side_process.pool import run_aside
 
 
 def number(payload: bytes) -> bytes:
@@ -135,7 +135,7 @@ def test_nothing_is_left_behind_by_a_program_that_ends():
     """The process ends with the program that started it."""
     program = (
         "import asyncio\n"
-        "from antiphon.side_process.pool import _pool\n"
+        "from antiphon.machine.side_process.pool import _pool\n"
         "from antiphon.json_schema.validator import SchemaValidator\n"
         "asyncio.run(SchemaValidator({'$dynamicRef': '#'}, place='here').check(1))\n"
         "print(_pool._idle[0]._process.pid)\n"
@@ -151,7 +151,7 @@ def test_a_forked_child_has_processes_of_its_own():
     program = (
         "import asyncio, os\n"
         "from antiphon.json_schema.validator import SchemaValidator\n"
-        "from antiphon.side_process.pool import _pool\n"
+        "from antiphon.machine.side_process.pool import _pool\n"
         "asyncio.run(SchemaValidator({'$dynamicRef': '#'}, place='here').check(1))\n"
         "child = os.fork()\n"
         "assert len(_pool._idle) == (1 if child else 0)\n"

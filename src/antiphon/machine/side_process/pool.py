@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from antiphon.errors import TooCostly
-from antiphon.side_process.child import DONE, REPLY, REQUEST, TOO_LARGE
+from antiphon.machine.side_process.child import DONE, REPLY, REQUEST, TOO_LARGE
 
 __all__ = ["MAX_MEMORY", "MAX_PROCESSES", "MAX_SECONDS", "MAX_WAITING", "run_aside"]
 
@@ -34,7 +34,7 @@ MAX_WAITING = 1_000
 """Most pieces of work that wait or run; further ones are refused."""
 _PATIENCE = 5.0
 """Seconds of clock time allowed per second of processor time, because other programs use the processor too."""
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from antiphon.side_process.child import main; main({memory})"
+_PROGRAM = "import sys; sys.path[:] = {path!r}; from antiphon.machine.side_process.child import main; main({memory})"
 _KEPT = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LC_ALL", "LANG", "TMPDIR", "TEMP")
 """Environment variables that a side process gets. Others may contain keys, which it has no need of."""
 
