@@ -43,6 +43,8 @@ REDRAW = {
         "State the options that commands share once, as sets",
         "Follow the lifespan of ASGI in one place",
         "List where an issuer's metadata may be in one place",
+        "Move side processes into the folder of this machine",
+        "Decide which hosts are this machine in one place",
     ],
 }
 """Subjects of commits, by what they were for."""

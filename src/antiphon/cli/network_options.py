@@ -6,7 +6,6 @@ Shared by ``serve`` and ``gateway``. ``auth.server`` checks the tokens.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +16,7 @@ from msgspec import Struct
 
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import AccessTokens
+from antiphon.machine.loopback import LOOPBACK, is_loopback
 from antiphon.server.network import ServeOptions
 
 if TYPE_CHECKING:
@@ -26,10 +26,6 @@ __all__ = ["Listening", "Place"]
 
 _PASSWORD = "ANTIPHON_TLS_PASSWORD"
 _TOKEN = "ANTIPHON_TOKEN"
-
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-"""Names of this machine, which a proxy in front may use as well."""
-
 
 _PLACES = {"http": "http", "sse": "sse", "ws": "websocket"}
 """The transport of each option that names a place."""
@@ -48,10 +44,7 @@ class Place(Struct, frozen=True, kw_only=True):
     @property
     def is_local(self) -> bool:
         """Whether only this machine can connect to it."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host, subdomains=False)
 
     def url(self, options: ServeOptions) -> str:
         """Return the address for clients, to be copied, unless the system chooses the port."""
@@ -202,7 +195,7 @@ class Listening(Struct, frozen=True, kw_only=True):
             options["auth"] = auth
         elif self.token is not None:
             options["check_token"] = _checked(self.token)
-        hosts = self.allow_host or ([_host_of(auth.url), *_LOOPBACK] if auth is not None else None)
+        hosts = self.allow_host or ([_host_of(auth.url), *LOOPBACK] if auth is not None else None)
         if hosts:
             options["allowed_hosts"] = hosts
         if self.allow_origin:

@@ -27,11 +27,11 @@ from antiphon.host.own_request import Asker
 from antiphon.host.review.behind_gateway import Servers
 from antiphon.host.review.queue import UNDO
 from antiphon.host.store.base import PageRow, Store
+from antiphon.machine.loopback import LOOPBACK, is_loopback
 from antiphon.web.page import ReviewPage
 
 __all__ = ["HEAD_SECONDS", "MAX_HALF_OPEN", "MAX_PAGES", "RunningPage", "running_page", "serve_page"]
 
-_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _STREAMS = 200
 """Most connections: each browser has one that stays open, and a few short ones."""
 MAX_HALF_OPEN = 64
@@ -100,7 +100,7 @@ async def running_page(
     Raises:
         ConfigError: other machines can reach the host and ``remote`` is not set, or the port is in use.
     """
-    if not remote and not _is_loopback(host):
+    if not remote and not is_loopback(host, subdomains=False):
         raise ConfigError(f"the page is served on this machine only: {host} can be reached by others")
     if undo is None:
         undo = UNDO if config is None else config.review.undo
@@ -111,7 +111,7 @@ async def running_page(
         await store.keep_page(row, most=MAX_PAGES)
         own = f"[{host}]" if ":" in host else host
         named = f"{row.name}.localhost:{row.port}"
-        plain = {f"{name}:{row.port}" for name in (*_NAMES, own)}
+        plain = {f"{name}:{row.port}" for name in (*LOOPBACK, own)}
         page = ReviewPage(
             store, name=row.name, named=named, plain=plain, config=config, undo=undo, asker=asker, servers=servers
         )
@@ -198,15 +198,6 @@ def _config(page: ReviewPage) -> uvicorn.Config:
         limit_concurrency=_STREAMS,
         timeout_graceful_shutdown=2,
     )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _placed(host: str, port: int, kept: list[PageRow]) -> tuple[PageRow, list[socket.socket]]:

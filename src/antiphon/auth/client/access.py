@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from yarl import URL
 
 from antiphon.auth.challenge import Challenge, oauth_challenge, read_challenges
-from antiphon.auth.client.addresses import is_loopback, origin_of, shown
+from antiphon.auth.client.addresses import origin_of, shown
 from antiphon.auth.client.claims import sign_in_once
 from antiphon.auth.client.discovery import discover
 from antiphon.auth.client.fetch import Fetch, fetching
@@ -29,6 +29,7 @@ from antiphon.auth.client.sign_in import sign_in
 from antiphon.auth.client.store import Login
 from antiphon.auth.dpop import ProofKey
 from antiphon.errors import ConfigError, Unauthorized
+from antiphon.machine.loopback import is_loopback
 
 __all__ = ["GivenToken", "SignedIn", "access_to"]
 

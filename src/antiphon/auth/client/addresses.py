@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from yarl import URL
 
 from antiphon.errors import Unauthorized
+from antiphon.machine.loopback import is_loopback
 
-__all__ = ["checked_address", "is_loopback", "is_public", "origin_of", "shown"]
+__all__ = ["checked_address", "is_public", "origin_of", "shown"]
 
 MAX_LENGTH = 4096
 """Characters of an address at most."""
@@ -40,16 +41,6 @@ def checked_address(text: str, what: str) -> URL:
     if url.scheme == "http" and not is_loopback(url.host or ""):
         raise Unauthorized(f"signing in was stopped: {what}, {shown(url)}, is plain http, and not on this machine")
     return url
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host name or address is this machine's, without a look-up."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def is_public(addresses: Iterable[str]) -> bool:

@@ -22,9 +22,10 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import DefaultResolver
 from yarl import URL
 
-from antiphon.auth.client.addresses import is_loopback, is_public, origin_of, shown
+from antiphon.auth.client.addresses import is_public, origin_of, shown
 from antiphon.auth.client.exchange import Answer
 from antiphon.errors import Unauthorized
+from antiphon.machine.loopback import is_loopback
 
 __all__ = ["Fetch", "Unreachable", "fetching"]
 

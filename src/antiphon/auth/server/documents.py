@@ -6,17 +6,17 @@ All requests of the server side are made here. The modules that use a document v
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from antiphon.errors import AntiphonError, ConfigError
+from antiphon.machine.loopback import is_loopback
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
-__all__ = ["MAX_DOCUMENT", "Unavailable", "checked_address", "fetch_document", "is_loopback"]
+__all__ = ["MAX_DOCUMENT", "Unavailable", "checked_address", "fetch_document"]
 
 MAX_DOCUMENT = 256 * 1024
 """Bytes of a document at most; the longest known key set has 60 KiB."""
@@ -46,14 +46,6 @@ def checked_address(url: str, what: str) -> SplitResult:
         return read
     # 2026-07-28 basic/authorization: "All authorization server endpoints MUST be served over HTTPS."
     raise ConfigError(f"{what}: {url!r} must be an https address; http only on this machine")
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host name or address is this machine's own."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 async def fetch_document(url: str, form: Mapping[str, str] | None = None, authorization: str | None = None) -> bytes:

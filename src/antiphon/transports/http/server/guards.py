@@ -11,14 +11,12 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from antiphon.errors import InvalidRequest
+from antiphon.machine.loopback import LOOPBACK
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.gate import Admitted, Denied, HeaderPair
 from antiphon.protocol.http.rules import Headers, Refusal
 
-__all__ = ["LOOPBACK", "CheckToken", "Guard", "TokenCheck"]
-
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-"""Names of the machine for itself."""
+__all__ = ["CheckToken", "Guard", "TokenCheck"]
 
 CheckToken = Callable[[str], "Awaitable[str | None] | str | None"]
 """Returns the principal that a bearer token stands for, or ``None`` for nobody. Only a non-empty text is a principal;
