@@ -41,6 +41,7 @@ MEANINGS = {
     "exchange": "one request over HTTP with its answer",
     "export": "the record as a file",
     "failures": "what goes wrong in this folder, and how it is told",
+    "files": "files that we write",
     "forms": "the fields of an elicitation",
     "gateway": "one server in front of many",
     "grants": "remembered permissions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -48,3 +49,17 @@ def test_the_oldest_is_forgotten_and_what_is_broken_is_passed_over(folder: Path)
     note(StartedTask(id="../../evil", target="t", tool="w", started=1e9))
     assert read_all()[0].id == "../../evil"
     assert {path.parent for path in folder.rglob("*")} == {folder}
+
+
+def test_one_that_cannot_be_noted_again_is_still_known(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """A full disk costs no task that was noted before."""
+    note(started(1))
+
+    def full(_handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        note(started(1))
+    assert read_all() == [started(1)]
+    assert len(list(folder.iterdir())) == 1

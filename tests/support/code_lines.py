@@ -45,6 +45,7 @@ REDRAW = {
         "List where an issuer's metadata may be in one place",
         "Move side processes into the folder of this machine",
         "Decide which hosts are this machine in one place",
+        "Replace files as a whole in one place",
     ],
 }
 """Subjects of commits, by what they were for."""

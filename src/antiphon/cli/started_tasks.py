@@ -15,6 +15,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.store.location import state_folder
+from antiphon.machine.files import replace_file
 
 __all__ = ["MAX_STARTED", "StartedTask", "find", "forget", "note", "read_all"]
 
@@ -45,10 +46,7 @@ def note(task: StartedTask) -> None:
     """Remember a task."""
     path = _path(task.id)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(FileNotFoundError):
-        path.unlink()
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(msgspec.json.encode(task))
+    replace_file(path, msgspec.json.encode(task))
     for old in read_all()[MAX_STARTED:]:
         forget(old.id)
 

@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import os
-import secrets
 import stat
 import time
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from msgspec import Struct
 from antiphon.client.connection.targets import Address, Command, Target, located, resolve
 from antiphon.errors import ConfigError
 from antiphon.gateway.offer import Offer
+from antiphon.machine.files import replace_file
 from antiphon.wire.envelope import decode, encode
 from antiphon.wire.origin import identify
 
@@ -85,15 +85,8 @@ class KeptLists:
             OSError: the disk is full, or the folder cannot be written.
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            part.replace(path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        # One that a power cut leaves empty is dropped when it is read.
+        replace_file(path, data, durable=False)
         self._prune()
 
     def _prune(self) -> None:

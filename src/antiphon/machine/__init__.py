@@ -1,1 +1,1 @@
-"""This machine, for whatever layer asks: which hosts are it, and processes that do what would hold the event loop."""
+"""This machine, for whatever layer asks: its names, its files, and processes that do what would hold the event loop."""

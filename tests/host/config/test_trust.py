@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,17 @@ def test_a_record_that_cannot_be_read_or_written_is_named(trust: Trust, tmp_path
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="Not a directory"):
         Trust({"XDG_STATE_HOME": str(tmp_path / "file")}).add(tmp_path / "a", b"1")
+
+
+def test_a_full_disk_leaves_the_record_as_it_was(trust: Trust, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Nothing is lost, and nothing is left beside it."""
+    trust.add(tmp_path / "a", b"1")
+
+    def full(_handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ConfigError, match="No space left"):
+        trust.add(tmp_path / "b", b"2")
+    assert trust.covers(tmp_path / "a", b"1")
+    assert list(trust.place.parent.iterdir()) == [trust.place]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import secrets
 import threading
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from msgspec import Struct
 
 from antiphon.auth.client.store import Document
 from antiphon.errors import ConfigError
+from antiphon.machine.files import replace_file
 
 __all__ = ["FileLogins"]
 
@@ -159,7 +159,7 @@ class FileLogins:
         nonce = secrets.token_bytes(12)
         sealed = AESGCM(key).encrypt(nonce, data, _header(place))
         said = _Sealed(antiphon="logins", version=1, key=place, nonce=_text(nonce), sealed=_text(sealed))
-        _replace(self.path, msgspec.json.encode(said))
+        replace_file(self.path, msgspec.json.encode(said))
 
     def _place(self) -> str:
         with self.path.open("rb") as file:
@@ -205,7 +205,7 @@ class FileLogins:
     def _file_key(self, *, make: bool) -> bytes:
         beside = self.path.with_name(f"{self.path.name}.key")
         if make:
-            _replace(beside, _text(secrets.token_bytes(32)).encode())
+            replace_file(beside, _text(secrets.token_bytes(32)).encode())
         try:
             return base64.b64decode(beside.read_bytes())
         except OSError as error:
@@ -235,18 +235,3 @@ def _header(place: str) -> bytes:
 
 def _text(data: bytes) -> str:
     return base64.b64encode(data).decode()
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, atomically."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

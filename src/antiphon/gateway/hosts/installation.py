@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +20,7 @@ from antiphon.client.connection.server_files import read_servers
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.documents import Document, read_document
 from antiphon.gateway.hosts.known_hosts import HostFile
+from antiphon.machine.files import replace_file
 
 __all__ = ["ENTRY", "Change", "Installation", "Undone"]
 
@@ -233,15 +233,6 @@ def _write(path: Path, data: bytes, *, private: bool = False) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
         mode = 0o600 if private or not path.exists() else path.stat().st_mode & 0o777
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            try:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).chmod(mode)
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        replace_file(path, data, mode=mode)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.store.location import state_folder
+from antiphon.machine.files import replace_file
 
 __all__ = ["Trust", "Trusted"]
 
@@ -84,11 +84,7 @@ class Trust:
         """Replace the record atomically: a process that is killed leaves the old one or the new one."""
         try:
             self.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Created with mode 0600, and renamed over the old one.
-            handle, name = tempfile.mkstemp(dir=self.place.parent, prefix=".trusted-")
-            with os.fdopen(handle, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(trusted), indent=1))
-            Path(name).replace(self.place)
+            replace_file(self.place, msgspec.json.format(msgspec.json.encode(trusted), indent=1))
         except OSError as error:
             raise ConfigError(f"{self.place}: {error.strerror}") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from antiphon.host.audit.export import csv_lines, json_lines
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.store import Store
 from antiphon.host.store.chain import Entry
+from antiphon.machine.files import replaced_file
 
 __all__ = ["Format", "export"]
 
@@ -54,15 +54,8 @@ def _opened(output: Path | None) -> Generator[Callable[[str], object]]:
     if output is None or str(output) == "-":
         yield _printed
         return
-    part = output.with_name(f".{output.name}.{os.getpid()}.part")
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
-            yield file.write
-        part.replace(output)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with replaced_file(output) as file:
+        yield lambda line: file.write(line.encode())
 
 
 def _printed(line: str) -> None:
