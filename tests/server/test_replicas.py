@@ -14,9 +14,10 @@ from antiphon import Server
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.server import MemoryCluster, RedisCluster, replicas
 from antiphon.server.network import _check_workers
-from antiphon.transports.http.server.replicas import membership
+from antiphon.transports.http.server.replicas import membership, records, relay
 from antiphon.transports.http.server.session import Session
 from tests.server.replicated import Kill, Replicated, Trio, trio
+from tests.support.network import until
 from tests.support.redis import OwnRedis, own_redis
 
 __all__ = ["trio"]
@@ -172,16 +173,116 @@ async def test_a_call_that_a_stopping_replica_gives_up_does_not_end_its_session(
 async def test_a_request_for_a_session_that_moves_on_finds_it(trio: Trio, monkeypatch: pytest.MonkeyPatch):
     """It was passed on to a replica where the session lives no more."""
     await trio.open(0)
-    records = trio.replicas[1].app.endpoint._membership._records
-    find, stale = records.find, [trio.replicas[2].cluster.replica]
+    kept = trio.replicas[1].app.endpoint._membership._records
+    find, stale = kept.find, [trio.replicas[2].cluster.replica]
 
     async def found(id: bytes) -> Any:
         record, stored = await find(id)
         return (structs.replace(record, home=stale.pop()) if stale else record), stored
 
-    monkeypatch.setattr(records, "find", found)
+    monkeypatch.setattr(kept, "find", found)
     assert (await trio.post(1, {"id": 3, "method": "tools/list"})).json["result"]["tools"]
     assert stale == []
+
+
+@pytest.fixture
+def long_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let replicas remember where sessions live for as long as a test takes."""
+    monkeypatch.setattr(records, "KNOWN_FOR", 3_600)
+    monkeypatch.setattr(relay, "LEASE", 1e9)
+
+
+@pytest.mark.usefixtures("long_known")
+async def test_a_session_that_was_found_is_not_looked_up_again(trio: Trio, monkeypatch: pytest.MonkeyPatch):
+    """Many requests of one cost the engine one lookup, and two messages each."""
+    await trio.open(0)
+    asked: list[str] = []
+
+    def count(cluster: MemoryCluster, name: str) -> None:
+        operation = getattr(cluster, name)
+
+        async def counted(*given: Any) -> Any:
+            asked.append(name)
+            return await operation(*given)
+
+        monkeypatch.setattr(cluster, name, counted)
+
+    for at, names in ((0, ["send"]), (1, ["get", "is_alive", "send"])):
+        for name in names:
+            count(trio.replicas[at].cluster, name)
+    for number in range(20):
+        assert (await trio.call(1, "whoami", id=number).done()).json["result"]
+    assert sorted(asked) == ["get", "is_alive", *["send"] * 40]
+
+
+@pytest.mark.usefixtures("long_known")
+async def test_others_are_refused_where_a_session_was_found(trio: Trio):
+    """Also a moment after its principal was served there."""
+    await trio.open(0)
+    assert (await trio.call(1, "whoami").done()).json["result"]
+    assert (await trio.post(1, {"id": 5, "method": "tools/list"}, "eve")).status == 404
+
+
+@pytest.mark.usefixtures("long_known")
+async def test_a_call_finds_a_session_that_has_left_since_it_was_found(trio: Trio):
+    """Its replica refuses, and may not be repeated otherwise; so it runs once, and has its result."""
+    await trio.open(0)
+    assert (await trio.call(1, "whoami").done()).json["result"]
+    await trio.replicas[0].app.drain(30)
+    assert (await trio.call(1, "whoami", id=2).done()).json["result"]["content"][0]["text"] == "ann blue"
+    assert [len(each.app.endpoint._sessions) for each in trio.replicas] == [0, 1, 0]
+
+
+@pytest.mark.usefixtures("long_known")
+async def test_a_replica_that_stops_stays_until_no_other_remembers_its_sessions(
+    trio: Trio, monkeypatch: pytest.MonkeyPatch
+):
+    """It refuses what is passed on to it; if it were gone, a call that may not run twice would end with an error."""
+    await trio.open(0)
+    assert (await trio.call(1, "whoami").done()).json["result"]
+    home = trio.replicas[0].app.endpoint
+    with monkeypatch.context() as patch:
+        patch.setattr(membership, "_STAYS", 3_600)
+        stopping = asyncio.ensure_future(home.close())
+        await until(lambda: home._membership._relays._is_closed)
+        assert (await trio.call(1, "whoami", id=2).done()).json["result"]["content"][0]["text"] == "ann blue"
+        assert not stopping.done()
+    stopping.cancel()
+    await asyncio.wait((stopping,))
+
+
+@pytest.mark.usefixtures("long_known")
+async def test_a_call_finds_a_session_that_has_moved_since_it_was_found(trio: Trio):
+    """Its replica was taken for dead, and says that it has the session no more: nothing was begun there."""
+    await trio.open(0)
+    assert (await trio.call(1, "whoami").done()).json["result"]
+    first = trio.replicas[0].cluster
+    await trio.die(0)
+    assert (await trio.call(2, "whoami", id=2).done()).json["result"]
+    first.shared.members[first.replica] = first
+    for lapse in list(first._lapses):
+        lapse()
+    await trio.replicas[0].app.endpoint._membership._recorder
+    assert trio.replicas[0].app.endpoint._sessions.all() == []
+    assert (await trio.call(1, "whoami", id=3).done()).json["result"]["content"][0]["text"] == "ann blue"
+
+
+async def test_a_request_to_a_replica_that_has_died_since_goes_on_if_it_may(
+    trio: Trio, monkeypatch: pytest.MonkeyPatch
+):
+    """The replica may have begun it, for all that is known: so it has no second run unless that does no harm."""
+    monkeypatch.setattr(records, "KNOWN_FOR", 3_600)
+    await trio.open(0)
+    assert (await trio.call(1, "whoami").done()).json["result"]
+    relays = trio.replicas[1].app.endpoint._membership._relays
+    trio.replicas[0].cluster.die()
+    listing = trio.begin(1, {"id": 2, "method": "tools/list"})
+    call = trio.call(1, "describe", id=3, product="hat")
+    await until(lambda: len(relays._passed) == 2)
+    relays._spoken.clear()
+    assert (await listing.done()).json["result"]["tools"]
+    assert "has stopped" in (await call.done()).json["error"]["message"]
+    assert sum(each.runs for each in trio.replicas) == 0
 
 
 async def test_no_token_is_passed_on(trio: Trio):

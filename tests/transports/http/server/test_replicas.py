@@ -14,7 +14,13 @@ from antiphon.transports.cluster.memory import MemoryCluster
 from antiphon.transports.cluster.tallies import Tallies
 from antiphon.transports.http.server.asgi import AsgiHttp, Http
 from antiphon.transports.http.server.replicas import records, relay
-from antiphon.transports.http.server.replicas.records import Common, SessionRecords, SharedEvents
+from antiphon.transports.http.server.replicas.records import (
+    Common,
+    KnownHomes,
+    SessionRecord,
+    SessionRecords,
+    SharedEvents,
+)
 from antiphon.transports.http.server.replicas.relay import Relays, give_up
 from tests.support.network import until
 from tests.transports.http.server.driver import Open, Response, scope_of
@@ -230,11 +236,11 @@ async def test_a_replica_that_has_just_spoken_is_not_asked_after(pair: Pair, mon
     request = pair.open(b"{}")
     http = await pair.begun()
     [passed] = pair.from_here._passed.values()
-    assert not pair.from_here._has_spoken(passed.home)
+    assert not pair.from_here.has_spoken(passed.home)
     await http.send(HEAD)
     await http.send(piece(b"1"))
     await request.response.until(b"1")
-    assert pair.from_here._has_spoken(passed.home)
+    assert pair.from_here.has_spoken(passed.home)
     await http.send(piece(b"2", more=False))
     await request.done()
 
@@ -321,3 +327,22 @@ async def test_a_record_that_cannot_be_read_is_none(pair: Pair, caplog: pytest.L
     await pair.here.put(kept._key(b"id"), b"not sealed", 60)
     assert await kept.find(b"id") is None
     assert "same keys" in caplog.text
+
+
+async def test_where_a_session_lives_is_known_to_its_principal_for_a_moment(monkeypatch: pytest.MonkeyPatch):
+    """Nobody else learns that there is one."""
+    homes, record = KnownHomes(), SessionRecord("first", "ann", None, "key", 0, b"")
+    homes.note(b"id", record)
+    assert (homes.of(b"id", "ann"), homes.of(b"id", "eve"), homes.of(b"other", None)) == ("first", None, None)
+    monkeypatch.setattr(records, "KNOWN_FOR", 0)
+    homes.note(b"id", record)
+    assert homes.of(b"id", "ann") is None
+
+
+async def test_homes_of_so_many_sessions_are_known(monkeypatch: pytest.MonkeyPatch):
+    """The one that was found first is looked up again."""
+    monkeypatch.setattr(records, "MAX_HOMES", 2)
+    homes = KnownHomes()
+    for id, home in ((b"a", "first"), (b"b", "first"), (b"a", "second"), (b"c", "first")):
+        homes.note(id, SessionRecord(home, None, None, "key", 0, b""))
+    assert [homes.of(id, None) for id in (b"a", b"b", b"c")] == ["second", None, "first"]

@@ -19,7 +19,14 @@ from antiphon.transports.cluster.base import LEASE
 from antiphon.transports.http.server.asgi import Http, unavailable
 from antiphon.transports.http.server.event_store import EventStore
 from antiphon.transports.http.server.replicas.moving_response import MovingResponse
-from antiphon.transports.http.server.replicas.records import Common, SessionRecord, SessionRecords, SharedEvents
+from antiphon.transports.http.server.replicas.records import (
+    KNOWN_FOR,
+    Common,
+    KnownHomes,
+    SessionRecord,
+    SessionRecords,
+    SharedEvents,
+)
 from antiphon.transports.http.server.replicas.relay import Relays
 from antiphon.transports.http.server.session import Place, Session
 from antiphon.transports.http.server.sessions import Sessions
@@ -32,12 +39,17 @@ _NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
 
 _LEFT = "The session goes on at another replica"
 
+_MOVED = "The session lives in another replica"
+
 _TRIES = 3
 """How often the home of a session is sought for one request: others may take it over meanwhile."""
 
 _UNSURE = 2 * LEASE
 """Seconds for which a session that is not found may yet be recorded again, after the engine has lost its data: the
 others find that out within a quarter of their lease, and record as many as they have."""
+
+_STAYS = 2 * KNOWN_FOR
+"""Seconds that a replica which stops refuses what the others pass on, as they may remember sessions that have left."""
 
 _AT_ONCE = 64
 """Most sessions that are released at once."""
@@ -76,6 +88,7 @@ class Membership:
         self._pause = idle_timeout / 2
         self._records = SessionRecords(common, _LONGER * idle_timeout)
         self._relays = Relays(common, serve, path, gate)
+        self._homes = KnownHomes()
         self._moving: dict[bytes, asyncio.Future[None]] = {}
         """Sessions that are being restored here, or leave."""
         self._released: dict[bytes, asyncio.Future[None]] = {}
@@ -109,6 +122,8 @@ class Membership:
         self._unsubscribe()
         self._stop_counting()
         await self._relays.close()
+        # Nobody asks the engine again before that: what they send to a replica that is gone would be lost.
+        await asyncio.sleep(self._relays.last_asked + _STAYS - asyncio.get_running_loop().time())
         if isinstance(self._store, SharedEvents):
             await self._store.close()
         running = [each for each in (self._keeper, self._recorder) if each is not None]
@@ -286,14 +301,15 @@ class Membership:
     async def _served(self, id: bytes, response: MovingResponse) -> bool:
         """Serve a request where its session lives, as often as that moves; tell whether it was."""
         http, tries = response.http, _TRIES
+        if await self._passed_on_as_known(id, response):
+            return True
         while tries and not self._is_closed:
             tries -= 1
             found = await self._records.find(id)
             # "Session not found" also for others' sessions: an id is not found out by trying.
             if found is None or found[0].principal != http.principal:
                 return False
-            home = found[0].home
-            if home not in {"", self._cluster.replica} and await self._passed_on(home, response):
+            if found[0].home not in {"", self._cluster.replica} and await self._passed_on(id, found[0], response):
                 if response.is_done:
                     return True
                 tries = _TRIES
@@ -304,19 +320,36 @@ class Membership:
                 return True
         return False
 
-    async def _passed_on(self, home: str, response: MovingResponse) -> bool:
-        """Let a response come from the home of its session; return ``False`` if that has died.
+    async def _passed_on_as_known(self, id: bytes, response: MovingResponse) -> bool:
+        """Let a response come from where its session was found a moment ago; tell whether that is all.
 
-        Raises:
-            OSError: whoever has passed the request on to this replica has to look for the session again.
+        Only from a replica that has spoken since the others could last take it for dead. If it refuses or does not
+        respond, what is known of the session counts no more, and the request goes on as the engine says.
         """
-        if response.http.is_relayed:
-            raise OSError("the session has moved to another replica")
-        if response.is_moved(home):
-            return True
-        if not await self._cluster.is_alive(home):
+        http = response.http
+        home = None if http.is_relayed or self._is_closed else self._homes.of(id, http.principal)
+        if home is None or not self._relays.has_spoken(home):
             return False
-        await response.pass_on(self._relays, home)
+        if not response.is_moved(home):
+            await response.pass_on(self._relays, home)
+        if not response.is_done:
+            self._homes.forget(id)
+        return response.is_done
+
+    async def _passed_on(self, id: bytes, record: SessionRecord, response: MovingResponse) -> bool:
+        """Let a response come from the home of its session; return ``False`` if that has died."""
+        if response.http.is_relayed:
+            # Whoever has passed it on looks for the session again.
+            await response.refuse(_MOVED)
+            return True
+        if response.is_moved(record.home):
+            return True
+        if not await self._cluster.is_alive(record.home):
+            return False
+        self._homes.note(id, record)
+        await response.pass_on(self._relays, record.home)
+        if not response.is_done:
+            self._homes.forget(id)
         return True
 
     async def _sent_away(self, id: bytes, response: MovingResponse) -> bool:

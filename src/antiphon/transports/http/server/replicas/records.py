@@ -17,16 +17,23 @@ from msgspec import Struct, structs
 from antiphon.channel import Peer
 from antiphon.errors import ClusterUnavailable, PeerError
 from antiphon.protocol.caller import Covers
-from antiphon.transports.cluster.base import Cluster
+from antiphon.transports.cluster.base import LEASE, Cluster
 from antiphon.transports.cluster.tallies import Tallies
 from antiphon.transports.http.server.session import Session
 
-__all__ = ["Common", "SessionRecord", "SessionRecords", "SharedEvents"]
+__all__ = ["Common", "KnownHomes", "SessionRecord", "SessionRecords", "SharedEvents"]
 
 log = logging.getLogger(__name__)
 
 MAX_LATE = 32 * 1024 * 1024
 """Most bytes of events that wait until the engine can store them: as many as one process keeps without an engine."""
+
+MAX_HOMES = 10_000
+"""Most sessions of other replicas of which it is remembered where they live."""
+
+KNOWN_FOR = LEASE / 4
+"""Seconds for which a session is taken to live where it was found. A replica must have been silent for longer before
+others take its sessions over; one that stops waits for so long after it has given them up."""
 
 _OVERHEAD = 200
 """Estimate of the bytes that an event costs beside its data."""
@@ -186,6 +193,30 @@ class SessionRecords:
 
     def _key(self, id: bytes) -> str:
         return f"session/{hashlib.sha256(self._common.name.encode() + b'/' + id).hexdigest()}"
+
+
+class KnownHomes:
+    """Where sessions live that were found a moment ago, so that many requests of one cost one search."""
+
+    def __init__(self) -> None:
+        self._found: dict[bytes, tuple[str, str | None, float]] = {}
+        """The home, whose the session is, and until when that counts, by the loop's clock."""
+
+    def of(self, id: bytes, principal: str | None) -> str | None:
+        """Return the home of a session if it is known, and is this principal's."""
+        home, whose, until = self._found.get(id, ("", None, 0.0))
+        return home if whose == principal and asyncio.get_running_loop().time() < until else None
+
+    def note(self, id: bytes, record: SessionRecord) -> None:
+        """Note where a session was found."""
+        self.forget(id)
+        while len(self._found) >= MAX_HOMES:
+            del self._found[next(iter(self._found))]
+        self._found[id] = record.home, record.principal, asyncio.get_running_loop().time() + KNOWN_FOR
+
+    def forget(self, id: bytes) -> None:
+        """Note that a session may live elsewhere."""
+        self._found.pop(id, None)
 
 
 class SharedEvents:

@@ -260,6 +260,8 @@ class Relays:
         """When each replica has sent something last, within the lease."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._guard: asyncio.Task[None] | None = None
+        self.last_asked = 0.0
+        """When another replica has passed something on last, by the loop's clock."""
         self._is_closed = False
         """Whether what others pass on is refused; they are told until this replica has left."""
         self._cluster.listen(self._topic, self._deliver)
@@ -344,7 +346,7 @@ class Relays:
             dead: set[str] = set()
             try:
                 for home in {passed.home for passed in self._passed.values()}:
-                    if not self._has_spoken(home) and not await self._cluster.is_alive(home):
+                    if not self.has_spoken(home) and not await self._cluster.is_alive(home):
                         dead.add(home)
                 misses = 0
             except ClusterUnavailable:
@@ -354,7 +356,7 @@ class Relays:
                     passed.lose()
             await self._ask_after_silent()
 
-    def _has_spoken(self, home: str) -> bool:
+    def has_spoken(self, home: str) -> bool:
         """Tell whether a replica has sent something within the last second, so that it need not be asked after."""
         return asyncio.get_running_loop().time() - self._spoken.get(home, 0.0) < LEASE / 2
 
@@ -391,6 +393,7 @@ class Relays:
             return
         now = self._spoken[replica] = asyncio.get_running_loop().time()
         if isinstance(message, _Begin):
+            self.last_asked = now
             self._begin_task(self._serve_for(replica, message))
         elif isinstance(message, _Ask):
             places = [self._served.get((replica, id)) for id in message.ids]
