@@ -7,6 +7,7 @@ list each time; its pages come after those of the registry.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import CoroutineType
 from typing import Any, get_args
 
@@ -36,7 +37,6 @@ _MOUNTED = "mount."
 """Begins the cursors of pages that a mounted server answers; no registry's cursor begins so."""
 
 Peer = Connection[ServerSession]
-Build = Callable[[list[Any], str | None], PaginatedResult]
 Hidden = Callable[[Request], frozenset[str]]
 """Returns the requirements whose tools are hidden from a client."""
 
@@ -49,18 +49,19 @@ _REQUIREMENTS: tuple[Requirement, ...] = get_args(Requirement)
 
 
 class _List:
-    """One list: its registry, how a page of it is built, and the pages encoded so far."""
+    """One list: its registry, what a page of it is, and the pages encoded so far."""
 
-    __slots__ = ("_build", "_hidden", "_items", "_mounts", "_pages", "_registry", "_required", "_size", "_version")
+    __slots__ = ("_hidden", "_items", "_mounts", "_page", "_pages", "_registry", "_required", "_size", "_version")
 
     def __init__(
-        self, registry: Registry[Any], items: str, build: Build, size: int, mounts: Mounts, hidden: Hidden | None = None
-    ) -> None:
+        self, registry: Registry[Any], page: type[PaginatedResult], items: str, size: int, mounts: Mounts,
+        hidden: Hidden | None = None,
+    ) -> None:  # fmt: skip
         self._registry = registry
         self._hidden = hidden
         self._items = items
         """The member of a page that holds its items."""
-        self._build = build
+        self._page = page
         self._mounts = mounts
         self._size = size
         self._version = -1
@@ -86,6 +87,10 @@ class _List:
             result = self._build([item.definition for item in shown], after)
             page = self._pages[key] = Raw(encode(request.revision.lower(result)))
         return page
+
+    def _build(self, found: Sequence[Any], after: str | None) -> PaginatedResult:
+        members: dict[str, Any] = {self._items: found, "next_cursor": after}
+        return self._page(**members)
 
     def _shown(
         self, cursor: str | None, hidden: frozenset[str], closed: frozenset[Scopes]
@@ -163,35 +168,12 @@ class Pages:
         if type(size) is not int or size < 1:
             raise ConfigError(f"page_size= must be a whole number of at least 1, got {size!r}")
         features = core.features
-        self.tools = _List(
-            features.tools,
-            "tools",
-            lambda items, after: ListToolsResult(tools=items, next_cursor=after),
-            size,
-            mounts,
-            lambda request: _out_of_reach(core, request),
-        ).serve
-        self.prompts = _List(
-            features.prompts,
-            "prompts",
-            lambda items, after: ListPromptsResult(prompts=items, next_cursor=after),
-            size,
-            mounts,
-        ).serve
-        self.resources = _List(
-            features.resources,
-            "resources",
-            lambda items, after: ListResourcesResult(resources=items, next_cursor=after),
-            size,
-            mounts,
-        ).serve
-        self.templates = _List(
-            features.templates,
-            "resource_templates",
-            lambda items, after: ListResourceTemplatesResult(resource_templates=items, next_cursor=after),
-            size,
-            mounts,
-        ).serve
+        hidden = partial(_out_of_reach, core)
+        self.tools = _List(features.tools, ListToolsResult, "tools", size, mounts, hidden).serve
+        self.prompts = _List(features.prompts, ListPromptsResult, "prompts", size, mounts).serve
+        self.resources = _List(features.resources, ListResourcesResult, "resources", size, mounts).serve
+        templates = _List(features.templates, ListResourceTemplatesResult, "resource_templates", size, mounts)
+        self.templates = templates.serve
 
 
 def _out_of_reach(core: Core, request: Request) -> frozenset[str]:
