@@ -46,6 +46,8 @@ REDRAW = {
         "Move side processes into the folder of this machine",
         "Decide which hosts are this machine in one place",
         "Replace files as a whole in one place",
+        "Build the four lists of a server alike",
+        "Receive from an inbox and send by an outbox in one place",
     ],
 }
 """Subjects of commits, by what they were for."""

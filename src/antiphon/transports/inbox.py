@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import CoroutineType
+from typing import Any
 
 from antiphon.channel import Oversized, Take
 
-__all__ = ["FRAME_COST", "HIGH_WATER", "Frames", "Inbox"]
+__all__ = ["FRAME_COST", "HIGH_WATER", "Frames", "Inbox", "Receiving"]
 
 Frames = list[bytes | Oversized]
 
@@ -87,6 +89,22 @@ class Inbox:
     def _unpause(self) -> None:
         self._paused = False
         self._resume()
+
+
+class Receiving:
+    """The half of a channel that receives, from its inbox."""
+
+    __slots__ = ()
+
+    _inbox: Inbox
+
+    def receive(self) -> CoroutineType[Any, Any, Frames]:
+        """See ``Channel.receive``."""
+        return self._inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        """See ``channel.Offers``."""
+        self._inbox.take_now = take
 
 
 def _not_taken(frames: Frames, take: Take) -> Frames:

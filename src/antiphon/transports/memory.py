@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from types import CoroutineType
-from typing import Any
 
-from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized, Take
+from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.backpressure import Room
-from antiphon.transports.inbox import Frames, Inbox
+from antiphon.transports.inbox import Inbox, Receiving
 
 __all__ = ["memory_pair"]
 
 
-class _MemoryChannel:
+class _MemoryChannel(Receiving):
     """One side of a pair. What it sends is put directly into the inbox of the other side."""
 
     __slots__ = ("_inbox", "_max_frame", "_reason", "_room", "other")
@@ -26,12 +24,6 @@ class _MemoryChannel:
         self._inbox = Inbox(self._room.shut, self._room.open)
         self._reason = "The in-memory channel was not closed"
         self.other = self
-
-    def receive(self) -> CoroutineType[Any, Any, Frames]:
-        return self._inbox.take()
-
-    def offer_to(self, take: Take) -> None:
-        self._inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         return self.other.deliver(frame.data)

@@ -10,18 +10,15 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import CoroutineType
-from typing import Any
 from urllib.parse import parse_qs, quote
 
-from antiphon.channel import MAX_FRAME, Channel, Frame, Take, Vouched
+from antiphon.channel import MAX_FRAME, Channel, Vouched
 from antiphon.errors import ConnectionClosed, InvalidRequest, ParseError
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.gate import Gate
 from antiphon.protocol.http.rules import Refusal
 from antiphon.protocol.http.sse import encode_event
-from antiphon.transports.backpressure import Room
 from antiphon.transports.http.server.asgi import (
     AsgiHttp,
     Http,
@@ -40,8 +37,7 @@ from antiphon.transports.http.server.early_cancellations import EarlyCancellatio
 from antiphon.transports.http.server.entrance import admitted, document_at, expiry, send_document
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.server.sse_response import Carrier, Lost
-from antiphon.transports.inbox import Frames, Inbox
-from antiphon.transports.outbox import Outbox
+from antiphon.transports.queued import QueuedChannel
 from antiphon.wire.envelope import RequestId, decode_envelope, split_batch
 
 __all__ = ["Serve", "SseApp"]
@@ -190,16 +186,13 @@ async def _watch(receive: Receive, session: _Session) -> None:
     session.lose("The client closed its event stream")
 
 
-class _Session:
+class _Session(QueuedChannel):
     """The channel of one client."""
 
     def __init__(self, carrier: Carrier, principal: str | None) -> None:
         self.principal = principal
+        super().__init__(carrier.wake)
         self._carrier = carrier
-        self._held = Room()
-        self._inbox = Inbox(self._held.shut, self._held.open)
-        self._outbox = Outbox(carrier.wake)
-        self._reason = ""
         self._cancelled = EarlyCancellations()
         self._came: dict[RequestId, None] = {}
         """Ids of the latest requests: a cancellation of one of these is late, not early."""
@@ -217,15 +210,6 @@ class _Session:
     def _drop_expiry(self) -> None:
         if self._expiry is not None:
             self._expiry.cancel()
-
-    def receive(self) -> CoroutineType[Any, Any, Frames]:
-        return self._inbox.take()
-
-    def offer_to(self, take: Take) -> None:
-        self._inbox.take_now = take
-
-    def send(self, frame: Frame) -> Awaitable[None] | None:
-        return self._outbox.put(frame.data)
 
     async def take(self, data: bytes) -> None:
         """Handle a message that was posted; wait while too many are waiting."""
@@ -285,13 +269,8 @@ class _Session:
 
     def lose(self, reason: str) -> None:
         """Note that the client is gone."""
-        self._end(reason)
-        self._outbox.end(drop=True)
+        self._lose(reason)
         self._carrier.stop(lost=True)
-
-    def _end(self, reason: str, *, drop: bool = False) -> None:
-        self._reason = self._reason or reason
-        self._inbox.end(drop=drop)
 
     def closed_error(self) -> ConnectionClosed:
         return ConnectionClosed(self._reason or "The event stream was not closed")

@@ -11,12 +11,11 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
-from types import CoroutineType
-from typing import IO, Any, cast
+from typing import IO, cast
 
-from antiphon.channel import MAX_FRAME, Frame, Oversized, Take
+from antiphon.channel import MAX_FRAME, Frame, Oversized
 from antiphon.errors import ConnectionClosed
-from antiphon.transports.inbox import Frames
+from antiphon.transports.inbox import Frames, Receiving
 from antiphon.transports.stdio.child import Child
 from antiphon.transports.stdio.environment import child_environment
 from antiphon.transports.stdio.pipes import connect_reader, connect_writer
@@ -45,7 +44,7 @@ NOISE_LENGTH = 200
 """Bytes kept of each of them."""
 
 
-class StdioClientChannel:
+class StdioClientChannel(Receiving):
     """Frames to and from a child process. Made by ``spawn``.
 
     Lines that begin with neither ``{`` nor ``[`` are no frames (some servers print banners): they are dropped and
@@ -68,6 +67,7 @@ class StdioClientChannel:
         self._timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self._reader = FrameReader(max_frame, lambda _: self._sign("output"), self._sift)
+        self._inbox = self._reader.inbox
         self._writer = FrameWriter(lambda _: self._sign("input"), self._reader)
         self._stderr = stderr
         child.on_exit = lambda: self._sign("exit")
@@ -133,14 +133,6 @@ class StdioClientChannel:
         """The last lines the child wrote to stderr."""
         return self._stderr.text
 
-    def receive(self) -> CoroutineType[Any, Any, Frames]:
-        """See ``Channel.receive``."""
-        return self._reader.inbox.take()
-
-    def offer_to(self, take: Take) -> None:
-        """See ``channel.Offers``."""
-        self._reader.inbox.take_now = take
-
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """See ``Channel.send``."""
         return self._writer.send(frame)
@@ -199,16 +191,16 @@ class StdioClientChannel:
             self._all_signs.set()
         if self._signs >= {"output", "stderr", "exit"}:
             self._end()
-        elif of != "stderr" and self._timer is None and not self._reader.inbox.ended:
+        elif of != "stderr" and self._timer is None and not self._inbox.ended:
             self._timer = asyncio.get_running_loop().call_later(LAST_WORDS, self._end)
 
     def _end(self, by: str = "") -> None:
         """End receiving; the first cause is kept."""
         if self._timer is not None:
             self._timer.cancel()
-        if not self._reader.inbox.ended:
+        if not self._inbox.ended:
             self._ended_by = by or next(sign for sign in ("exit", "output", "input") if sign in self._signs)
-        self._reader.inbox.end(drop=bool(by))
+        self._inbox.end(drop=bool(by))
 
     async def _shut(self) -> None:
         # Its output is still read, and dropped: a child that cannot write does not end.

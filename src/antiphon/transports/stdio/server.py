@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable
-from types import CoroutineType
-from typing import Any
 
-from antiphon.channel import MAX_FRAME, Frame, Take
+from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
-from antiphon.transports.inbox import Frames
+from antiphon.transports.inbox import Receiving
 from antiphon.transports.stdio.pipes import connect_reader, connect_writer
 from antiphon.transports.stdio.reader import FrameReader
 from antiphon.transports.stdio.streams import StandardStreams
@@ -29,7 +27,7 @@ FLUSH = 5.0
 """Seconds ``close`` gives a slow reader to read what was sent."""
 
 
-class StdioServerChannel:
+class StdioServerChannel(Receiving):
     """Frames from standard input, frames to standard output. Made by ``open``; there can be one at a time.
 
     Receiving ends with standard input, when the parent process dies, or when standard output breaks. After the end of
@@ -46,6 +44,7 @@ class StdioServerChannel:
         self._timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self._reader = FrameReader(max_frame, self._input_lost)
+        self._inbox = self._reader.inbox
         self._writer = FrameWriter(self._output_lost, self._reader)
 
     @classmethod
@@ -66,14 +65,6 @@ class StdioServerChannel:
             channel._let_go()
             raise
         return channel
-
-    def receive(self) -> CoroutineType[Any, Any, Frames]:
-        """See ``Channel.receive``."""
-        return self._reader.inbox.take()
-
-    def offer_to(self, take: Take) -> None:
-        """See ``channel.Offers``."""
-        self._reader.inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """See ``Channel.send``."""
@@ -114,9 +105,9 @@ class StdioServerChannel:
 
     def _end(self, reason: str, *, drop: bool = False) -> None:
         """End receiving. The first reason is kept."""
-        if not self._reader.inbox.ended:
+        if not self._inbox.ended:
             self._reason = reason
-        self._reader.inbox.end(drop=drop)
+        self._inbox.end(drop=drop)
 
     async def _shut(self) -> None:
         self._end("The stdio channel was closed on this side", drop=True)

@@ -11,7 +11,6 @@ import ssl as tls
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from http import HTTPStatus
-from types import CoroutineType
 from typing import Any, Literal
 
 from aiohttp import (
@@ -26,9 +25,8 @@ from aiohttp import (
 )
 from yarl import URL
 
-from antiphon.channel import MAX_FRAME, Frame, Take
+from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, Unauthorized
-from antiphon.transports.backpressure import Room
 from antiphon.transports.deadline import both_stopped
 from antiphon.transports.http.client.access import REFUSING, Access, Entry, Pause
 from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure, remedy
@@ -41,8 +39,7 @@ from antiphon.transports.http.client.http_request import (
     same_origin,
     shown,
 )
-from antiphon.transports.inbox import Frames, Inbox
-from antiphon.transports.outbox import Outbox
+from antiphon.transports.queued import QueuedChannel
 
 __all__ = ["SUBPROTOCOL", "WebSocketClientChannel"]
 
@@ -58,18 +55,15 @@ _EXPIRED = 3000
 """The registered close code "Unauthorized"."""
 
 
-class WebSocketClientChannel:
+class WebSocketClientChannel(QueuedChannel):
     """Frames to and from one WebSocket server. Made by ``open``."""
 
     def __init__(self, session: ClientSession, socket: ClientWebSocketResponse[Literal[False]], where: str) -> None:
+        self._work = asyncio.Event()
+        super().__init__(self._work.set)
         self._session = session
         self._socket = socket
         self._where = where
-        self._reason = ""
-        self._held = Room()
-        self._inbox = Inbox(self._held.shut, self._held.open)
-        self._work = asyncio.Event()
-        self._outbox = Outbox(self._work.set)
         loop = asyncio.get_running_loop()
         self._reading = loop.create_task(self._read())
         self._writing = loop.create_task(self._write())
@@ -125,18 +119,6 @@ class WebSocketClientChannel:
             raise ConnectionClosed(f"cannot open a WebSocket to {shown(target)}: {reason}") from None
         return cls(session, socket, shown(target))
 
-    def receive(self) -> CoroutineType[Any, Any, Frames]:
-        """See ``Channel.receive``."""
-        return self._inbox.take()
-
-    def offer_to(self, take: Take) -> None:
-        """See ``channel.Offers``."""
-        self._inbox.take_now = take
-
-    def send(self, frame: Frame) -> Awaitable[None] | None:
-        """See ``Channel.send``."""
-        return self._outbox.put(frame.data)
-
     async def _read(self) -> None:
         try:
             while True:
@@ -147,7 +129,7 @@ class WebSocketClientChannel:
                 if self._held.full is not None:
                     await self._held
         finally:
-            self._end(self._why_ended())
+            self._lose(self._why_ended())
 
     def _why_ended(self) -> str:
         code = self._socket.close_code
@@ -167,13 +149,7 @@ class WebSocketClientChannel:
                 while (data := self._outbox.pop()) is not None:
                     await self._socket.send_frame(data, WSMsgType.TEXT)
         except (ClientError, OSError):
-            self._end(f"{self._where} is gone")
-
-    def _end(self, reason: str) -> None:
-        """Note that the server is gone: what has arrived can still be received, what waits is not sent."""
-        self._reason = self._reason or reason
-        self._inbox.end()
-        self._outbox.end(drop=True)
+            self._lose(f"{self._where} is gone")
 
     def closed_error(self) -> ConnectionClosed:
         """Say why the channel ended."""
@@ -187,8 +163,7 @@ class WebSocketClientChannel:
 
     async def _close(self) -> None:
         alive = not self._inbox.ended
-        self._reason = self._reason or f"The connection to {self._where} was closed on this side"
-        self._inbox.end(drop=True)
+        self._end(f"The connection to {self._where} was closed on this side", drop=True)
         self._outbox.end()
         if alive:
             # The writer ends by itself when it has nothing more to write.

@@ -9,15 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import CoroutineType
-from typing import Any
 
-from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized, Take
+from antiphon.channel import MAX_FRAME, Channel, Oversized
 from antiphon.errors import ConnectionClosed, InvalidRequest
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.gate import Denied, Gate
 from antiphon.protocol.http.rules import Refusal, check_unambiguous
-from antiphon.transports.backpressure import Room
 from antiphon.transports.http.server.asgi import (
     AsgiHttp,
     Http,
@@ -30,8 +27,7 @@ from antiphon.transports.http.server.asgi import (
 )
 from antiphon.transports.http.server.entrance import document_at, expiry, send_document
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
-from antiphon.transports.inbox import Frames, Inbox
-from antiphon.transports.outbox import Outbox
+from antiphon.transports.queued import QueuedChannel
 
 __all__ = ["SUBPROTOCOL", "Serve", "WebSocketApp"]
 
@@ -161,30 +157,18 @@ async def _deny(scope: Scope, send: Send, denied: Denied) -> None:
 _NOBODY = Denied(Refusal(403, InvalidRequest("Forbidden")))
 
 
-class _Socket:
+class _Socket(QueuedChannel):
     """The channel of one socket."""
 
     def __init__(self, send: Send, max_frame: int) -> None:
+        self._work = asyncio.Event()
+        super().__init__(self._work.set)
         self._send = send
         self._max_frame = max_frame
-        self._held = Room()
-        self._inbox = Inbox(self._held.shut, self._held.open)
-        self._work = asyncio.Event()
-        self._outbox = Outbox(self._work.set)
-        self._reason = ""
         self._gone = False
         self._code = _GOING_AWAY
         self._closing: asyncio.Task[None] | None = None
         self._writing = asyncio.get_running_loop().create_task(self._write())
-
-    def receive(self) -> CoroutineType[Any, Any, Frames]:
-        return self._inbox.take()
-
-    def offer_to(self, take: Take) -> None:
-        self._inbox.take_now = take
-
-    def send(self, frame: Frame) -> Awaitable[None] | None:
-        return self._outbox.put(frame.data)
 
     async def read(self, receive: Receive) -> None:
         """Receive frames until the client is gone."""
@@ -215,12 +199,7 @@ class _Socket:
 
     def _lose(self, reason: str) -> None:
         self._gone = True
-        self._end(reason)
-        self._outbox.end(drop=True)
-
-    def _end(self, reason: str, *, drop: bool = False) -> None:
-        self._reason = self._reason or reason
-        self._inbox.end(drop=drop)
+        super()._lose(reason)
 
     def closed_error(self) -> ConnectionClosed:
         return ConnectionClosed(self._reason or "The WebSocket was not closed")

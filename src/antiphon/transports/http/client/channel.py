@@ -11,12 +11,10 @@ import contextlib
 import ssl as tls
 from collections.abc import Awaitable, Mapping
 from contextlib import nullcontext
-from types import CoroutineType
-from typing import Any
 
 from aiohttp import ClientSession
 
-from antiphon.channel import MAX_FRAME, Frame, Take
+from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http.client.access import Access, Pause
 from antiphon.transports.http.client.delivery import Deliveries, deliver
@@ -27,7 +25,7 @@ from antiphon.transports.http.client.listener import Listener
 from antiphon.transports.http.client.message import Outgoing, look_at
 from antiphon.transports.http.client.post import Call
 from antiphon.transports.http.client.proxy import surroundings
-from antiphon.transports.inbox import Frames
+from antiphon.transports.inbox import Receiving
 from antiphon.wire.envelope import RequestId
 
 __all__ = ["HttpClientChannel"]
@@ -42,7 +40,7 @@ _FAREWELL = 2.0
 """Seconds that messages in flight, and the request that ends the session, have when the channel closes."""
 
 
-class HttpClientChannel:
+class HttpClientChannel(Receiving):
     """Frames to and from one MCP endpoint, in either era. Made by ``open``.
 
     The era is taken from each message: one that names its revision in ``_meta`` is modern. A request that fails in HTTP
@@ -52,6 +50,7 @@ class HttpClientChannel:
 
     def __init__(self, web: Web, *, owns_session: bool, max_frame: int) -> None:
         self._line = Line(web, max_frame=max_frame, on_gone=self._session_lost)
+        self._inbox = self._line.inbox
         self._owns_session = owns_session
         self._calls: dict[RequestId, tuple[Call, asyncio.Task[None]]] = {}
         self._deliveries = Deliveries()
@@ -125,26 +124,18 @@ class HttpClientChannel:
     def param_headers(self, compute: ParamHeaders | None) -> None:
         self._line.param_headers = compute
 
-    def receive(self) -> CoroutineType[Any, Any, Frames]:
-        """See ``Channel.receive``."""
-        return self._line.inbox.take()
-
-    def offer_to(self, take: Take) -> None:
-        """See ``channel.Offers``."""
-        self._line.inbox.take_now = take
-
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """Send a frame in a request of its own, see ``Channel.send``.
 
         For ``notifications/initialized``, the awaitable finishes when the server has received it and the listening
         stream is open (or known not to be offered), so that the session is ready for the requests that follow.
         """
-        if self._closing is not None or self._line.inbox.ended:
+        if self._closing is not None or self._inbox.ended:
             return None
         message = look_at(frame.data)
         if self._line.is_gone:
             if message.id is not None:
-                self._line.inbox.put([HttpFailure.session_gone(self._line.web.where).frame(message.id)])
+                self._inbox.put([HttpFailure.session_gone(self._line.web.where).frame(message.id)])
             return None
         if message.id is not None:
             self._call(message, message.id, frame.data)
@@ -209,7 +200,7 @@ class HttpClientChannel:
             await asyncio.wait(calls, timeout=_LAST_ANSWERS)
         for task in calls:
             task.cancel()
-        self._line.inbox.end()
+        self._inbox.end()
 
     def _streams(self) -> list[asyncio.Task[None]]:
         tasks = [task for _, task in self._calls.values()]
@@ -232,7 +223,7 @@ class HttpClientChannel:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        self._line.inbox.end(drop=True)
+        self._inbox.end(drop=True)
         await self._deliveries.end(_FAREWELL)
         tasks = self._streams() + ([] if self._ending is None else [self._ending])
         for task in tasks:
