@@ -85,7 +85,7 @@ async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
         limits = msgspec.structs.replace(LIMITS, max_connections=min(LIMITS.max_connections, _files() // 2))
         config = uvicorn.Config(
             app,
-            http=type("Connection", (_Connection,), {"limits": limits, "endpoint": app}),
+            http=type("Connection", (_Connection,), {"limits": limits}),
             ws="none",
             lifespan="off",
             log_config=None,
