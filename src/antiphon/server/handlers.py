@@ -240,7 +240,8 @@ class Handlers:
             lambda call: self._run(tool, params.arguments, call, request, wait),
             lambda: tool.code,
             once=tool.once,
-            repeats=tool.repeats,
+            # Asked of recorded calls alone, which most are not.
+            repeats=record is not None and tool.repeats,
         )
         rounds = self._rounds
         recorded = None if record is None else rounds.recorded(peer, request, handled, record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import tracemalloc
@@ -235,6 +236,70 @@ def test_keys_are_derived_as_specified(key: bytes, bound: bytes, sealed: str) ->
     nonce = b"ABCDEFGHIJKLMNOPQRSTUVWX"
     derived = DerivedKeys(key * 32).derive(nonce[:12])
     assert AESGCM(derived).encrypt(nonce[12:], b"XAES-256-GCM", bound).hex() == sealed
+
+
+def test_texts_share_a_derived_key_until_there_are_many_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first half of the nonce stays for as long; the second is never the same. Each is as the format says."""
+    monkeypatch.setattr(request_state, "_SHARES", 3)
+    seal = Seal([KEY], 5)
+    nonces: list[bytes] = []
+    for number in range(6):
+        sealed = seal.seal_bytes(b"text %d" % number, b"here")
+        nonces.append(sealed[2:26])
+        derived = DerivedKeys(hmac.digest(KEY, b"antiphon format 5", "sha256")).derive(sealed[2:14])
+        assert AESGCM(derived).decrypt(sealed[14:26], sealed[26:], b"A5here") == b"text %d" % number
+    halves = [nonce[:12] for nonce in nonces]
+    assert halves == [halves[0]] * 3 + [halves[3]] * 3
+    assert halves[0] != halves[3]
+    assert len({nonce[12:] for nonce in nonces}) == 6
+
+
+def count_derived(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Note each half of a nonce that a key is derived from."""
+    derive, halves = DerivedKeys.derive, list[bytes]()
+
+    def noted(keys: DerivedKeys, first: bytes) -> bytes:
+        halves.append(first)
+        return derive(keys, first)
+
+    monkeypatch.setattr(DerivedKeys, "derive", noted)
+    return halves
+
+
+def test_few_derived_keys_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not kept any more is derived again."""
+    monkeypatch.setattr(request_state, "_SHARES", 1)
+    monkeypatch.setattr(request_state, "_KNOWN", 3)
+    writer, reader = Seal([KEY], 5), Seal([KEY])
+    texts = [writer.seal_bytes(b"text", b"here") for _ in range(10)]
+    derived = count_derived(monkeypatch)
+    for text in (*texts, texts[-1], texts[0]):
+        assert reader.open_bytes(text, b"here") == b"text"
+    assert derived == [text[2:14] for text in (*texts, texts[0])]
+
+
+def test_texts_that_somebody_made_up_push_out_no_derived_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is kept when it has opened something."""
+    monkeypatch.setattr(request_state, "_KNOWN", 3)
+    seal = Seal([KEY], 5)
+    text = seal.seal_bytes(b"text", b"here")
+    derived = count_derived(monkeypatch)
+    for number in range(10):
+        with pytest.raises(InvalidParams):
+            seal.open_bytes(b"A5" + bytes([number]) * 24 + text[26:], b"here")
+    assert len(derived) == 10
+    assert seal.open_bytes(text, b"here") == b"text"
+    assert len(derived) == 10
+
+
+def test_the_other_alphabet_of_base64_is_refused() -> None:
+    """One state has one spelling."""
+    seal = Seal([KEY])
+    text = next(text for text in iter(lambda: seal.seal(STATE, BOUND), "") if "-" in text and "_" in text)
+    assert seal.open(text, BOUND, 1_000.0) == STATE
+    assert refused(seal, text.replace("-", "+"))
+    assert refused(seal, text.replace("_", "/"))
+    assert refused(seal, text.replace("_", "*"))
 
 
 def test_the_last_format_is_aes_gcm_under_the_key_itself() -> None:

@@ -8,7 +8,9 @@ sends outside its process is sealed in the same way: records, events, messages b
 Sealed data begins with the mark of its format. Each release reads two formats, the last and the present one, and writes
 the last for as long as a replica of the release before may have to read it. Format 4 is AES-256-GCM with nonces of 96
 random bits, which is safe for 2**32 texts under one key (NIST SP 800-38D, section 8.3): 30 hours of ten thousand calls
-a second. Format 5 is XAES-256-GCM (https://c2sp.org/XAES-256-GCM), safe for 2**80.
+a second. Format 5 is XAES-256-GCM (https://c2sp.org/XAES-256-GCM), which derives a key from the first half of a nonce.
+A process draws that half anew after 1,024 texts and the other half for each, so that two equal nonces are as unlikely
+after 2**55 texts (100,000 years at that rate) as with format 4 after 2**32.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ import os
 import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 from msgspec import Raw
 
 from antiphon.errors import ConfigError, InvalidParams
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 __all__ = ["FORMATS", "MAX_STATE", "DerivedKeys", "Formats", "OpenAsk", "Seal", "State", "binding", "refusal"]
 
@@ -35,8 +40,8 @@ learns. Clients refuse more than 1 MiB."""
 SKEW = 30.0
 """Seconds by which the clocks of a server's processes may differ; a state is accepted that much longer."""
 
-_TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
-"""The URL-safe alphabet of base64, and back (RFC 4648, section 5)."""
+_TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_+/", b"+/**")
+"""The URL-safe alphabet of base64, and back (RFC 4648, section 5); what only the other alphabet has becomes invalid."""
 
 _FRACTION = re.compile(rb"[0-9][.eE]")
 """Matches numbers that are not written as integers; some text matches as well."""
@@ -100,7 +105,14 @@ FORMATS = Formats(last=4, present=5)
 """Those of this release. Whoever adds a format raises both by one, and removes what only the one before needs."""
 
 _DERIVES = 5
-"""The first format that encrypts each text with a key of its own."""
+"""The first format that encrypts with derived keys."""
+
+_SHARES = 1024
+"""Texts that a process seals under one derived key: to derive one takes as long as to seal one. The rest of each nonce
+is random, not counted, so processes that were forked may go on with the same key."""
+
+_KNOWN = 128
+"""Most derived keys that are kept: one for each process whose texts are opened, if those are not too many."""
 
 _NONCE = 12
 """Bytes of the nonce of AES-GCM. The first half of that of XAES-256-GCM, which has 24, goes into the key."""
@@ -133,8 +145,8 @@ class Seal:
         """The format that was chosen, if one was."""
         self._keys = tuple(keys) or (os.urandom(32),)
         self._opened: list[_SealingKey] = []
-        self._reads = [(each, _mark_of(each), _nonce_size(each)) for each in sorted(set(self.formats))]
-        self._writes = self._reads[0]
+        self._reads = [(each, _mark_of(each), _nonce_size(each)) for each in sorted(set(self.formats), reverse=True)]
+        self._writes = self.formats.last, _mark_of(self.formats.last)
         self.write(self.formats.last if self.is_shared else self.formats.present)
 
     def share(self, key: bytes) -> None:
@@ -146,7 +158,7 @@ class Seal:
     def write(self, format: int) -> None:
         """Seal in a format from now on, unless another one was chosen."""
         format = format if self.chosen is None else self.chosen
-        self._writes = format, _mark_of(format), _nonce_size(format)
+        self._writes = format, _mark_of(format)
 
     def seal(self, state: State, bound_to: bytes) -> str:
         """Encrypt a state for one binding."""
@@ -155,10 +167,9 @@ class Seal:
     def seal_bytes(self, data: bytes, bound_to: bytes) -> bytes:
         """Encrypt anything for one binding."""
         # Read at once, because it may change while a thread seals.
-        format, mark, size = self._writes
-        nonce = os.urandom(size)
+        format, mark = self._writes
         key = (self._opened or self._make_keys())[0]
-        return b"".join((mark, nonce, *key.encrypt(format, nonce, data, mark + bound_to)))
+        return b"".join((mark, *key.encrypt(format, data, mark + bound_to)))
 
     def open(self, text: str, bound_to: bytes, now: float) -> State:
         """Decrypt a state.
@@ -168,12 +179,12 @@ class Seal:
         """
         if len(text) > MAX_STATE or not text.isascii():
             raise refusal()
-        given = text.encode("ascii")
+        given = text.encode("ascii").translate(_FROM_URL)
         try:
-            blob = a2b_base64(given.translate(_FROM_URL))
+            blob = a2b_base64(given)
         except ValueError:
             raise refusal() from None
-        if _to_text(blob) != given:
+        if b2a_base64(blob, newline=False) != given:
             raise refusal()
         try:
             state = _decode(self.open_bytes(blob, bound_to))
@@ -304,6 +315,14 @@ class DerivedKeys:
         return one.finalize() + other.finalize()
 
 
+class _TextKey(NamedTuple):
+    """A key that texts are encrypted with (AES-256-GCM)."""
+
+    key: bytes
+    cipher: AESGCM
+    """The same, prepared."""
+
+
 class _SealingKey:
     """One key of a server, as all formats use it."""
 
@@ -312,37 +331,68 @@ class _SealingKey:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        self._key = key
         self._cipher = AESGCM
-        self._plain = AESGCM(key)
+        self._plain = _TextKey(key, AESGCM(key))
         self._refused = InvalidTag, ValueError
         # Another key than that of format 4, so that neither format says anything about the other.
         self._keys = DerivedKeys(hmac.digest(key, b"antiphon format 5", "sha256"))
+        self._known: dict[bytes, _TextKey] = {}
+        """Derived keys, by the half of a nonce that each is derived from."""
+        self._present = b"", self._plain
+        """The half of the nonces that are made now, and what is derived from it."""
+        self._left = 0
+        """Texts for which it may still be used."""
 
-    def encrypt(self, format: int, nonce: bytes, data: bytes, bound_to: bytes) -> Sequence[bytes]:
-        """Encrypt and authenticate data, and authenticate what it is bound to; return the pieces in order."""
-        key, cipher = self._key, self._plain
+    def encrypt(self, format: int, data: bytes, bound_to: bytes) -> Sequence[bytes]:
+        """Encrypt and authenticate data, and authenticate what it is bound to; return nonce and text, in pieces."""
+        half, (key, cipher) = b"", self._plain
         if format >= _DERIVES:
-            key, nonce = self._keys.derive(nonce[:_NONCE]), nonce[_NONCE:]
-            cipher = self._cipher(key)
+            if self._left <= 0:
+                self._renew()
+            self._left -= 1
+            half, (key, cipher) = self._present
+        nonce = os.urandom(_NONCE)
         if len(data) > _PIECE:
-            return _encrypted(key, nonce, data, bound_to)
-        return (cipher.encrypt(nonce, data, bound_to),)
+            return half, nonce, *_encrypted(key, nonce, data, bound_to)
+        return half, nonce, cipher.encrypt(nonce, data, bound_to)
 
     def decrypt(self, format: int, nonce: bytes, sealed: memoryview, bound_to: bytes) -> bytes | None:
         """Undo ``encrypt``; return ``None`` if the data, what it is bound to, or the key is another."""
         if len(sealed) < _TAG:
             return None
-        key, cipher = self._key, self._plain
+        half, used, is_new = b"", self._plain, False
         if format >= _DERIVES:
-            key, nonce = self._keys.derive(nonce[:_NONCE]), nonce[_NONCE:]
-            cipher = self._cipher(key)
+            half, nonce = nonce[:_NONCE], nonce[_NONCE:]
+            known = self._known.get(half)
+            used, is_new = known or self._derived(half), known is None
         try:
             if len(sealed) > _PIECE:
-                return _decrypted(key, nonce, sealed, bound_to)
-            return cipher.decrypt(nonce, sealed, bound_to)
+                found = _decrypted(used.key, nonce, sealed, bound_to)
+            else:
+                found = used.cipher.decrypt(nonce, sealed, bound_to)
         except self._refused:
             return None
+        if is_new:
+            # Kept only now, so that made-up texts push none out.
+            self._keep(half, used)
+        return found
+
+    def _renew(self) -> None:
+        """Derive another key for the texts that are sealed from now on."""
+        half = os.urandom(_NONCE)
+        self._present = half, self._derived(half)
+        self._keep(*self._present)
+        self._left = _SHARES
+
+    def _derived(self, half: bytes) -> _TextKey:
+        key = self._keys.derive(half)
+        return _TextKey(key, self._cipher(key))
+
+    def _keep(self, half: bytes, derived: _TextKey) -> None:
+        if len(self._known) >= _KNOWN:
+            # All of them: another thread may seal meanwhile, and to look for the oldest takes several steps.
+            self._known = {}
+        self._known[half] = derived
 
 
 def _encrypted(key: bytes, nonce: bytes, data: bytes, bound_to: bytes) -> Sequence[bytes]:
