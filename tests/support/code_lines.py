@@ -48,6 +48,7 @@ REDRAW = {
         "Replace files as a whole in one place",
         "Build the four lists of a server alike",
         "Receive from an inbox and send by an outbox in one place",
+        "Tell whether a process still runs in one place",
     ],
 }
 """Subjects of commits, by what they were for."""

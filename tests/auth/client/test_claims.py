@@ -151,6 +151,8 @@ def test_a_claim_of_this_process_holds():
         ({"started": "another boot pid:[1]:1"}, False),
         ({"started": "PLACE:1"}, True),
         ({"pid": 2**22 + 1}, True),
+        ({"pid": 2**70}, True),
+        ({"pid": 0}, True),
         ({"pid": 2**22 + 1, "started": ""}, False),
     ],
 )

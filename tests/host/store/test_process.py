@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.host.store import process
 from antiphon.host.store.process import is_gone, is_own, is_running, named
+from antiphon.machine import running_processes
 
 
 @pytest.fixture
@@ -60,8 +60,9 @@ def test_a_number_that_was_given_anew_is_not_the_process(place: str):
 
 def test_where_processes_are_hidden_a_number_that_is_there_is_believed(monkeypatch: pytest.MonkeyPatch):
     """As by ``hidepid``."""
+    # Which also finds out where it is.
     name = named()
-    monkeypatch.setattr(process, "_PROCESSES", Path("nowhere"))
+    monkeypatch.setattr(running_processes, "_PROCESSES", Path("nowhere"))
     assert not is_gone(name)
 
 
@@ -87,8 +88,6 @@ def test_of_others_nobody_can_say(rest: str, place: str, monkeypatch: pytest.Mon
 
 def test_where_it_cannot_be_told_a_name_says_nothing(monkeypatch: pytest.MonkeyPatch):
     """On other systems: the lease alone counts then."""
-    monkeypatch.setattr(process, "_BOOT", Path("nowhere"))
-    process._place.cache_clear()
+    monkeypatch.setattr(running_processes, "place", lambda: None)
     name = named()
-    process._place.cache_clear()
     assert (len(name), is_gone(name), is_own(name)) == (12, False, True)

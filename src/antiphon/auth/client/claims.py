@@ -13,10 +13,10 @@ import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from antiphon.auth.client.store import Claim, Document, Login, LoginStore
 from antiphon.errors import Unauthorized
+from antiphon.machine.running_processes import began, is_running, place
 
 __all__ = ["LOOKS", "claim_is_void", "claim_of", "sign_in_once", "this_process"]
 
@@ -27,8 +27,10 @@ LOOKS = (0.05, 0.25)
 
 
 def this_process() -> tuple[int, str]:
-    """Return what identifies this process until the machine restarts."""
-    return os.getpid(), _started(os.getpid())
+    """Return what identifies this process until the machine restarts; an empty text if its start is not known."""
+    pid = os.getpid()
+    where, since = place(), began(pid)
+    return pid, f"{where}:{since}" if where and since else ""
 
 
 def claim_of(owner: str, seconds: float) -> Claim:
@@ -42,8 +44,8 @@ def claim_is_void(claim: Claim, now: float) -> bool:
     if now >= claim.until:
         return True
     # One of another machine or container that shares the folder has its time: its process cannot be seen from here.
-    place, _, _ = claim.started.rpartition(":")
-    return bool(place) and place == _place() and _started(claim.pid) != claim.started
+    where, _, since = claim.started.rpartition(":")
+    return bool(where) and where == place() and not is_running(claim.pid, since)
 
 
 async def sign_in_once(
@@ -107,23 +109,3 @@ def _begin(kept: Document, server: str, label: str, claim: Claim, serves: Callab
         return False
     kept.begin_sign_in(server, label, claim)
     return True
-
-
-def _started(pid: int) -> str:
-    """Return where and when a process was started, from the kernel; empty if that is unknown or the process is gone."""
-    place = _place()
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""
-    # The second field is the name of the program, which may contain spaces and brackets.
-    return f"{place}:{stat.rpartition(')')[2].split()[19]}" if place else ""
-
-
-def _place() -> str:
-    """Return what tells this boot of this machine, and the process ids of this container, from all others."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        return ""

@@ -8,17 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from functools import cache
-from pathlib import Path
 from secrets import token_hex
 
-__all__ = ["is_gone", "is_own", "is_running", "named"]
+from antiphon.machine import running_processes
 
-_PROCESSES = Path("/proc")
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-_NAMESPACE = Path("/proc/self/ns/pid")
-_BEGAN = 19
-"""Index of the start time after the name in ``/proc/PID/stat``; see proc(5): field 22, where the state is field 3."""
+__all__ = ["is_gone", "is_own", "is_running", "named"]
 
 
 def named() -> str:
@@ -26,7 +20,7 @@ def named() -> str:
     place = _place()
     if place is None:
         return token_hex(6)
-    began = _began(os.getpid())
+    began = running_processes.began(os.getpid())
     return f"{token_hex(6)}{'' if began is None else f't{began}'}-{place}-{os.getpid()}"
 
 
@@ -39,7 +33,7 @@ def is_own(name: str) -> bool:
 def is_gone(name: str) -> bool:
     """Tell whether the process of a name has certainly ended, or its id is now that of another process."""
     pid = _pid(name)
-    return pid is not None and not _lives(name, pid)
+    return pid is not None and not running_processes.is_running(pid, _began(name))
 
 
 def is_running(name: str) -> bool:
@@ -48,41 +42,13 @@ def is_running(name: str) -> bool:
     Not for this process's own names: it may have stopped using a store under that name and still run.
     """
     pid = _pid(name)
-    return pid is not None and pid != os.getpid() and "t" in name.partition("-")[0] and _lives(name, pid)
+    began = _began(name)
+    return pid is not None and pid != os.getpid() and began != "" and running_processes.is_running(pid, began)
 
 
-def _lives(name: str, pid: int) -> bool:
-    """Tell whether a process with this id exists and, as far as can be seen, is the one that was named."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        # The process exists and belongs to another user.
-        pass
-    status = _status(pid)
-    if status is None:
-        # The process exists but its status is hidden (/proc with hidepid).
-        return True
-    _, _, began = name.partition("-")[0].partition("t")
-    # A zombie only waits for its parent, and does nothing more.
-    return status[0] != "Z" and began in ("", status[_BEGAN])
-
-
-def _began(pid: int) -> str | None:
-    """Return when a process began, in clock ticks since the machine started."""
-    status = _status(pid)
-    return None if status is None else status[_BEGAN]
-
-
-def _status(pid: int) -> list[str] | None:
-    """Return the fields after the process's name in its status, or ``None`` if it cannot be read."""
-    try:
-        told = (_PROCESSES / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    fields = told.rpartition(")")[2].split()
-    return fields if len(fields) > _BEGAN else None
+def _began(name: str) -> str:
+    """Return when the process of a name began; empty in a name of an earlier version, which does not say it."""
+    return name.partition("-")[0].partition("t")[2]
 
 
 def _pid(name: str) -> int | None:
@@ -94,15 +60,7 @@ def _pid(name: str) -> int | None:
     return int(number) or None if known else None
 
 
-@cache
 def _place() -> str | None:
-    """Return the id of the process namespace, or ``None`` if it cannot be found out.
-
-    Linux only: one boot of one machine and one of its namespaces. On other systems, testing a process id can have side
-    effects.
-    """
-    try:
-        told = f"{_BOOT.read_text(encoding='ascii').strip()} {_NAMESPACE.readlink()}"
-    except (OSError, ValueError):
-        return None
-    return hashlib.sha256(told.encode()).hexdigest()[:8]
+    """Return the id of the process namespace, or ``None`` if it cannot be found out."""
+    told = running_processes.place()
+    return None if told is None else hashlib.sha256(told.encode()).hexdigest()[:8]

@@ -1,0 +1,75 @@
+"""Processes of this machine as others can be told of them: where one runs, when it began, and whether it still runs.
+
+What is known comes from Linux's ``/proc``. On other systems nothing is: testing a process id there can have side
+effects.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+__all__ = ["began", "is_running", "place"]
+
+_PROCESSES = Path("/proc")
+_BEGAN = 19
+"""Index of the start time after the name in ``/proc/PID/stat``; see proc(5): field 22, where the state is field 3."""
+
+_IDS = 2**31
+"""Process ids are below this."""
+
+
+@cache
+def place() -> str | None:
+    """Return what tells this boot of this machine, and the process ids of this container, from all others.
+
+    ``None`` if that cannot be found out.
+    """
+    try:
+        boot = (_PROCESSES / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {(_PROCESSES / 'self/ns/pid').readlink()}"
+    except (OSError, ValueError):
+        return None
+
+
+def began(pid: int) -> str | None:
+    """Return when a process began, in clock ticks since the machine started; ``None`` if that is unknown."""
+    status = _status(pid)
+    return None if status is None else status[_BEGAN]
+
+
+def is_running(pid: int, since: str = "") -> bool:
+    """Tell whether a process runs, as far as can be seen from here; it may be suspended.
+
+    Args:
+        pid: its id, which must be of this ``place``.
+        since: what ``began`` returned for it; another process that has got its id is not the one that was meant.
+    """
+    if not 0 < pid < _IDS:
+        # No process, but a group of them, or more than the system takes.
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        # The process exists and belongs to another user.
+        pass
+    status = _status(pid)
+    if status is None:
+        # The process exists but its status is hidden (/proc with hidepid).
+        return True
+    # A zombie only waits for its parent, and does nothing more.
+    return status[0] != "Z" and since in ("", status[_BEGAN])
+
+
+def _status(pid: int) -> list[str] | None:
+    """Return the fields after the process's name in its status, or ``None`` if it cannot be read."""
+    try:
+        told = (_PROCESSES / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name may contain spaces and brackets.
+    fields = told.rpartition(")")[2].split()
+    return fields if len(fields) > _BEGAN else None
