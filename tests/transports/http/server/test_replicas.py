@@ -12,7 +12,7 @@ import pytest
 from antiphon.errors import ClusterUnavailable, InvalidParams
 from antiphon.transports.cluster.memory import MemoryCluster
 from antiphon.transports.cluster.tallies import Tallies
-from antiphon.transports.http.server.asgi import AsgiHttp, Http
+from antiphon.transports.http.server.asgi import AsgiHttp, Http, unavailable
 from antiphon.transports.http.server.replicas import records, relay
 from antiphon.transports.http.server.replicas.records import (
     Common,
@@ -21,7 +21,7 @@ from antiphon.transports.http.server.replicas.records import (
     SessionRecords,
     SharedEvents,
 )
-from antiphon.transports.http.server.replicas.relay import Relays, give_up
+from antiphon.transports.http.server.replicas.relay import Cut, Relays, give_up
 from tests.support.network import until
 from tests.transports.http.server.driver import Open, Response, scope_of
 
@@ -55,6 +55,7 @@ class Pair:
         self.here, self.there = here, there
         self.served: asyncio.Queue[Http] = asyncio.Queue()
         self.done = asyncio.Event()
+        self.cuts: list[Cut] = []
         self.from_here = Relays(common(here), self._never, "/mcp", None)
         self.at_home = Relays(common(there), self._serve, "/mcp", None)
 
@@ -72,6 +73,7 @@ class Pair:
             http = AsgiHttp(scope, receive, send)
             cut = await self.from_here.pass_on(self.there.replica, http, body)
             if cut is not None:
+                self.cuts.append(cut)
                 await give_up(http, cut, body)
 
         return Open(app, scope_of("POST", {}), [])
@@ -346,3 +348,28 @@ async def test_homes_of_so_many_sessions_are_known(monkeypatch: pytest.MonkeyPat
     for id, home in ((b"a", "first"), (b"b", "first"), (b"a", "second"), (b"c", "first")):
         homes.note(id, SessionRecord(home, None, None, "key", 0, b""))
     assert [homes.of(id, None) for id in (b"a", b"b", b"c")] == ["second", None, "first"]
+
+
+async def test_a_replica_that_stops_sends_the_ends_of_its_responses_first(pair: Pair, monkeypatch: pytest.MonkeyPatch):
+    """They are on their way to an engine that takes its time; without them others would take them for cut."""
+    may_send, sends, send = asyncio.Event(), asyncio.Event(), pair.there.send
+
+    async def slow(replica: str, topic: str, data: bytes) -> None:
+        sends.set()
+        await may_send.wait()
+        await send(replica, topic, data)
+
+    async def refuse(http: Http, body: bytes | None) -> None:
+        await unavailable(http, "leaves")
+
+    monkeypatch.setattr(relay, "_ENDING", 30)
+    monkeypatch.setattr(pair.there, "send", slow)
+    monkeypatch.setattr(pair.at_home, "_serve", refuse)
+    request = pair.open(b"{}")
+    await sends.wait()
+    closing = asyncio.ensure_future(pair.at_home.close())
+    await asyncio.sleep(0)
+    may_send.set()
+    await closing
+    await request.done()
+    assert pair.cuts == [Cut(is_refused=True)]

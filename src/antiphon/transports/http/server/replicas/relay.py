@@ -53,6 +53,9 @@ _ASKED = 1_000
 _MISSES = 10
 """How often in a row the engine may fail before the requests under way are given up."""
 
+_ENDING = 1.0
+"""Seconds for which a replica that stops waits for the ends of responses, which its sessions have brought about."""
+
 _SECRET = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
 """Headers that are not passed on."""
 
@@ -272,10 +275,13 @@ class Relays:
         self._cluster.listen(self._topic, self._deliver)
 
     async def close(self) -> None:
-        """Give up everything that is under way."""
+        """Give up everything that is under way, once what ends by itself has said so."""
         self._is_closed = True
         for passed in self._passed.values():
             passed.lose()
+        if self._tasks:
+            # The last part of a response, or that it is refused, may be on its way to the engine.
+            await asyncio.wait(self._tasks, timeout=_ENDING)
         for task in (*self._tasks, *((self._guard,) if self._guard is not None else ())):
             task.cancel()
         if self._tasks:
