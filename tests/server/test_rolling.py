@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from base64 import b64decode
+from base64 import urlsafe_b64decode
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -112,7 +112,7 @@ async def replicas() -> AsyncIterator[Balancer]:
 
 def format_of(step: PendingRound) -> int:
     """Return the format of its state."""
-    return int(b64decode((step.request_state or "")[:4])[1:2])
+    return int(urlsafe_b64decode((step.request_state or "")[:4])[1:2])
 
 
 async def forget_old(server: Server) -> None:
