@@ -10,12 +10,10 @@ import asyncio
 import json
 import os
 import random
-import signal
-import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -24,7 +22,7 @@ import pytest
 
 from antiphon import Client
 from antiphon.errors import AntiphonError
-from tests.faults.test_killed_workers import Workers
+from tests.faults.test_killed_workers import working
 from tests.support.nginx import own_nginx
 from tests.support.postgres import shared_postgres
 from tests.support.redis import own_redis
@@ -163,33 +161,13 @@ def engine() -> Iterator[str]:
         yield redis.url
 
 
-@asynccontextmanager
-async def replicas(address: str, folder: Path) -> AsyncIterator[Workers]:
-    """Start three replicas; yields what kills them."""
-    forge = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.killed_replicas", address, str(folder / "log"),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
-    workers = Workers(forge, random.Random(7))
-    try:
-        for each in workers.ports:
-            await workers.start(each)
-        yield workers
-    finally:
-        workers.kill_all()
-        with suppress(ProcessLookupError):
-            os.killpg(forge.pid, signal.SIGKILL)
-        await forge.communicate()
-
-
 @pytest.mark.timeout(SECONDS + 240)
 async def test_calls_end_and_sessions_live_while_replicas_are_killed(tmp_path: Path):
     """No call without an end, no recorded step twice, no unmarked function twice; sessions that rest are unharmed."""
     killed: dict[int, float] = {}
     with engine() as address:
         async with AsyncExitStack() as stack:
-            workers = await stack.enter_async_context(replicas(address, tmp_path))
+            workers = await stack.enter_async_context(working("killed_replicas", address, tmp_path / "log"))
             url = stack.enter_context(own_nginx(workers.ports))
             resting = [Idle(int(urlsplit(url).port or 0)) for _ in range(IDLE)]
             for each in resting:

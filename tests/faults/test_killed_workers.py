@@ -177,10 +177,10 @@ def check_log(log: Path, results: list[dict[str, Any]]) -> None:
 
 
 @asynccontextmanager
-async def working(store: str, log: Path) -> AsyncGenerator[Workers]:
-    """Start the workers."""
+async def working(program: str, shared: str, log: Path) -> AsyncGenerator[Workers]:
+    """Start workers by a program of ``tests.support``, which gets what they share and the file they write to."""
     forge = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.killed_workers", store, str(log),
+        sys.executable, "-m", f"tests.support.{program}", shared, str(log),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         start_new_session=True,
     )  # fmt: skip
@@ -213,7 +213,7 @@ async def test_tasks_survive_workers_that_are_killed(kind: str, tmp_path: Path) 
             if result is not None:
                 results.append(result)
 
-    async with working(store, log) as workers:
+    async with working("killed_workers", store, log) as workers:
         clients = [asyncio.create_task(one_after_another()) for _ in range(OPEN)]
         for _ in range(KILLS):
             await asyncio.sleep(workers.chance.uniform(0.05, 0.6))

@@ -10,13 +10,11 @@ comes. Handlers write to LOG what they did.
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import suppress
-from importlib import import_module
 
 from antiphon import Context, Server
 from antiphon.server import PostgresCluster, RedisCluster
 from antiphon.types import ToolAnnotations
+from tests.support.killed_workers import forge
 
 __all__ = ["make"]
 
@@ -71,32 +69,16 @@ def make(engine: str, log: int) -> Server:
     return server
 
 
-def main() -> None:
-    """Fork replicas."""
-    engine, log = sys.argv[1], os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for line in sys.stdin:
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        child = os.fork()
-        if not child:
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            make(engine, log).run("http", port=int(line))
-            os._exit(0)
-        print(child, flush=True)
-
-
 if __name__ == "__main__":
-    # What a replica needs is imported before it is forked.
-    for name in (
-        "asyncpg",
-        "redis.asyncio",
-        "uvicorn",
-        "cryptography.hazmat.primitives.ciphers.aead",
-        "antiphon.server.network",
-        "antiphon.server.replicas",
-        "antiphon.transports.http.server.replicas.membership",
-    ):
-        import_module(name)
-
-    main()
+    forge(
+        make,
+        (
+            "asyncpg",
+            "redis.asyncio",
+            "uvicorn",
+            "cryptography.hazmat.primitives.ciphers.aead",
+            "antiphon.server.network",
+            "antiphon.server.replicas",
+            "antiphon.transports.http.server.replicas.membership",
+        ),
+    )

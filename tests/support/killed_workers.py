@@ -12,13 +12,14 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 
 from antiphon import Context, Server
 from antiphon.server import SqlTaskStore, TaskOptions
 
-__all__ = ["LEASE", "make"]
+__all__ = ["LEASE", "forge", "make"]
 
 LEASE = 2.0
 
@@ -54,9 +55,15 @@ def make(store: str, log: int) -> Server:
     return server
 
 
-def main() -> None:
-    """Fork workers."""
-    store, log = sys.argv[1], os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+def forge(make: Callable[[str, int], Server], imports: Iterable[str]) -> None:
+    """Fork a child for each port that is read, until the end of what comes in.
+
+    ``make``: makes the child's server from the program's first argument and the open LOG. ``imports``: what such a
+    server needs, imported before anything is forked.
+    """
+    for name in imports:
+        import_module(name)
+    shared, log = sys.argv[1], os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for line in sys.stdin:
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -64,14 +71,10 @@ def main() -> None:
         child = os.fork()
         if not child:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            make(store, log).run("http", port=int(line))
+            make(shared, log).run("http", port=int(line))
             os._exit(0)
         print(child, flush=True)
 
 
 if __name__ == "__main__":
-    # What a worker needs is imported before it is forked.
-    for name in ("uvicorn", "sqlalchemy.dialects.sqlite", "antiphon.server.network", "antiphon.sql.runner"):
-        import_module(name)
-
-    main()
+    forge(make, ("uvicorn", "sqlalchemy.dialects.sqlite", "antiphon.server.network", "antiphon.sql.runner"))
