@@ -7,7 +7,7 @@ sends outside its process is sealed in the same way: records, events, messages b
 
 Sealed data begins with the mark of its format. Each release reads two formats, the last and the present one, and writes
 the last for as long as a replica of the release before may have to read it. Format 4 is AES-256-GCM with nonces of 96
-random bits, which is safe for 2**32 texts under one key (NIST SP 800-38D, section 8.3): 30 hours of ten thousand calls
+random bits, which is safe for 2**32 texts under one key (NIST SP 800-38D, section 8.3): five days of ten thousand texts
 a second. Format 5 is XAES-256-GCM (https://c2sp.org/XAES-256-GCM), which derives a key from the first half of a nonce.
 A process draws that half anew after 1,024 texts and the other half for each, so that two equal nonces are as unlikely
 after 2**55 texts (100,000 years at that rate) as with format 4 after 2**32.
