@@ -84,7 +84,7 @@ class Link:
         """Reports the calls on the newest connection to the telemetry, if that is configured."""
         self._gate = asyncio.Lock()
         self._opening: asyncio.Timeout | None = None
-        """The time that opening a session may take, while it does."""
+        """The deadline of the session that is being opened; ``None`` at other times."""
 
     @property
     def is_open(self) -> bool:
@@ -151,12 +151,8 @@ class Link:
         raise AssertionError("the last attempt has returned or raised")
 
     def _may_repeat(self, args: tuple[object, ...]) -> bool:
-        """Tell whether a call may be carried out twice. All calls but ``ping`` begin with their method and params."""
-        if args and isinstance(args[0], MethodSpec):
-            return may_repeat(args[0].name, args[1], self._settings.tools)
-        if not args or not isinstance(args[0], str):
-            return isinstance(args[0], int | float | None) if args else False
-        return may_repeat(args[0], args[1], self._settings.tools)
+        """Tell whether a call may be carried out twice; the next step of a call by hand may not."""
+        return not isinstance(args[0], PendingRound) and may_repeat(*_subject(args), self._settings.tools)
 
     def _is_worth_another(self, error: PeerError | ConnectionClosed, args: tuple[object, ...]) -> bool:
         if isinstance(error, PeerError):
@@ -274,7 +270,7 @@ class Link:
         return peer
 
     def _origin(self, target: str | Sequence[str] | Launch) -> Origin:
-        """Return the origin of an ask that comes beside the connection, which may not be open yet."""
+        """Return the origin of an ask through the model API, which may come before the session is open."""
         calls = self._reached
         return loose_origin(target) if calls is None else calls.loose_origin()
 
@@ -309,11 +305,10 @@ class Link:
 
 
 class LinkWithMiddleware(Link):
-    """A link whose calls pass through middleware, each once, however often it is repeated.
+    """A link whose calls pass through middleware: once each, also if the call is repeated.
 
-    Tool calls come from ``ToolCalls``, which have passed it before anybody was asked for consent, and so do requests
-    that are forwarded. What answers by itself passes none: the opening of a session, ``ping``, and the next step of a
-    call by hand.
+    Tool calls and forwarded requests have passed it already, before anybody was asked for consent (``ToolCalls``,
+    ``Client.forward``). The opening of a session, ``ping`` and the next step of a call by hand do not pass it.
     """
 
     def __init__(self, settings: Settings, middleware: Stack) -> None:
@@ -328,7 +323,7 @@ class LinkWithMiddleware(Link):
         made: Any = super().run
         if method in ("ping", "tools/call") or not isinstance(args[0], str):
             return made(call, *args, **options)
-        # A page comes with its size, and a call that was counted with its rounds; 0 for what was answered here.
+        # ``Calls.page`` also returns a size, ``Calls.counted`` a number of rounds; 0 if the middleware answered.
         beside: tuple[int, ...] = (0,) if call in (Calls.page, Calls.counted) else ()
 
         async def last(request: ClientRequest) -> Any:

@@ -95,6 +95,7 @@ async def _send(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
     key = None if login.key is None else ProofKey(login.key)
     endpoint = TokenEndpoint(fetch, login.metadata, login.identity, key)
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, "resource": login.resource}
+    # If this is cancelled, the request may have arrived: the claim stays, and others wait until it expires.
     try:
         answer = await endpoint.request(form)
     except Refused as refused:
@@ -102,9 +103,6 @@ async def _send(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
         await store.change(lambda kept: _give_up(kept, login, owner, forget=forget))
         if forget:
             return None
-        raise
-    except asyncio.CancelledError:
-        # The request may have arrived. The claim stays; others wait until it expires.
         raise
     except Unauthorized:
         await store.change(lambda kept: _give_up(kept, login, owner, forget=False))

@@ -72,7 +72,8 @@ Around = Callable[[Wire, Origin, Callable[[Wire], Awaitable[Wire]]], Awaitable[W
 """Middleware around an answer: takes the ask, its origin, and what answers an ask."""
 
 _ASIDE = 1_000
-"""Rounds answered by hand whose answers were not sent yet; of the oldest nobody learns what became of them."""
+"""Most rounds kept that were answered by hand and not sent yet. When the oldest is dropped, its answerers are not told
+what became of their answers."""
 _REPORTING = 5.0
 """Seconds for which ``close`` waits for answerers that record what became of their answers."""
 
@@ -84,7 +85,7 @@ class Forwards(Protocol):
     """An answerer that passes asks on to another peer, with all their members."""
 
     async def forward(self, ask: Received, origin: Origin, key: str | None) -> Received:
-        """Have an ask answered elsewhere.
+        """Have an ask answered by the other peer.
 
         Args:
             ask: the ask, decoded and as it came.
@@ -128,12 +129,12 @@ class Extension(Protocol):
             origin: the server.
 
         Returns:
-            The result, as it is to be sent.
+            The result to send.
         """
         ...
 
     def notified(self, method: str, params: Received) -> object:
-        """Take a notification of the server: one that no revision has, or the end of the visit of an address.
+        """Handle a notification of the server: one that no revision has, or that a URL elicitation is complete.
 
         Args:
             method: name of the method.
@@ -165,15 +166,14 @@ class Answers:
             raise ConfigError(f"on_round= must be a function (pending); got {on_round!r}")
         _check_roots(roots)
         self.extension = extension
-        """What is spoken beyond the protocol."""
+        """Messages and capabilities beyond the protocol."""
         self.on_round = on_round
-        """Sees each round first."""
+        """Called with each round before its asks are answered."""
         self._sampling = sampling
         self._elicitation = elicitation
         self._roots = roots
         self.around: Around | None = None
         """Middleware around every answer."""
-        self._timeout = timeout
         self.timeout = timeout
         """Seconds an answerer may take; ``None`` for no limit."""
         self.reports = _told(sampling) is not None or _told(elicitation) is not None
@@ -221,10 +221,14 @@ class Answers:
     ) -> Wire | Received:
         """Answer one ask that was admitted.
 
-        ``raw``: the ask as JSON; ``before``: what was decoded from that, if ``params`` are not; ``key``: its name in a
-        round. All three are for an answerer that forwards.
-
         A refused elicitation is answered with ``decline``, and one that takes too long with ``cancel``.
+
+        Args:
+            params: the ask, as ``admit`` returned it.
+            origin: who asks, and why.
+            raw: the ask as JSON; only for an answerer that forwards, like the next two.
+            before: the ask decoded from ``raw``, if ``admit`` changed it.
+            key: name of the ask in its round.
 
         Raises:
             MethodNotFound: this client does not offer this.
@@ -235,9 +239,9 @@ class Answers:
             forwards = self._answerer_of(params)
             if isinstance(forwards, Forwards):
                 return await self._forward(forwards, params, origin, Received(raw or Raw(b"{}"), before or params), key)
-        if self._timeout is None:
+        if self.timeout is None:
             return await self._answer(params, origin)
-        limit = asyncio.timeout(self._timeout)
+        limit = asyncio.timeout(self.timeout)
         try:
             async with limit:
                 return await self._answer(params, origin)
@@ -251,7 +255,7 @@ class Answers:
     async def _forward(
         self, forwards: Forwards, params: Wire, origin: Origin, sent: Received, key: str | None
     ) -> Wire | Received:
-        """Have an ask answered by whoever it is forwarded to, behind the middleware."""
+        """Forward an ask through the middleware, and return the answer with all its members."""
         answers: list[Wire | Received] = []
 
         async def forwarded(passed: Wire) -> Wire:
@@ -277,7 +281,7 @@ class Answers:
         self.report_to(answerer, origin, why)
 
     def report_to(self, decider: object, origin: Origin, why: str | None = None) -> None:
-        """Report the outcome to the person who decided, without waiting for it."""
+        """Tell ``decider``, a ``Host`` for example, what became of its answer. Does not wait for it."""
         told = _told(decider)
         recording = None if told is None else told(origin, why)
         if recording is not None:
@@ -286,13 +290,13 @@ class Answers:
             task.add_done_callback(self._reported)
 
     def put_aside(self, pending: PendingRound[Any], given: Mapping[str, PutAside]) -> None:
-        """Remember the answers to a round by hand, until it goes on: then it is known what becomes of them."""
+        """Keep the answers to a round by hand until it is resumed, when ``taken_up`` finds out which were sent."""
         self._aside[pending.call, pending.number] = given
         if len(self._aside) > _ASIDE:
             self._aside.popitem(last=False)
 
     def taken_up(self, pending: PendingRound[Any], answers: Mapping[str, object]) -> list[tuple[Wire, Origin]]:
-        """Return the asks of a round whose answers are now sent; of those that are not, nobody waits any more."""
+        """Return the asks of a round whose answers are sent now; report the others as cancelled."""
         sent: list[tuple[Wire, Origin]] = []
         for key, each in self._aside.pop((pending.call, pending.number), {}).items():
             if answers.get(key) == each.answer:
@@ -319,7 +323,7 @@ class Answers:
     async def _passed(
         self, around: Around, params: Wire, origin: Origin, answer: Callable[[Wire], Awaitable[Wire]]
     ) -> Wire:
-        """Pass an ask through the middleware. What that refuses of an elicitation is declined, as by a person."""
+        """Pass an ask through the middleware. An elicitation that the middleware refuses is declined."""
         try:
             return await around(params, origin, answer)
         except Rejected as error:
@@ -392,7 +396,7 @@ def _not_async(name: str, answer: object) -> LocalProtocolError:
 
 
 def _check_roots(roots: object) -> None:
-    # A string is a sequence of strings: of "/srv/docs" the first would be "/", and everything would be offered.
+    # A string is a sequence of strings: "/srv/docs" would be taken as a list that begins with "/", the whole disk.
     if roots is not None and not callable(roots) and (isinstance(roots, str) or not isinstance(roots, Sequence)):
         raise ConfigError(f"roots= must be a list of paths, URIs and Roots, or an async function; got {roots!r}")
 
@@ -401,8 +405,7 @@ def _own(answerer: object, kind: str, plain: Any) -> Any:
     """Return the capability an answerer declares by ``capabilities`` (a ``Host`` does), or else the plain one."""
     if answerer is None:
         return None
-    owner: Any = answerer.__self__ if inspect.ismethod(answerer) else answerer
-    declared = getattr(owner, "capabilities", None)
+    declared = _owned(answerer, "capabilities")
     return getattr(declared, kind) if isinstance(declared, ClientCapabilities) else plain
 
 
