@@ -15,7 +15,7 @@ server = Server("writer")
 
 @server.tool
 async def write(words: int, ctx: Context) -> str:
-    """Write a text of about so many words."""
+    """Write a text of about this many words."""
     try:
         return (await ctx.sample("Write about autumn.", max_tokens=words * 2)).text
     except Rejected as error:

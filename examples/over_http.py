@@ -1,6 +1,6 @@
-"""A server over HTTP with tokens, and a client of it, in one program: mounted beside a page of one's own.
+"""A server over HTTP with tokens, mounted beside another page, and its client, in one program.
 
-In production the two are programs of their own; ``uvicorn over_http:app``, in this folder, serves this one.
+In production server and client are separate programs; ``uvicorn over_http:app``, in this folder, runs the server.
 """
 
 import asyncio

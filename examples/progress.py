@@ -1,4 +1,4 @@
-"""Progress and log messages of a running call, and how the caller takes the call back."""
+"""Progress and log messages of a running call, and how the caller cancels it."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ async def simmer(ctx: Context) -> str:
 
 
 async def main() -> None:
-    """Bake, then give the soup up."""
+    """Bake a cake, then cancel the soup."""
 
     def report(progress: float, total: float | None, message: str | None) -> None:
         print("progress:", progress, total, message)

@@ -1,7 +1,7 @@
-"""A server that asks for access tokens, and clients that bring one with too little, enough, or none, in one program.
+"""A server that requires access tokens, and clients with no token, too few scopes, and enough, in one program.
 
-The issuer's part is played here as well, with a key of its own; in production it is Keycloak, Entra, Auth0 ..., and the
-server finds its keys by itself: ``ResourceServer("https://auth.example.com", "https://mcp.example.com/mcp")``.
+The program is the issuer, too, with a key made for it. In production the issuer is Keycloak, Entra, Auth0 ..., and the
+server fetches its keys: ``ResourceServer("https://auth.example.com", "https://mcp.example.com/mcp")``.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ app = server.asgi(auth=auth)
 
 
 def token(scope: str) -> str:
-    """Do what the issuer does."""
+    """Make an access token, as the issuer does."""
     claims = {"iss": ISSUER, "aud": ADDRESS, "sub": "ann", "exp": int(time.time()) + 600, "scope": scope}
     return jwt.encode({"alg": "ES256", "typ": "at+jwt", "kid": "k1"}, claims, KEY)
 
 
 async def main() -> None:
-    """Serve on a free port, and call it with more and more rights."""
+    """Serve on a free port, and call the tools without a token, then with more and more scopes."""
     listening = socket.create_server(("127.0.0.1", 0))
     web = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     serving = asyncio.create_task(web.serve(sockets=[listening]))

@@ -16,7 +16,7 @@ async def index() -> str:
 
 @server.resource("book://{title}/text", mime_type="text/plain")
 async def book(title: str) -> str:
-    """One book. The gap of the template is the function's argument."""
+    """One book. ``{title}`` in the template is the function's argument."""
     return BOOKS[title]
 
 
@@ -35,7 +35,7 @@ async def titles(value: str) -> list[str]:
 
 
 async def main() -> None:
-    """Use all of it."""
+    """Read, list and complete all of them."""
     async with Client(server) as client:
         print("resources:", [one.uri async for one in client.resources()])
         print("templates:", [one.uri_template async for one in client.resource_templates()])

@@ -1,4 +1,4 @@
-"""Hearing of changes. The same lines work on every revision, although how changes travel differs between them."""
+"""Subscribing to changes. The same code works on every revision, although each sends changes in another way."""
 
 import asyncio
 

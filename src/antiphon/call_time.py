@@ -69,8 +69,8 @@ class TimeLeft:
 
 
 CURRENT: ContextVar[TimeLeft | None] = ContextVar("antiphon-call-time", default=None)
-"""The time of the current call. What happens in every call sets it here, since ``counting`` takes several times as
-long."""
+"""The time of the current call. Code that runs in every call sets it directly, because ``counting`` takes several times
+as long."""
 
 
 def current() -> TimeLeft | None:

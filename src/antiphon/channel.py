@@ -58,14 +58,14 @@ class Related(bytes):
 
 
 class Vouched(bytes):
-    """A received frame whose sender a transport knows for itself, where each may come with a token of its own."""
+    """A received frame with its sender, from a transport where each frame may come with a different token."""
 
     caller: Caller
     """Who sent it."""
 
     @classmethod
     def by(cls, data: bytes, caller: Caller) -> Vouched:
-        """Say of a frame who has sent it."""
+        """Mark a frame with its sender."""
         frame = cls(data)
         frame.caller = caller
         return frame

@@ -178,7 +178,7 @@ class UrlElicitationRequired(PeerError):
 class Unauthorized(PeerError):
     """The server wants a login that we do not have, or signing in failed; the message says which, and what to do.
 
-    The code is the HTTP status. No message of it ever holds a token, a code or a secret.
+    The code is the HTTP status. The message never holds a token, a code or a secret.
     """
 
     CODE = 401
@@ -187,9 +187,9 @@ class Unauthorized(PeerError):
 class InsufficientScope(PeerError):
     """The caller's token lacks a scope that the operation needs; ``data.requiredScopes`` lists all of them.
 
-    Raise it in a handler that can tell only while it runs. Over HTTP the response has status 403 and
-    ``WWW-Authenticate`` (2026-07-28 basic/authorization), if nothing was sent before. The specification has no JSON-RPC
-    code for it; this one is the status.
+    Raise it in a handler that finds out only while it runs which scopes it needs. Over HTTP the response then has
+    status 403 and ``WWW-Authenticate`` (2026-07-28 basic/authorization), unless something was sent before. The
+    specification has no JSON-RPC code for this error, so the code is the HTTP status.
 
     Args:
         message: one sentence for the client; by default it names the scopes.

@@ -106,7 +106,7 @@ class Client:
         headers: HTTP headers sent with every request; only for a URL.
         ssl: TLS settings; ``False`` accepts any certificate; only for a URL.
         proxy: URL of an HTTP proxy; only for a URL.
-        auth: what lets requests in; only for a URL: a token, an async function that returns one, or ``OAuth(...)``,
+        auth: access to the server; only for a URL: a token, an async function that returns one, or ``OAuth(...)``,
             which signs in when the server asks for it. Time a person takes to sign in does not count.
         wrap: called with the new channel; returns the channel to use, for example one that records.
         middleware: functions ``async (request, call_next) -> result`` around every request, the first outermost: those
@@ -255,7 +255,7 @@ class Client:
         """Call a tool. A tool that failed says so in ``is_error`` of its result; only a protocol error raises.
 
         If the client was given ``confirm``, it is asked first and sees these arguments. If the server makes the call a
-        task, the task is followed to its end; without an own ``timeout`` for as long as that takes. Its messages are
+        task, the task is followed to its end, without a limit unless ``timeout`` is given here, and its messages are
         reported as progress.
 
         Args:
@@ -274,7 +274,8 @@ class Client:
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
         time = TimeLeft(self._timeout(timeout))
-        # The default limit is for calls that somebody waits for; a task may take as long as its server lets it.
+        # The client's default timeout is for calls that somebody waits for; a task may take as long as the server lets
+        # it.
         limit = None if isinstance(timeout, UnsetType) else timeout
 
         def follow(params: CallToolRequestParams, task: CreateTaskResult) -> Awaitable[CallToolResult]:
@@ -323,8 +324,8 @@ class Client:
 
         Args:
             id: ``TaskHandle.id``.
-            tool: name of the tool that was called, for those who answer what it asks.
-            started: when it was called, in seconds since the epoch, for them too; by default not known.
+            tool: name of the tool that was called, shown to those who answer the task's asks; by default not shown.
+            started: when the tool was called, in seconds since the epoch, shown to them, too; by default unknown.
         """
         return self._handle(CallToolRequestParams.of(tool), id, started)
 
@@ -344,7 +345,7 @@ class Client:
             await handle.cancel()
             raise CallTimeout(f"tools/call was not answered within {timeout:g} s") from None
         except asyncio.CancelledError:
-            # Whoever waited for the result wants it no more.
+            # Nobody waits for the result any more.
             with contextlib.suppress(AntiphonError):
                 await handle.cancel()
             raise
@@ -490,25 +491,25 @@ class Client:
         log_level: LoggingLevel | None = None,
         extensions: Mapping[str, Any] | None = None,
     ) -> Received:
-        """Make a request that another client made, for a proxy: what this library does not know of it is kept.
+        """Repeat a request of another client, for a proxy, with the members that this library does not know.
 
-        Unknown members of the params are sent, those of the result returned, and a method that no revision has is
-        requested as it is. Tools are called with consent, and their results checked, as by ``call_tool``; the cache is
-        neither read nor written.
+        Unknown members of the params are sent, unknown members of the result are returned, and a method that no
+        revision has is requested unchanged. Tools are called with consent, and their results checked, as by
+        ``call_tool``; the cache is neither read nor written.
 
         Args:
             method: name of the method.
             params: its params as they are to be sent, of the method's type in ``antiphon.types``.
-            original: the params that these were made from.
+            original: the params as the other client sent them.
             timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
             progress: called with each progress report: ``(progress, total, message)``; may be async.
             meta: further members of the request's ``_meta``.
-            log_level: least severe level of log messages wanted during this call (2026-07-28).
-            extensions: those that the request declares beside the client's own, with their settings (2026-07-28).
+            log_level: least severe level of log messages wanted during this call (2026-07-28); by default the client's.
+            extensions: extensions that the request declares beside the client's own, with their settings (2026-07-28).
 
         Returns:
-            The result, decoded and as it came, without what it says of its own connection. That of ``tools/call`` may
-            be the handle of a task (``CreateTaskResult``), if ``extensions`` has theirs.
+            The result, decoded and as it came, without members that are about this connection only. The result of
+            ``tools/call`` may be the handle of a task (``CreateTaskResult``), if ``extensions`` declares tasks.
 
         Raises:
             MethodNotFound: the server does not offer it; nothing was sent.
@@ -534,7 +535,7 @@ class Client:
         return done.changed(self._tool_calls.learn(done.read)) if isinstance(done.read, ListToolsResult) else done
 
     def notify(self, method: str, params: Received) -> None:
-        """Send a notification that another client sent, for a proxy, or one of an extension; it is sent as it is.
+        """Send a notification unchanged: one of another client, for a proxy, or one of an extension.
 
         Nothing is sent if the server's revision has no such notification of a client.
 

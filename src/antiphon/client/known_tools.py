@@ -33,7 +33,7 @@ MAX_TOOLS = 10_000
 
 @runtime_checkable
 class _Asks(Protocol):
-    """A channel that asks which headers a call gets."""
+    """A channel that has to know which HTTP headers mirror a call's arguments."""
 
     param_headers: Callable[[str, bytes], Mapping[str, str]] | None
 

@@ -2,7 +2,7 @@
 
 A request that the client makes passes through them on its way out, its result on the way back; an ask of the server
 (sampling, elicitation, roots) passes through them before it is answered. They are called in the order they were given.
-A call passes once, however many requests its rounds or a lost connection make of it.
+A call passes once, even if rounds or a lost connection make it several requests.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ClientRequest:
     Args:
         method: name of the method, such as ``tools/call``.
         params: the decoded params, of the method's type in ``antiphon.types``.
-        origin: of a request that was received, who asks and within which call; ``None`` for one that is sent.
-        meta: of a tool call, further members of its ``_meta``.
+        origin: who asks, and within which call, if the request was received; ``None`` if this client sends it.
+        meta: further members of the ``_meta`` of a tool call; none by default.
     """
 
     __slots__ = ("meta", "method", "origin", "params")
@@ -112,7 +112,7 @@ class Stack:
         return await step(request)
 
     async def answered(self, params: Wire, origin: Origin, answer: Callable[[Wire], Awaitable[Wire]]) -> Wire:
-        """Pass an ask of the server through all functions to what answers it; return the answer."""
+        """Pass an ask of the server through all functions to ``answer``; return the answer."""
         request = ClientRequest(asked_by(params), params, origin=origin)
         return await self.run(request, lambda passed: answer(passed.params))
 

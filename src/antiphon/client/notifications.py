@@ -64,7 +64,7 @@ class ForwardsLog(Protocol):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """Something of the server's has changed: a list, or the resource ``uri``."""
+    """A change on the server: of a list, or of the resource ``uri``."""
 
     kind: Literal["tools", "prompts", "resources", "resource"]
     uri: str | None = None
@@ -78,7 +78,7 @@ class Notices:
         self.cache: Cache | None = None
         self.on_tools_changed: Callable[[], object] | None = None
         self._tasks: dict[str, list[asyncio.Event]] = {}
-        """By id, the tasks that are followed, one perhaps by several: set when the server says that it has changed."""
+        """For each followed task, by its id, the events to set when the server says that the task has changed."""
         self._on_log = on_log
         self._listening: list[Listening] = []
 

@@ -1,7 +1,7 @@
-"""A task of a server, as its client follows it: looked at, answered, cancelled, and picked up again by its id.
+"""A task of a server, as a client follows it: polled, answered, cancelled, and picked up again by its id.
 
-Its asks go to the same answerers as any ask of the server's, within the same limits, and each is answered once. News
-come by a subscription where the server has one, and by looking as often as it wants in any case.
+A task's asks go to the same answerers as other asks of the server, within the same limits, and each is answered once.
+The client polls the task as often as the server wants, and subscribes to its changes if the server can.
 
 Source: the extension ``io.modelcontextprotocol/tasks`` (SEP-2663).
 """
@@ -37,17 +37,17 @@ from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 __all__ = ["ENDS", "TaskHandle", "TaskUpdate"]
 
 _POLL = 1.0
-"""Seconds between two looks, where the server names none."""
+"""Seconds between two polls, if the server names no interval."""
 _FASTEST, _SLOWEST = 0.05, 60.0
-"""Bounds of what a server may want."""
+"""Shortest and longest interval between two polls that is accepted from a server, in seconds."""
 _SAID = 200
-"""Most characters of a server's message that are shown with what it asks."""
+"""Most characters of the task's message that are shown with its asks."""
 ENDS = frozenset({"completed", "failed", "cancelled"})
-"""The statuses of a task that goes on no more."""
+"""The statuses of a task that has ended."""
 
 
 class TaskUpdate(Struct, frozen=True, kw_only=True):
-    """What a task is now: its ``status``, and the ``message`` of the server about it."""
+    """The ``status`` of a task, and the server's ``message`` about it."""
 
     status: TaskStatus
     message: str | None = None
@@ -81,9 +81,9 @@ class TaskHandle:
         self._seen: GetTaskResult | CreateTaskResult | None = None
         self._result: CallToolResult | None = None
         self._answering: dict[str, asyncio.Task[None]] = {}
-        """Asks by their keys, the answered ones too: a key is never used twice."""
+        """The answering of each ask, by key, also when it is done: a key is never used twice."""
         self._failed: set[str] = set()
-        """Keys of asks whose answerer raised, and whoever follows the task was told."""
+        """Keys of asks whose answerer raised an error that was passed on already."""
         self._turns = asyncio.Semaphore(limits.at_once)
         self._batches = 0
         self._news = asyncio.Event()
@@ -101,23 +101,23 @@ class TaskHandle:
 
     @property
     def id(self) -> str:
-        """The task's id: who has it, and is the same principal, can follow the task. Empty if there was no task."""
+        """The task's id: the same principal can follow the task with it. Empty if there was no task."""
         return self._id
 
     @property
     def status(self) -> TaskStatus:
-        """The status when it was last looked at."""
+        """The status at the last poll."""
         if self._seen is None:
             return "completed" if self._result is not None else "working"
         return self._seen.status
 
     @property
     def message(self) -> str | None:
-        """What the server said about it last."""
+        """The server's last message about the task."""
         return self._seen.status_message if self._seen is not None else None
 
     async def refresh(self) -> TaskUpdate:
-        """Look at the task once; nothing is answered.
+        """Poll the task once, without answering its asks.
 
         Raises:
             InvalidParams: the server does not know it (any more).
@@ -127,7 +127,7 @@ class TaskHandle:
         return TaskUpdate(status=self.status, message=self.message)
 
     async def cancel(self) -> None:
-        """Ask the server to stop it. The server decides; what became of it shows in ``status`` and ``result``."""
+        """Ask the server to stop the task. The server decides; ``status`` and ``result`` say what became of it."""
         if self._id and self.status not in ENDS:
             await self._request("tasks/cancel", TaskParams(task_id=self._id), EmptyResult)
 
@@ -135,7 +135,8 @@ class TaskHandle:
         """Follow the task to its end, and return the result of its call.
 
         Args:
-            timeout: seconds to wait, including people's time; no limit by default. Then the task goes on.
+            timeout: seconds to wait, including the time people need to answer; no limit by default. The task goes on
+                after it.
 
         Raises:
             TaskCancelled: it was cancelled.
@@ -155,7 +156,7 @@ class TaskHandle:
         return self._outcome()
 
     async def looks(self) -> AsyncGenerator[Received]:
-        """Yield what the server says of the task each time it is different, for a proxy; nothing is answered.
+        """Yield the state of the task whenever it has changed, for a proxy, without answering its asks.
 
         Yields:
             The result of ``tasks/get``, decoded and as it came, until the task has ended.
@@ -181,7 +182,7 @@ class TaskHandle:
             await asyncio.gather(listening, return_exceptions=True)
 
     async def look(self) -> Received:
-        """Return what the server says of the task now, for a proxy: decoded, and as it came."""
+        """Poll the task once, for a proxy; return its state, decoded and as it came."""
         params = TaskParams(task_id=self._id)
         look = await self._link.run(
             Calls.forward, METHODS["tasks/get"], params, original=Received.of(params), timeout=self._timeout,
@@ -232,7 +233,7 @@ class TaskHandle:
                         return
                     await self._rest()
         finally:
-            # What is not answered yet is answered if the task is followed again.
+            # Asks that are not answered yet will be answered if the task is followed again.
             open_keys = [key for key, work in self._answering.items() if not work.done()]
             left = [listening, *(self._answering.pop(key) for key in open_keys)]
             for work in left:
@@ -240,7 +241,7 @@ class TaskHandle:
             await asyncio.gather(*left, return_exceptions=True)
 
     async def _listen(self) -> None:
-        """Be told of changes, if the server does that; otherwise the task is only looked at."""
+        """Subscribe to changes of the task. A server that refuses is only polled."""
         calls = self._link.calls
         wanted = SubscriptionsListenRequestParams(notifications=SubscriptionFilter(task_ids=[self._id]))
         with contextlib.suppress(AntiphonError):
@@ -249,7 +250,7 @@ class TaskHandle:
             )
 
     async def _rest(self) -> None:
-        """Wait until there is news, or it is time for another look.
+        """Wait until the task has changed, or it is time for another poll.
 
         Raises:
             Whatever an answerer has raised; the task was cancelled.
@@ -283,7 +284,7 @@ class TaskHandle:
         this = Round(n=self._batches, max=self._limits.rounds)
         for key, ask in asks.items():
             work = self._answering[key] = asyncio.ensure_future(self._answer_one(key, ask, this))
-            # Of several that fail, only the first is raised.
+            # If several fail, only the first error is raised; the others count as retrieved.
             work.add_done_callback(_noticed)
 
     async def _answer_one(self, key: str, ask: Asked, this: Round) -> None:

@@ -133,8 +133,8 @@ class ToolCalls:
     ) -> Awaitable[Any]:
         """Make a call with ``how``, a method of ``Calls``, through the middleware and with consent. See ``make``.
 
-        ``follow`` follows a call that becomes a task to its end, so that the middleware sees the result; without it the
-        middleware sees that as an exception.
+        ``follow`` follows a call that becomes a task to its end, so that the middleware sees the result. Without it the
+        middleware sees the exception ``BecameTask``.
 
         Raises:
             BecameTask: the call goes on as a task, and there is no middleware, or no ``follow``.
@@ -182,7 +182,7 @@ class ToolCalls:
         """Return if a call may be made; see ``Consent.ask``.
 
         If this tool is not known yet, the tools are listed first, so that its description can be shown. Listing the
-        tools uses up ``time``, deciding does not. Returns what the call was shown as; ``make`` wants it.
+        tools uses up ``time``, deciding does not. Returns the origin that was shown, for ``make``.
         """
         if not self._known.knows(params.name):
             await self._known.look_up(params.name, lambda: self._tools(time))
@@ -195,8 +195,8 @@ class ToolCalls:
     ) -> Awaitable[T]:
         """Make a call, repeat it if headers were missing, and validate the structured content of its result.
 
-        ``time``: what is left for all of this, including the call. ``consent``: what ``ask_consent`` returned; whoever
-        agreed learns whether the call reached the server.
+        ``time``: what is left for all of this, including the call. ``consent``: what ``_ask_consent`` returned; the
+            decider is told whether the call reached the server.
 
         Raises:
             ResultInvalid: the structured content does not fit the tool's output schema.
@@ -212,7 +212,7 @@ class ToolCalls:
             why = "closed"
             raise
         finally:
-            # Whatever else came of it, the call was sent: a deadline or a caller that gives up undoes nothing of it.
+            # In every other case the call was sent: a deadline, or a caller that gives up, undoes nothing.
             calls.report_consent(self._consent.decider, consent, why)
 
     async def _made(self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:

@@ -26,7 +26,7 @@ from antiphon.wire.origin import Origin, OriginCall, OriginTask
 __all__ = ["OpenCall", "OpenCalls"]
 
 _PROCESS = os.urandom(4).hex()
-"""Part of every call's name, so that a call that is continued in another process does not meet another of its name."""
+"""Part of every call's name, so that a call continued in another process never has the name of a call made there."""
 
 _numbers = count(1)
 
@@ -46,11 +46,11 @@ class OpenCall:
         self.method = method
         self.params = params
         self.request: RequestId | None = None
-        """Id of its request that waits now, or waited last."""
+        """Id of its open request, or of the last one if none is open."""
         self.task: OriginTask | None = None
         """The task that it has become."""
         self.time: TimeLeft | None = None
-        """What it has left, as far as that is counted."""
+        """The time it has left, if it is counted."""
         self.asked = 0
         self.answering = 0
         self.pending: set[Request] | None = None
@@ -61,7 +61,7 @@ class OpenCall:
 
     @property
     def name(self) -> str:
-        """Names the call; unique everywhere."""
+        """The name of the call, unique across processes."""
         return self._name or f"{self.number}-{_PROCESS}"
 
     def origin(self) -> OriginCall:
@@ -100,7 +100,7 @@ class OpenCalls:
     # --- calls --------------------------------------------------------------------------------------------------
 
     def open(self, method: str, params: Wire, name: str | None = None) -> OpenCall:
-        """Begin a call. ``name``: that of a call that was begun before, and is continued."""
+        """Begin a call. ``name``: the name that a continued call had before; by default a new one."""
         call = OpenCall(method, params, name)
         self._calls[call.number] = call
         self._newest = call.number
@@ -111,8 +111,8 @@ class OpenCalls:
     def close(self, call: OpenCall, *, given_up: bool = False) -> None:
         """End a call, and the answering of its asks.
 
-        ``given_up``: the server may not know yet, and still ask for it. Such asks count for no other call, until the
-        server has answered one that was made later.
+        ``given_up``: the server may not know yet that the call has ended, and may still send asks for it. They are
+            counted for no other call, until the server has answered a later call.
         """
         del self._calls[call.number]
         if given_up:
@@ -203,7 +203,10 @@ class OpenCalls:
             self._next()
 
     def bind(self, ask: Request, owner: OpenCall | None) -> set[Request]:
-        """Let an ask end with its call, or the last one it may belong to; it leaves the set when it is answered."""
+        """Have an ask cancelled when its call ends, or all calls that it may belong to.
+
+        Returns the set to remove the ask from once it is answered.
+        """
         if owner is None:
             bound = self._shared_pending if self._calls else set[Request]()
         else:

@@ -47,7 +47,7 @@ _LONGEST_REST = 1.0
 
 
 class Forwarding:
-    """A call that is made for another peer: its method, its params as they came, and its result as it came."""
+    """A call that is made for another peer: its method, and its params and result as they were received."""
 
     __slots__ = ("log_level", "original", "result", "spec")
 
@@ -59,7 +59,7 @@ class Forwarding:
 
 
 class BecameTask(Exception):
-    """A call goes on as a task. Not an error: whoever made the call follows the task, or hands it on."""
+    """A call goes on as a task. Not an error: the caller follows the task, or returns a handle of it."""
 
     def __init__(self, task: CreateTaskResult) -> None:
         super().__init__(task.task_id)
@@ -69,8 +69,8 @@ class BecameTask(Exception):
 class Sending(Generic[R]):
     """Sends the requests of one call.
 
-    ``timeout``: seconds, or the remaining time of a larger operation. ``forwarding``: for whom else it is made, if that
-    is another peer. ``extensions``: those that it declares beside the client's own.
+    ``timeout``: seconds, or the remaining time of a larger operation. ``forwarding``: set if the call is made for
+        another peer. ``extensions``: what it declares beside the client's own extensions.
     """
 
     __slots__ = (
@@ -93,7 +93,7 @@ class Sending(Generic[R]):
         self.call = call
         self._forwarding = forwarding
         self.time = call.time = TimeLeft.of(timeout)
-        """What is left."""
+        """The time left."""
         self.meta = meta
         self._extensions = extensions
         self._session = session

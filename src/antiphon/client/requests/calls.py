@@ -97,7 +97,7 @@ class Calls:
         return self._plain_result(raw, method, result)
 
     async def page(self, method: str, params: Wire, result: type[R], *, timeout: TimeLeft) -> tuple[R, int]:
-        """Make a request for a page of a list; return it, and the bytes that it had."""
+        """Request a page of a list; return it, and the number of bytes received for it."""
         try:
             raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
         except CallTimeout:
@@ -127,7 +127,7 @@ class Calls:
         """Make a request that may have rounds, and decode its result.
 
         Raises:
-            BecameTask: the call, which is one of a tool, goes on as a task.
+            BecameTask: the call goes on as a task; only for ``tools/call``.
         """
         declared = self.session.for_tasks if method == "tools/call" else None
         done = await self.counted(
@@ -147,7 +147,7 @@ class Calls:
         log_level: LoggingLevel | None = None,
         extensions: Mapping[str, Any] | None = None,
     ) -> Received:
-        """Make a request of another peer: members of it, and of its result, that are not known here are kept."""
+        """Repeat a request of another peer, keeping unknown members of its params and of its result."""
         call = self.open.open(spec.name, params)
         options = Forwarding(spec, original, log_level)
         send: Sending[Any] = Sending(
@@ -210,7 +210,7 @@ class Calls:
             self.open.close(call, given_up=given_up)
 
     def _reporting(self, send: Sending[R]) -> Callable[[RoundParams], Awaitable[R | InputRequiredResult]]:
-        """Send, and tell the answerers what became of their answers."""
+        """Return ``send``, extended by telling the answerers what became of their answers."""
 
         async def told(params: RoundParams) -> R | InputRequiredResult:
             try:
@@ -387,7 +387,7 @@ class Calls:
     async def answer_for_task(
         self, call: OpenCall, ask: Asked, this: Round, *, id: str, started: float | None, says: str
     ) -> Wire | Raw:
-        """Have the answerer of an ask answer it; see ``OriginTask`` for what it hears of the task."""
+        """Have an ask answered; ``OriginTask`` is what its answerer learns about the task."""
         name, key = task_name(self._identity, id), task_name(self._identity, id, ask.key)
         call.task = OriginTask(name=name, ask=key, started=started, says=says)
         return await self._answerer(call)(ask, this)
@@ -450,11 +450,11 @@ class Calls:
         self._answers.report(params, origin, why)
 
     def _give_up(self, peer: Connection[ClientSession], owner: OpenCall | None) -> None:
-        """Give up the call with too many asks, or all calls that may be the one."""
+        """Give up the call with too many asks, or all calls it may be if it is not known which."""
         reason = f"The server asked for more than {self._limits.asks} answers in one call"
         calls = [owner] if owner is not None else self.open
         ids = [call.request for call in calls if call.request in self.session.outgoing]
-        # A request that was repeated has another id now: then everything that waits is given up.
+        # A repeated request has another id now, so all waiting requests are given up.
         for id in ids or list(self.session.outgoing):
             peer.abandon(id, RemoteProtocolError(reason))
 
@@ -481,7 +481,7 @@ class Calls:
         return self._origin(OpenCall("tools/call", params, None), None, tool)
 
     def loose_origin(self) -> Origin:
-        """Return the origin of an ask that comes beside this connection: of the tool call that is open, if one is."""
+        """Return the origin of an ask through the model API: the only open tool call, if there is exactly one."""
         return self._origin(self.open.only_tool_call(), None)
 
     def _origin(self, call: OpenCall | None, this: Round | None, tool: Tool | None = None) -> Origin:

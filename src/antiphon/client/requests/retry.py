@@ -73,7 +73,7 @@ class RepeatingConnection(Connection[ClientSession]):
     """A connection over HTTP that repeats a request whose reply was lost, if that is safe."""
 
     tools: KnownTools
-    """Knows which tools may be called twice; set by the owner of the connection."""
+    """Which tools may be called twice; set by ``Link``."""
     _current: dict[RequestId, RequestId] | None = None
     """Ids of repeated requests that are open, by their first ids."""
 
@@ -86,7 +86,7 @@ class RepeatingConnection(Connection[ClientSession]):
     ) -> Raw:
         """Send a request and wait for its result, as ``Connection.request`` does; repeat it if its reply is lost.
 
-        Within a round, for which a person may have answered, it is also repeated if it was not sent at all.
+        A retry with answers, which may have cost a person time, is also repeated if it could not be sent at all.
 
         Raises:
             PeerError: also if the reply was lost and it could not be repeated; the message then says what to do.

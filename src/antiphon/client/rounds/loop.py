@@ -58,7 +58,7 @@ DEFAULT_LIMITS = RoundLimits()
 
 
 class Asked(NamedTuple):
-    """One ask of a round, admitted: its method, its params, the params as JSON with all members, and its key."""
+    """One ask of a round that passed the checks. ``raw``: the params as JSON, with unknown members."""
 
     spec: MethodSpec
     params: Wire
