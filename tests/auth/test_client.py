@@ -497,7 +497,7 @@ async def test_a_person_who_does_not_come_back_is_not_waited_for_for_ever():
 
     async with protected() as resource:
         said = await failure(resource.url, OAuth(open_page=away, timeout=0.05))
-    assert "nobody did so within 0.05 s" in said
+    assert "nobody completed it within 0.05 s" in said
 
 
 async def test_a_server_of_2025_03_26_signs_in_by_itself():

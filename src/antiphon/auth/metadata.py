@@ -77,4 +77,4 @@ def read_document(data: bytes, kind: type[D], where: str) -> D:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"{where} is no description of a server as OAuth has it: {error}") from None
+        raise RemoteProtocolError(f"{where} is not the OAuth metadata of a server: {error}") from None

@@ -252,7 +252,7 @@ def test_how_a_client_says_who_it_is(identity, supported, method):
 
 def test_a_server_that_takes_no_proof_of_ours_is_told_apart():
     """Nothing is sent to it."""
-    with pytest.raises(Unauthorized, match="takes none of"):
+    with pytest.raises(Unauthorized, match="accepts none of"):
         choose_method(ClientIdentity(client_id="x", secret="s"), ["tls_client_auth"])
 
 

@@ -137,7 +137,7 @@ class SignedIn:
         return (await self.settings.store.read()).find(str(self.server), self.settings.label)
 
     async def fresh(self) -> Login | None:
-        """Return a login whose token does not expire soon by its issuer's account; refresh it if necessary."""
+        """Return a login whose token does not expire soon, as far as its issuer told; refresh it if necessary."""
         login = await self.login()
         if login is None or login.expires_at is None or login.expires_at - _SKEW > time.time():
             return login

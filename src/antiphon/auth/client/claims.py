@@ -23,7 +23,7 @@ __all__ = ["LOOKS", "claim_is_void", "claim_of", "sign_in_once", "this_process"]
 log = logging.getLogger("antiphon.auth")
 
 LOOKS = (0.05, 0.25)
-"""Seconds between the first two looks at the claim of another process, and between two looks at most."""
+"""Seconds between the first two reads of another process's claim, and the longest pause between two reads."""
 
 
 def this_process() -> tuple[int, str]:
@@ -43,7 +43,7 @@ def claim_is_void(claim: Claim, now: float) -> bool:
     """Tell whether a claim may be taken over: it has expired, or its process is gone."""
     if now >= claim.until:
         return True
-    # One of another machine or container that shares the folder has its time: its process cannot be seen from here.
+    # The process of a claim made on another machine or in a container cannot be seen from here: its deadline decides.
     where, _, since = claim.started.rpartition(":")
     return bool(where) and where == place() and not is_running(claim.pid, since)
 
@@ -57,18 +57,18 @@ async def sign_in_once(
     serves: Callable[[Login], bool],
     sign_in: Callable[[], Awaitable[Login]],
 ) -> Login:
-    """Sign in, unless another process is doing so; then wait, and take its login.
+    """Sign in, unless another process is doing so; then wait for it, and use its login.
 
     Args:
         store: where the login and the claim are kept.
-        server: of the login.
-        label: of the login.
-        patience: seconds that a sign-in may take, and that others wait for it at most.
-        serves: tells whether a login is what is wanted.
+        server: URL of the MCP server.
+        label: which of the user's clients the login is for (``OAuth.label``).
+        patience: seconds that a sign-in may take, and that other processes wait for it at most.
+        serves: tells whether a stored login makes a sign-in unnecessary.
         sign_in: signs in and stores the login.
 
     Raises:
-        Unauthorized: signing in failed, here; or other processes were at it all that time.
+        Unauthorized: signing in failed, or other processes did not finish their sign-in within ``patience``.
     """
     owner = secrets.token_hex(16)
     pause, longest = LOOKS
@@ -88,7 +88,9 @@ async def sign_in_once(
             finally:
                 await store.change(lambda kept: kept.end_sign_in(server, label, owner))
         if time.monotonic() >= gives_up:
-            raise Unauthorized(f"signing in to {server} failed: other processes have been at it for {patience:.0f} s")
+            raise Unauthorized(
+                f"signing in to {server} failed: other processes have not finished it within {patience:.0f} s"
+            )
         if not is_told and claim is not None and claim.pid != os.getpid():
             is_told = True
             log.warning("another process is signing in to %s: waiting for it", server)
@@ -97,13 +99,13 @@ async def sign_in_once(
 
 
 def _claim_on(kept: Document, server: str, label: str) -> Claim | None:
-    """Return the claim for which one has to wait."""
+    """Return the claim to wait for, if there is one."""
     claim = kept.sign_in_of(server, label)
     return None if claim is None or claim_is_void(claim, time.time()) else claim
 
 
 def _begin(kept: Document, server: str, label: str, claim: Claim, serves: Callable[[Login], bool]) -> bool:
-    """Claim a sign-in; not if another process was faster, with its claim or with its login."""
+    """Claim a sign-in, unless another process has claimed it or stored a login meanwhile."""
     login = kept.find(server, label)
     if _claim_on(kept, server, label) is not None or (login is not None and serves(login)):
         return False

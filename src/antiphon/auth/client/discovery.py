@@ -112,7 +112,7 @@ async def discover(
         url: the server.
         hint: where the server says its metadata is.
         issuer: accept only this authorization server.
-        used: the one that issued the last login; chosen among several if it is still named.
+        used: issuer of the last login; preferred if the server still names it.
 
     Raises:
         Unauthorized: there is none that may be used; the message says why.
@@ -122,7 +122,7 @@ async def discover(
         return await _undescribed(fetch, url, issuer)
     if not covers(described.resource, url):
         raise Unauthorized(
-            f"signing in was stopped: {shown(url)} says that tokens for it are for {_quoted(described.resource)}, "
+            f"signing in was stopped: {shown(url)} asks for tokens for {_quoted(described.resource)}, "
             "which is another server"
         )
     chosen = _choose(described, url, issuer, used)
@@ -140,8 +140,8 @@ def _choose(described: ResourceMetadata, url: URL, issuer: str | None, used: str
     if issuer is not None:
         if issuer not in offered:
             raise Unauthorized(
-                f"signing in was stopped: {shown(url)} is no longer signed in to at {issuer}, for which the client "
-                f"was set up, but at {', '.join(map(_quoted, offered[:3])) or 'none'}"
+                f"signing in was stopped: {shown(url)} does not accept logins of {issuer}, for which the client was "
+                f"set up; it names {', '.join(map(_quoted, offered[:3])) or 'no authorization server'}"
             )
         return issuer
     if not offered:
@@ -165,7 +165,7 @@ async def _server(fetch: Fetch, issuer: str) -> ServerMetadata:
             metadata = _read(data, ServerMetadata, place)
             check_server(metadata, issuer, place)
             return metadata
-    raise Unauthorized(f"signing in was stopped: {_quoted(issuer)} does not say how (no metadata in any of its places)")
+    raise Unauthorized(f"signing in was stopped: {_quoted(issuer)} has no metadata at a well-known address")
 
 
 async def _undescribed(fetch: Fetch, url: URL, issuer: str | None) -> Found:

@@ -57,8 +57,8 @@ class FileLogins:
     """Keeps logins in a file that all processes of a user may share: ``OAuth(store=FileLogins(path))``.
 
     Args:
-        path: the file; it and its folder are made when first needed. The command line's is ``logins`` in its state
-            folder.
+        path: the file; it and its folder are made when first needed. The command line keeps its logins in the file
+            ``logins`` of its state folder.
         keyring: whether to keep the key in the system's keyring, if there is one; ``True`` by default.
     """
 
@@ -147,7 +147,8 @@ class FileLogins:
             return msgspec.json.decode(plain, type=Document)
         except (msgspec.DecodeError, ValueError, InvalidTag, UnicodeDecodeError):
             raise ConfigError(
-                f"{self.path}: is damaged, or of another key: delete it and sign in again (antiphon login URL)"
+                f"{self.path}: is damaged, or encrypted with another key: delete it and sign in again "
+                "(antiphon login URL)"
             ) from None
 
     def _write(self, data: bytes) -> None:

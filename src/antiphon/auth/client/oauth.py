@@ -26,9 +26,9 @@ class OAuth:
     Without ``client_id`` and ``client_metadata_url`` the client registers itself.
 
     Args:
-        client_id: of a client that was registered with the authorization server beforehand.
-        client_secret: of that client.
-        private_key: PEM; authenticates the client instead of a secret.
+        client_id: id of a client that was registered with the authorization server beforehand.
+        client_secret: secret of ``client_id``; none by default.
+        private_key: PEM; authenticates the client instead of a secret; none by default.
         algorithm: signature algorithm of ``private_key``; ``"ES256"`` by default.
         client_metadata_url: address of the client's metadata document (an https URL with a path); used if the
             authorization server supports such documents.
@@ -67,7 +67,7 @@ class OAuth:
         timeout: float = PATIENCE,
     ) -> None:
         if client_id is None and (client_secret is not None or private_key is not None):
-            raise ConfigError("OAuth: a client_secret or a private_key is of a client: give its client_id")
+            raise ConfigError("OAuth: a client_secret or a private_key belongs to a client: give its client_id")
         if isinstance(scopes, str):
             raise ConfigError("OAuth: scopes is a list of scopes, not one text")
         if client_metadata_url is not None and not _is_document(client_metadata_url):
@@ -87,7 +87,7 @@ class OAuth:
         self.client_name = client_name
         self.timeout = timeout
         self.unattended: str | None = None
-        """Set by programs that run where no person is: why nobody is asked to sign in, and what to do."""
+        """Set by a program that runs where nobody can sign in: the reason, and what to do, for its error message."""
 
     def __repr__(self) -> str:
         return f"OAuth({self.label})"

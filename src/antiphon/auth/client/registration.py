@@ -37,8 +37,8 @@ def choose(settings: OAuth, server: ServerMetadata) -> Choice:
     if server.registration_endpoint:
         return "dynamic"
     raise Unauthorized(
-        f"{server.issuer} registers no clients by itself: register one there, and give its client_id (OAuth(client_id="
-        "..., client_secret=...); --client-id)"
+        f"{server.issuer} does not register clients itself: register one there, and give its client_id "
+        "(OAuth(client_id=..., client_secret=...); --client-id)"
     )
 
 
@@ -56,7 +56,7 @@ def preregistered(settings: OAuth, server: ServerMetadata, known_issuer: str | N
     assert settings.client_id is not None
     if known_issuer is not None and known_issuer != server.issuer:
         raise Unauthorized(
-            f"signing in was stopped: the server is now signed in to at {server.issuer}, and {settings.client_id} is "
+            f"signing in was stopped: the server now uses {server.issuer}, but {settings.client_id} is "
             f"registered at {known_issuer}: register a client there, or log out first"
         )
     return ClientIdentity(
@@ -97,7 +97,7 @@ async def register(fetch: Fetch, settings: OAuth, server: ServerMetadata, redire
     answer = await fetch.post_json(url, registration_request(settings, server, redirect_uri))
     if answer.status not in (200, 201):
         refused = refusal_of(answer, server.issuer)
-        raise Unauthorized(f"{refused.message}, when a client was to be registered: register one there by hand")
+        raise Unauthorized(f"{refused.message} while registering a client: register one there by hand")
     return _read(answer, server.issuer, redirect_uri, time.time)
 
 
@@ -107,7 +107,7 @@ def _read(answer: Answer, issuer: str, redirect_uri: str | None, clock: Callable
         said.get(name) for name in ("client_id", "client_secret", "token_endpoint_auth_method")
     )
     if not isinstance(client_id, str) or not 0 < len(client_id) <= 2048 or not client_id.isprintable():
-        raise Unauthorized(f"signing in failed: {issuer} registered a client and gave it no name that can be used")
+        raise Unauthorized(f"signing in failed: {issuer} registered a client without a client_id that can be used")
     expires = said.get("client_secret_expires_at")
     lasts = isinstance(secret, str) and isinstance(expires, int | float) and expires > clock()
     return Registered(

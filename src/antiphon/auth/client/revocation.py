@@ -28,7 +28,7 @@ async def revoke(login: Login) -> bool:
             if token is not None:
                 answer = await endpoint.post(address, {"token": token, "token_type_hint": kind})
                 refused = None if answer.status == 200 else refusal_of(answer, login.metadata.issuer)
-                # RFC 7009, section 2.2.1: what resource servers read by themselves cannot be revoked, and ends soon.
+                # RFC 7009, section 2.2.1: a self-contained access token cannot be revoked; it expires soon.
                 if refused is not None and refused.error != "unsupported_token_type":
                     raise refused
     return True

@@ -123,7 +123,9 @@ def _key(settings: OAuth, found: Found, challenge: Challenge | None, known: Logi
         return None
     algorithms = found.server.dpop_signing_alg_values_supported
     if algorithms is not None and ALGORITHM not in algorithms:
-        raise Unauthorized(f"signing in was stopped: {found.server.issuer} takes no DPoP proofs signed by {ALGORITHM}")
+        raise Unauthorized(
+            f"signing in was stopped: {found.server.issuer} accepts no DPoP proofs signed by {ALGORITHM}"
+        )
     if algorithms is None and not (settings.dpop or found.wants_dpop):
         return None
     return ProofKey(known.key) if known is not None and known.key is not None else ProofKey()
@@ -190,7 +192,7 @@ def _browser(settings: OAuth, entered: _Entered, found: Found) -> Grant:
         if ended is not None:
             return ended
         if entered.receiver is None:
-            raise Unauthorized("signing in failed: the browser does not come back to this machine")
+            raise Unauthorized("signing in failed: the browser is not redirected to this machine")
         return await entered.receiver.answer()
 
     return AuthorizationCode(show, entered.redirect_uri or "", timeout=settings.timeout, check=found.is_described)

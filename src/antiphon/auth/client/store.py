@@ -118,7 +118,7 @@ class Document(Struct, kw_only=True):
         self.logins[:] = [one for one in self.logins if (one.server, one.label) != (server, label)]
 
     def sign_in_of(self, server: str, label: str) -> Claim | None:
-        """Return the claim of the process that is signing in a client, or was when it ended.
+        """Return the claim of the process that is signing in a client, also if that process has ended.
 
         Args:
             server: URL of the MCP server.
@@ -132,7 +132,7 @@ class Document(Struct, kw_only=True):
         Args:
             server: URL of the MCP server.
             label: configuration of the client.
-            claim: of that process.
+            claim: the claim of that process.
         """
         self.signing_in[:] = [one for one in self.signing_in if (one.server, one.label) != (server, label)]
         self.signing_in.append(SigningIn(server=server, label=label, claim=claim))
@@ -144,7 +144,7 @@ class Document(Struct, kw_only=True):
         Args:
             server: URL of the MCP server.
             label: configuration of the client.
-            owner: of the claim.
+            owner: the claim's owner, as in ``Claim.owner``.
         """
         self.signing_in[:] = [
             one for one in self.signing_in if (one.server, one.label, one.claim.owner) != (server, label, owner)

@@ -54,7 +54,8 @@ def choose_method(identity: ClientIdentity, supported: Sequence[str] | None) -> 
     chosen = next((one for one in can if supported is None or one in supported), None)
     if chosen is None:
         raise Unauthorized(
-            f"signing in was stopped: the authorization server takes none of {', '.join(can)} for {identity.client_id}"
+            f"signing in was stopped: the authorization server accepts none of {', '.join(can)} for "
+            f"{identity.client_id}"
         )
     return chosen
 
@@ -116,7 +117,7 @@ class TokenEndpoint:
             return {}, {"client_assertion_type": _ASSERTION, "client_assertion": self._assertion(me.private_key)}
         if method == "none":
             return {}, {"client_id": me.client_id}
-        raise Unauthorized(f"signing in was stopped: {me.client_id} would have to prove itself by {_plain(method)}")
+        raise Unauthorized(f"signing in was stopped: {me.client_id} would have to authenticate by {_plain(method)}")
 
     def _assertion(self, private_key: str) -> str:
         """Sign a client assertion (RFC 7523, section 3). Its audience is the issuer, so no other server can use it."""
@@ -160,7 +161,7 @@ def _read(answer: Answer, *, wants_dpop: bool) -> TokenAnswer:
         raise Unauthorized(
             "signing in was stopped: the token is not bound to our key, as it has to be"
             if wants_dpop
-            else "signing in failed: the token is of a kind that is not known"
+            else "signing in failed: the token has an unknown type"
         )
     lasts, refresh, scope = said.get("expires_in"), said.get("refresh_token"), said.get("scope")
     if isinstance(lasts, str) and lasts.isascii() and lasts.isdigit() and len(lasts) < 12:

@@ -189,7 +189,7 @@ def check_times(claims: Standard, now: float, leeway: float) -> None:
     if not abs(claims.exp) < 1e12 or now >= claims.exp + leeway:
         raise Invalid("it has expired")
     if claims.nbf is not None and not now >= claims.nbf - leeway:
-        raise Invalid("it is not good yet")
+        raise Invalid("it is not valid yet")
     if claims.iat is not None and not now >= claims.iat - leeway:
         raise Invalid("it is from the future")
 
@@ -208,7 +208,7 @@ def principal_of(issuer: str, claims: Standard) -> str:
     else:
         kind, name = "client", claims.client_id or claims.azp or claims.appid or ""
     if not name or len(name) > _MAX_WORD:
-        raise Invalid("it names nobody whom it is for" if not name else "a name in it is too long")
+        raise Invalid("it names neither a subject nor a client" if not name else "a name in it is too long")
     return f"{issuer} {kind}:{name}"
 
 
@@ -235,5 +235,5 @@ def thumbprint_of(claims: Standard) -> str | None:
         return None
     bound = claims.cnf.get("jkt")
     if not isinstance(bound, str) or not bound or len(claims.cnf) != 1:
-        raise Invalid("it is bound to its sender in a way that is not known here")
+        raise Invalid("it is bound to its sender by an unsupported method")
     return bound

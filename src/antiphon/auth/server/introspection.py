@@ -102,4 +102,4 @@ class Introspector:
             raw = msgspec.json.encode(words)
             return msgspec.json.decode(raw, type=Standard), raw
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise Invalid("what its issuer says of it cannot be read") from None
+            raise Invalid("the answer of its issuer cannot be read") from None

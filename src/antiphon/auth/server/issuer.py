@@ -31,7 +31,7 @@ class Introspection(Struct, frozen=True, kw_only=True):
 
     Args:
         client_id: this server's client id at the issuer, for HTTP Basic.
-        client_secret: of that client.
+        client_secret: the secret of ``client_id``.
         url: the introspection endpoint; by default the one in the issuer's metadata.
         remembered_for: seconds for which an answer is cached, 0 to 300; never longer than the token is valid.
     """

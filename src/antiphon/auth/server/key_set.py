@@ -150,7 +150,7 @@ class KeySet:
         """Fetch keys, or wait for a fetch in progress; after a failure the old keys are kept."""
         task = self._begin(now)
         if task is not None:
-            # Not its result: whoever closes the server ends the fetch, and not those who wait for it.
+            # Not awaited directly: when the server closes, the fetch is cancelled, which must not cancel the requests.
             await asyncio.wait([task])
         if self._fetched is None or (self._failed and now - self._fetched > KEPT_FOR):
             raise Unavailable(self._failed or f"the keys of {self._issuer.url} cannot be fetched now")

@@ -119,7 +119,7 @@ class Proofs:
     def check(self, proof: bytes, *, token: bytes, method: str, url: str, thumbprint: str) -> tuple[str, ...]:
         """Verify the proof of a request; return the nonce for the response, if there is a new one.
 
-        ``url``: address of the request by our own configuration; ``thumbprint``: of the key that the token is bound to.
+        ``url``: address of the request by our own configuration; ``thumbprint``: that of the key the token is bound to.
 
         Raises:
             Invalid: it is malformed, or for another request, token, key or time, or was used before.
@@ -148,7 +148,7 @@ class Proofs:
             raise Invalid("the proof is no signed token, or is too long")
         header = read_header(parts[0])
         if header.typ.lower() != "dpop+jwt":
-            raise Invalid("the proof does not say that it is one")
+            raise Invalid("the typ of the proof is not dpop+jwt")
         try:
             words = _decode_key(unpadded(parts[0])).jwk
             claims = _decode_claims(unpadded(parts[1]))
@@ -202,7 +202,7 @@ class Proofs:
             return ()
         made = self._made(given) if given is not None and len(given) <= _MAX_ID else None
         if made is None or not -self.options.max_age <= now - made <= self.options.nonce_for:
-            raise NonceWanted("the proof has no nonce of ours that is still good")
+            raise NonceWanted("the proof has no valid nonce of ours")
         return (self.nonce(),) if now - made > self.options.nonce_for / 2 else ()
 
     def _made(self, nonce: str) -> float | None:

@@ -28,7 +28,7 @@ class Verified(Struct, frozen=True, eq=False):
     until: float
     """When it must be verified again, in seconds since 1970."""
     thumbprint: str | None = None
-    """Of the key it is bound to, if any."""
+    """Thumbprint of the key it is bound to, if any."""
     weight: int = 0
     """Bytes of its claims."""
     keys: KeySet | None = None

@@ -85,7 +85,7 @@ class ResourceServer:
             raise ConfigError("ResourceServer needs more packages: pip install 'antiphon[auth]'")
         audiences = frozenset([audience] if isinstance(audience, str) else audience)
         if not audiences or not all(audiences):
-            raise ConfigError("ResourceServer(audience=) is what tokens for this server name in aud")
+            raise ConfigError("ResourceServer(audience=) needs the aud that tokens for this server have")
         if not 0 <= leeway <= 300:
             raise ConfigError("ResourceServer(leeway=) is a number of seconds from 0 to 300")
         taken = issuers_of(issuers)
@@ -211,7 +211,7 @@ class Entrance:
         return self._dpop_refused("invalid_dpop_proof" if verified.thumbprint else "invalid_token", str(error))
 
     def _warn(self, error: Exception) -> None:
-        """Say that tokens cannot be checked: aloud once a minute, however many requests it concerns."""
+        """Log that tokens cannot be checked: as a warning at most once a minute, otherwise as a debug message."""
         now = time.monotonic()
         is_new = self._warned is None or now - self._warned >= _WARNING_PAUSE
         if is_new:

@@ -90,7 +90,7 @@ class Verifier:
         if not token or len(token) > MAX_TOKEN:
             raise Invalid("it is empty or too long")
         if not token.isascii() or not token.decode("ascii").isprintable() or b" " in token:
-            raise Invalid("it has signs that no token has")
+            raise Invalid("it has characters that no token may have")
         if self._check is not None:
             return await self._by_own(self._check, token)
         mark = Remembered.mark(token)

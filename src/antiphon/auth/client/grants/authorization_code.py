@@ -68,8 +68,8 @@ def check_pkce(server: ServerMetadata) -> None:
     """
     if "S256" not in (server.code_challenge_methods_supported or ()):
         raise Unauthorized(
-            f"signing in was stopped: {server.issuer} does not say that it knows PKCE with S256, so that a code that "
-            "is caught on its way could be used by others"
+            f"signing in was stopped: {server.issuer} does not announce PKCE with S256, without which an intercepted "
+            "code could be used by others"
         )
 
 
@@ -109,11 +109,11 @@ def read_redirect(address: str, redirect_uri: str) -> dict[str, str]:
         same = (parts.scheme, parts.netloc, parts.path) == (own.scheme, own.netloc, own.path)
         pairs = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=64)
     except ValueError:
-        raise Unauthorized("signing in failed: what came back is no address") from None
+        raise Unauthorized("signing in failed: the redirect is no address") from None
     if not same:
-        raise Unauthorized(f"signing in failed: the address that came back does not begin with {redirect_uri}")
+        raise Unauthorized(f"signing in failed: the redirect does not begin with {redirect_uri}")
     if len({name for name, _ in pairs}) != len(pairs):
-        raise Unauthorized("signing in failed: the address that came back names something twice")
+        raise Unauthorized("signing in failed: the redirect has a parameter twice")
     return dict(pairs)
 
 
@@ -124,14 +124,14 @@ def code_in(answer: Mapping[str, str], expected: Expected, server: ServerMetadat
         Unauthorized: it does not belong to our request, comes from another issuer, or is a refusal.
     """
     if not hmac.compare_digest(answer.get("state", "").encode(), expected.state.encode()):
-        raise Unauthorized("signing in was stopped: what came back is not the answer to what was asked")
+        raise Unauthorized("signing in was stopped: the redirect does not belong to this sign-in")
     issuer = answer.get("iss")
     if issuer is None and server.authorization_response_iss_parameter_supported:
-        raise Unauthorized(f"signing in was stopped: the answer does not say that it is of {expected.issuer}")
+        raise Unauthorized(f"signing in was stopped: the redirect does not name the issuer {expected.issuer}")
     # "Clients MUST NOT apply ... normalization": compared as text. After a mismatch nothing of the response is
     # shown.
     if issuer is not None and issuer != expected.issuer:
-        raise Unauthorized(f"signing in was stopped: the answer is of another issuer than {expected.issuer}")
+        raise Unauthorized(f"signing in was stopped: the redirect is from another issuer than {expected.issuer}")
     error = answer.get("error")
     if error is not None:
         said = error if _WORD.fullmatch(error) else "an error"
@@ -139,14 +139,14 @@ def code_in(answer: Mapping[str, str], expected: Expected, server: ServerMetadat
         raise Unauthorized(f"signing in failed: {expected.issuer}{told}")
     code = answer.get("code", "")
     if not code:
-        raise Unauthorized("signing in failed: what came back holds no code")
+        raise Unauthorized("signing in failed: the redirect has no code")
     return code
 
 
 class AuthorizationCode:
     """Signs in with a browser. ``show`` shows a page to a person and returns the address of the redirect.
 
-    ``check``: whether the authorization server's metadata has to announce PKCE; that of 2025-03-26 cannot.
+    ``check``: whether the authorization server has to announce PKCE in its metadata; one of 2025-03-26 may have none.
     """
 
     name = "browser"
@@ -172,7 +172,7 @@ class AuthorizationCode:
             async with asyncio.timeout(self._timeout):
                 ended = await self._show(address)
         except TimeoutError:
-            raise Unauthorized(f"signing in failed: nobody did so within {self._timeout:g} s") from None
+            raise Unauthorized(f"signing in failed: nobody completed it within {self._timeout:g} s") from None
         code = code_in(read_redirect(ended, self._redirect_uri), expected, server)
         return await wanted.endpoint.request(
             {

@@ -76,7 +76,7 @@ class Device:
                     pause = min(pause + _PAUSE, MAX_PAUSE)
                 elif refused.error != "authorization_pending":
                     raise
-        raise Unauthorized(f"signing in failed: nobody did so within {lasts:g} s")
+        raise Unauthorized(f"signing in failed: nobody completed it within {lasts:g} s")
 
 
 def _read(answer: Answer) -> tuple[str, DevicePage, float, float]:

@@ -27,8 +27,8 @@ class EnterpriseManaged:
     Args:
         token_endpoint: URL of the identity provider's token endpoint.
         identity_token: async function that returns the person's ID token.
-        client_id: of this program at the identity provider; none by default.
-        client_secret: of that client; none by default.
+        client_id: this program's client id at the identity provider; none by default.
+        client_secret: the secret of ``client_id``; none by default.
         subject_token_type: type of the token that ``identity_token`` returns; an OpenID Connect ID token by default.
     """
 
