@@ -1,7 +1,8 @@
 """A server of two workers. Usage: worker_program.py PORT.
 
 Standard output says which processes began and ended to serve.
-With ANTIPHON_BROKEN in its environment its workers fail before they serve.
+With ANTIPHON_BROKEN in its environment its workers fail before they serve; with ANTIPHON_BEHIND, so many bytes may wait
+for one that reads nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from antiphon import Context, Server
+from antiphon.transports.cluster import unix
 from antiphon.types import ToolAnnotations
 
 URI = "shop://stock"
@@ -62,5 +64,6 @@ async def sell() -> None:
 
 
 if __name__ == "__main__":
+    unix.MAX_BEHIND = int(os.environ.get("ANTIPHON_BEHIND", unix.MAX_BEHIND))
     server.run("http", port=int(sys.argv[1]), workers=2)
     say("left")

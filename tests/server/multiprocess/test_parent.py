@@ -85,6 +85,33 @@ async def test_workers_are_replaced_under_load_and_end_with_their_parent() -> No
         assert await server.rest() == ["closed", "closed", "left", "left"]
 
 
+async def test_a_worker_that_is_held_up_for_too_long_is_replaced() -> None:
+    """Nothing more can be sent to it, so that it would serve its sessions without the others for ever."""
+    async with started(ANTIPHON_BEHIND="65536") as server, aiohttp.ClientSession(headers=LEGACY) as http:
+        assert server.process.stderr is not None
+        pids = {await server.says("opened") for _ in range(2)}
+        session = await opened_at(http, server.url)
+        held_up = await called_in(http, server.url, session)
+        os.kill(int(held_up), signal.SIGSTOP)
+        large = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed", "params": {"pad": "x" * 200_000}}
+
+        async def post() -> None:
+            async with http.post(server.url, json=large, headers=session):
+                """Either worker takes it: that of the session stands still, the other passes it on."""
+
+        posts = [asyncio.create_task(post()) for _ in range(16)]
+        async with asyncio.timeout(PATIENCE):
+            while b"is ended" not in (line := await server.process.stderr.readline()):
+                assert line
+        os.kill(int(held_up), signal.SIGCONT)
+        assert await server.says("closed") == held_up
+        assert await server.says("left") == held_up
+        assert await server.says("opened") not in pids
+        for each in posts:
+            each.cancel()
+        await asyncio.wait(posts)
+
+
 async def test_a_server_whose_workers_cannot_start_gives_up() -> None:
     """With what they have said, and an error of its own."""
     async with started(ANTIPHON_BROKEN="yes") as server:

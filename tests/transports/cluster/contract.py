@@ -12,7 +12,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
+import pytest
+
 from antiphon.errors import ClusterUnavailable
+from antiphon.transports.cluster.base import MAX_MESSAGE
 from antiphon.transports.cluster.tallies import Tallies
 
 T = TypeVar("T")
@@ -172,6 +175,21 @@ class Contract:
         data = bytes(range(256)) * 16_384
         await one.send(other.replica, "topic", data)
         assert (await inbox.next())[1] == data
+
+    async def test_what_is_too_large_is_refused(self, together: Together):
+        """The replica that wanted it stays one of the cluster, and the others hear nothing of it."""
+        one, other, inbox = await together(), await together(), Inbox()
+        other.listen("topic", inbox)
+        data = bytes(MAX_MESSAGE + 1)
+        for operation in (
+            one.send(other.replica, "topic", data),
+            one.put("key", data, 60),
+            one.append("session/1", 1, data),
+        ):
+            with pytest.raises(ClusterUnavailable, match="too many for one message"):
+                await operation
+        await one.send(other.replica, "topic", b"hello")
+        assert await inbox.next() == (one.replica, b"hello")
 
     async def test_a_replica_lives_until_it_leaves(self, together: Together):
         """The others see it at once; under a new name it could join again."""

@@ -35,6 +35,19 @@ async def test_the_oldest_are_dropped_when_there_are_too_many(together: Together
     assert [len(await one.after(each, -1)) for each in "abc"] == [0, 0, 1]
 
 
+async def test_a_stream_drops_its_own_oldest_events(together: Together, monkeypatch: pytest.MonkeyPatch):
+    """One stream alone is within the bound, too, and its newest event stays whatever its size."""
+    monkeypatch.setattr(memory, "MAX_KEPT", 1_500)
+    one = await together()
+    for number in range(5):
+        await one.append("stream", number, bytes(400))
+    assert [number for number, _ in await one.after("stream", -1)] == [3, 4]
+    await one.append("stream", 5, bytes(2_000))
+    assert [number for number, _ in await one.after("stream", -1)] == [5]
+    await one.forget("stream")
+    assert one.shared.event_bytes == 0
+
+
 async def test_nothing_works_while_it_cannot_be_reached(together: Together):
     """As with an engine that has stopped."""
     one = await together()

@@ -6,9 +6,12 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from antiphon.errors import ClusterUnavailable
+from antiphon.transports.cluster import unix
+from antiphon.transports.cluster.base import MAX_MESSAGE
 from antiphon.transports.cluster.unix import Hub, UnixCluster
 from tests.transports.cluster.contract import Contract, Together, joining
 
@@ -54,12 +57,63 @@ async def test_a_process_that_is_gone_is_dead_at_once(hub: Hub, together: Togeth
     await other.close()
 
 
+async def test_a_stream_of_more_than_a_message_is_read_whole(
+    together: Together, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its events are one reply of the hub, which is larger than anything that a process sends."""
+    monkeypatch.setattr(unix, "PATIENCE", 60)
+    one = await together()
+    for number in range(4):
+        await one.append("stream", number, bytes(MAX_MESSAGE // 3))
+    assert [(number, len(data)) for number, data in await one.after("stream", -1)] == [
+        (number, MAX_MESSAGE // 3) for number in range(4)
+    ]
+
+
+async def test_a_record_of_the_largest_size_is_replaced(together: Together, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was expected and what is stored instead travel in one frame."""
+    monkeypatch.setattr(unix, "PATIENCE", 60)
+    one = await together()
+    await one.put("key", bytes(MAX_MESSAGE), 60)
+    assert await one.replace("key", b"1" * MAX_MESSAGE, 60, expected=bytes(MAX_MESSAGE))
+
+
 async def test_nothing_works_without_the_hub(hub: Hub, together: Together) -> None:
     """It fails clearly, also what waits for its answer."""
     one = await together()
     await hub.close()
     with pytest.raises(ClusterUnavailable, match="cannot reach each other"):
         await one.get("key")
+
+
+async def test_a_process_that_reads_nothing_is_given_up(
+    hub: Hub, together: Together, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that what others send to it does not fill the memory; whoever keeps the processes is told."""
+    monkeypatch.setattr(unix, "MAX_BEHIND", 64 * 1024)
+    one, given_up = await together(), asyncio.Event()
+    ours, theirs = socket.socketpair()
+    hub.serve(ours, given_up.set)
+    with theirs:
+        join = msgspec.msgpack.encode((1, "join", "stalled"))
+        theirs.sendall(len(join).to_bytes(4, "big") + join)
+        async with asyncio.timeout(30):
+            while not await one.is_alive("stalled"):
+                pass
+            while await one.is_alive("stalled"):
+                await one.send("stalled", "topic", bytes(64 * 1024))
+            await given_up.wait()
+
+
+async def test_nobody_is_told_of_a_process_that_ends(hub: Hub) -> None:
+    """Only of one that was cut off."""
+    told: list[str] = []
+    ours, theirs = socket.socketpair()
+    hub.serve(ours, lambda: told.append("given up"))
+    theirs.close()
+    async with asyncio.timeout(30):
+        await asyncio.wait(list(hub._serving))
+    assert told == []
 
 
 async def test_a_process_that_sends_something_else_is_given_up(hub: Hub, together: Together) -> None:

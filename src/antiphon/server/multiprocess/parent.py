@@ -87,12 +87,14 @@ class Worker:
         self.over = asyncio.Event()
         """Set when it has ended, or another one has its place."""
         self._is_told = False
+        self._ending: asyncio.Task[None] | None = None
+        """Ends it, after the hub has given it up."""
         ours, theirs = socket.socketpair()
         self._life, their_life = socket.socketpair()
         shared, their_shared = socket.socketpair()
         with theirs, their_life, their_shared:
             self.process = _started(theirs.fileno(), their_life.fileno(), their_shared.fileno())
-        hub.serve(shared)
+        hub.serve(shared, self._given_up)
         self.link = Link(ours)
         self.link.start(lambda message, connection: heard(self, message, connection), lambda: None)
         loop = asyncio.get_running_loop()
@@ -120,6 +122,11 @@ class Worker:
         self.ended.set()
         self.over.set()
         self.began.set()
+
+    def _given_up(self) -> None:
+        """Have another one take its place: the others cannot reach it any more, nor can it reach them."""
+        log.warning("worker %d has read nothing of what the others sent for too long, and is ended", self.number)
+        self._ending = asyncio.get_running_loop().create_task(self.leave())
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal, if it is still there."""

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.transports.cluster.base import LEASE, Member
+from antiphon.transports.cluster.base import LEASE, Member, check_size
 
 __all__ = ["MemoryCluster"]
 
@@ -24,7 +24,7 @@ class Shared:
     def __init__(self) -> None:
         self.members: dict[str, MemoryCluster] = {}
         self.records: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
-        self.events: OrderedDict[str, dict[int, bytes]] = OrderedDict()
+        self.events: OrderedDict[str, OrderedDict[int, bytes]] = OrderedDict()
         self.record_bytes = 0
         self.event_bytes = 0
         self.is_gone = False
@@ -66,6 +66,7 @@ class MemoryCluster(Member):
 
     async def send(self, replica: str, topic: str, data: bytes) -> None:
         """See ``Cluster.send``."""
+        check_size(data)
         member = self._reach().members.get(replica)
         if member is not None:
             asyncio.get_running_loop().call_soon(member.take, self.replica, topic, data)
@@ -85,6 +86,7 @@ class MemoryCluster(Member):
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         """See ``Cluster.put``."""
+        check_size(value)
         await self.delete(key)
         shared = self.shared
         shared.records[key] = value, _now() + ttl
@@ -116,8 +118,9 @@ class MemoryCluster(Member):
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
         """See ``Cluster.append``."""
+        check_size(data)
         shared = self._reach()
-        kept = shared.events.setdefault(stream, {})
+        kept = shared.events.setdefault(stream, OrderedDict())
         if number in kept:
             return
         kept[number] = data
@@ -125,15 +128,18 @@ class MemoryCluster(Member):
         shared.event_bytes += len(data) + _OVERHEAD
         while shared.event_bytes > MAX_KEPT and len(shared.events) > 1:
             await self.forget(next(iter(shared.events)))
+        while shared.event_bytes > MAX_KEPT and len(kept) > 1:
+            _, oldest = kept.popitem(last=False)
+            shared.event_bytes -= len(oldest) + _OVERHEAD
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
         """See ``Cluster.after``."""
-        kept = self._reach().events.get(stream, {})
+        kept = self._reach().events.get(stream, OrderedDict())
         return [(each, data) for each, data in kept.items() if each > number]
 
     async def forget(self, stream: str) -> None:
         """See ``Cluster.forget``."""
-        for data in self._reach().events.pop(stream, {}).values():
+        for data in self._reach().events.pop(stream, OrderedDict()).values():
             self.shared.event_bytes -= len(data) + _OVERHEAD
 
     # --- faults -------------------------------------------------------------------------------------------------

@@ -10,23 +10,24 @@ import asyncio
 import contextlib
 import itertools
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.transports.cluster.base import LEASE, MAX_MESSAGE, PATIENCE, Member
-from antiphon.transports.cluster.memory import MemoryCluster
+from antiphon.transports.cluster.base import LEASE, MAX_MESSAGE, PATIENCE, Member, check_size
+from antiphon.transports.cluster.memory import MAX_KEPT, MemoryCluster
 
 __all__ = ["Hub", "UnixCluster"]
 
 _HEAD = 4
-_LONGEST = MAX_MESSAGE + 4_096
-"""Most bytes of a frame: a message, its key or topic, and names."""
+_LONGEST = MAX_KEPT + 4_096
+"""Most bytes of a frame. The longest is the hub's reply with all events of a stream; 4 KiB are for the names in it."""
 
-MAX_BEHIND = 4 * MAX_MESSAGE
-"""Most bytes that wait for a process that does not read; beyond that it is given up."""
+MAX_BEHIND = MAX_KEPT + 4 * MAX_MESSAGE
+"""Most bytes that wait for a process that does not read, beyond which it is given up: the longest reply, and messages
+of others that arrive while it is sent."""
 
 _DELIVERY = 0
 """Stands in a frame from the hub where a reply has the number of its operation."""
@@ -57,6 +58,8 @@ class _Agent(MemoryCluster):
     def __init__(self, beside: MemoryCluster, writer: asyncio.StreamWriter) -> None:
         super().__init__(beside)
         self._writer = writer
+        self.is_given_up = False
+        """Whether the process was cut off, because it read nothing for too long."""
         self.operations = {
             "join": self.join,
             "leave": self._leave,
@@ -83,6 +86,7 @@ class _Agent(MemoryCluster):
         """Pass a message on."""
         self._writer.write(_frame(_DELIVERY, sender, topic, data))
         if self._writer.transport.get_write_buffer_size() > MAX_BEHIND:
+            self.is_given_up = True
             self._writer.transport.abort()
 
 
@@ -93,13 +97,14 @@ class Hub:
         self._all = MemoryCluster()
         self._serving: set[asyncio.Task[None]] = set()
 
-    def serve(self, end: socket.socket) -> None:
+    def serve(self, end: socket.socket, given_up: Callable[[], object] = lambda: None) -> None:
         """Serve the process at the other end until that closes: then it is dead for the others.
 
         Args:
             end: this end of the pair.
+            given_up: called if the process is cut off because it reads nothing; it cannot join again.
         """
-        task = asyncio.get_running_loop().create_task(self._serve(end))
+        task = asyncio.get_running_loop().create_task(self._serve(end, given_up))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
 
@@ -110,7 +115,7 @@ class Hub:
         if self._serving:
             await asyncio.wait(self._serving)
 
-    async def _serve(self, end: socket.socket) -> None:
+    async def _serve(self, end: socket.socket, given_up: Callable[[], object]) -> None:
         reader, writer = await asyncio.open_connection(sock=end)
         agent = _Agent(self._all, writer)
         try:
@@ -124,6 +129,8 @@ class Hub:
         finally:
             agent.die()
             writer.transport.abort()
+            if agent.is_given_up:
+                given_up()
 
 
 class UnixCluster(Member):
@@ -225,6 +232,10 @@ class UnixCluster(Member):
         """Have the hub carry out an operation; return its result."""
         if self._writer is None or self._reading is None or self._reading.done():
             raise ClusterUnavailable("The processes of this server cannot reach each other")
+        for each in given:
+            if isinstance(each, bytes):
+                # Checked before it is sent: the hub cuts off a process whose frame is too long.
+                check_size(each)
         number = next(self._numbers)
         done = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
