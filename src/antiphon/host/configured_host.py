@@ -37,7 +37,7 @@ __all__ = ["Configured"]
 
 
 class _CountedHost(Host):
-    """A host whose server may share its count of asks with another host."""
+    """A host that can share its counts of asks with another host."""
 
     def __init__(
         self, provider: Provider, *, gate: Gate, audit: Audit, allowed: Collection[str] | None, **parts: Any
@@ -91,7 +91,7 @@ class Configured:
             reviewer: asks the person; ``None`` if nobody can be asked. By default the terminal.
             review: replaces the configured review mode of every server that is not configured to be refused.
             store: keeps reservations, grants, reviews and the audit; in memory by default.
-            closes_store: let ``aclose`` close the store too; by default its maker has to.
+            closes_store: let ``aclose`` close the store too; by default whoever made the store closes it.
             model_api: also serve servers that call a vendor's API themselves; see ``Host``.
 
         Raises:
@@ -177,7 +177,7 @@ class Configured:
 
         Args:
             params: the request.
-            identity: of the server that the text is from; only models that may answer that server are offered.
+            identity: identity of the server that the text is from; only models that may answer it are offered.
 
         Raises:
             Rejected: none may; the message says why.
@@ -191,7 +191,7 @@ class Configured:
 
         Args:
             params: the request.
-            identity: of the server that the text is from, as for ``offers``.
+            identity: identity of the server that the text is from, as for ``offers``.
             by: who asks, for the record.
             model: one of the models offered; by default the first.
 

@@ -105,8 +105,7 @@ class Host:
             limits: bounds on size and frequency of requests.
             budget: bounds on money and tokens.
             redaction: patterns of secrets, and what happens when one is found.
-            choose: picks the model and its price; by default ``host.models.select`` does if the provider is a
-                catalogue.
+            choose: picks the model and its price. By default a provider with several models (``Models``) does it.
             keep_content: also keep requests and answers in the audit, readable by anyone who can read the store.
             web: ask in the browser instead: a review page is served on this machine from the first question on, and its
                 address is printed to standard error and opened. ``aclose`` ends it. Needs ``antiphon[host]``.
@@ -201,7 +200,7 @@ class Host:
             texts: what is to become vectors, each by itself; at most 2,048.
             origin: who asks, and why.
             model: the name of a model, as a hint; empty for none.
-            dimensions: numbers of each vector; by default as many as the model makes.
+            dimensions: how many numbers each vector has; by default as many as the model makes.
 
         Raises:
             InvalidParams: the request is not valid; the message names the place.
@@ -268,7 +267,7 @@ class Host:
 
         Args:
             params: the request.
-            identity: of the server that the text is from; only models that may answer that server are offered.
+            identity: identity of the server that the text is from; only models that may answer it are offered.
 
         Raises:
             Rejected: none may; the message says why.
@@ -282,7 +281,7 @@ class Host:
 
         Args:
             params: the request.
-            identity: of the server that the text is from, as for ``offers``.
+            identity: identity of the server that the text is from, as for ``offers``.
             by: who asks, for the record.
             model: one of the models offered; by default the first.
 

@@ -61,10 +61,10 @@ class ModelApi(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close the endpoint; what waits is withdrawn."""
+        """Close the endpoint, and withdraw the asks that wait."""
         ...
 
 
 def model_api_over(host: Completes) -> ModelApi:
-    """Make the model API of a host. It listens from the first server on that is equipped."""
+    """Make the model API of a host. It begins to listen when the first server is equipped."""
     return cast("ModelApi", import_module(_ENDPOINT).Endpoint(host))

@@ -49,7 +49,7 @@ class Asker(Protocol):
 
         Args:
             params: the request.
-            identity: of the server that the text is from; only models that may answer that server are offered.
+            identity: identity of the server that the text is from; only models that may answer it are offered.
 
         Raises:
             Rejected: none may; the message says why.
@@ -63,7 +63,7 @@ class Asker(Protocol):
 
         Args:
             params: the request.
-            identity: of the server that the text is from, as for ``offers``.
+            identity: identity of the server that the text is from, as for ``offers``.
             by: who asks, for the record.
             model: one of the models offered; by default the first.
 

@@ -159,7 +159,7 @@ def _measure(name: str) -> Measure:
 _MEASURES: dict[str, tuple[str, str, tuple[float, ...]]] = {
     "gen_ai.client.operation.duration": ("s", "GenAI operation duration.", _SECONDS),
     "gen_ai.client.token.usage": ("{token}", "Number of input and output tokens used.", _TOKENS),
-    "antiphon.host.review.duration": ("s", "How long a person, or what stands for one, took to decide.", _PATIENCE),
+    "antiphon.host.review.duration": ("s", "How long the reviewer took to decide.", _PATIENCE),
 }
 
 

@@ -77,13 +77,13 @@ _VERSIONED = re.compile(r"(?P<name>(?:@[\w.~-]+/)?[\w.~-]+(?:\[[\w,.-]*\])?)(?:@
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 """Programs that run images."""
 _RUN = (("run",), ("create",), ("container", "run"), ("container", "create"))
-"""What begins a run of an image that may first be downloaded."""
+"""The words of such a program that run an image, which may first be downloaded."""
 BEGINNINGS = _CONTAINERS | {beginning[0] for beginning in _RUNNERS}
-"""The first words of everything that may download; ``is_pinned`` is true of all that begins otherwise."""
+"""The first words of all command lines that may download; ``is_pinned`` is true of any other."""
 _IMAGE_ALONE = re.compile(
     r"-[itdPq]+|--(?:interactive|tty|detach|rm|init|privileged|read-only|publish-all|quiet|no-healthcheck)"
 )
-"""Options of theirs that take no further word."""
+"""Options of such programs that take no further word."""
 _DIGEST = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")
 """An image that is the same for ever; a tag may be moved."""
 
@@ -132,11 +132,11 @@ def _is_digest(words: Sequence[str]) -> bool:
     """Tell whether these words run an image that is named by its digest, and nothing else that could change."""
     start = next((len(run) for run in _RUN if tuple(words[: len(run)]) == run), None)
     if start is None:
-        # A container that is there already, or what a file of compose says.
+        # It starts an existing container, or what a compose file says.
         return False
     at = start
     while at < len(words) and words[at].startswith("-"):
-        # What is not known to stand alone takes the next word: at worst an image is taken for one, and is not pinned.
+        # An unknown option is taken to need the next word. At worst that was the image, which then counts as unpinned.
         at += 1 if "=" in words[at] or _IMAGE_ALONE.fullmatch(words[at]) else 2
     return at < len(words) and _DIGEST.fullmatch(words[at]) is not None
 

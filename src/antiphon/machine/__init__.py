@@ -1,1 +1,1 @@
-"""This machine, for whatever layer asks: its names, its files, and processes that do what would hold the event loop."""
+"""What any layer needs of this machine: its names, files and processes, and side processes for heavy work."""

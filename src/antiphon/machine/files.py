@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: whoever reads one finds what was there, or what is there now, and no part."""
+"""Files that are replaced atomically: a reader finds the old content or the new, never a part."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def replaced_file(path: Path, *, mode: int = _PRIVATE, durable: bool = True) -> 
 
     Args:
         path: the file, new or there already. A link is replaced, not followed.
-        mode: its rights; until it is written, only its owner has any.
-        durable: wait until the disk has its content, so that a power cut leaves no empty file. Not for what can be had
-            again.
+        mode: its permissions; while it is being written, only its owner may open it.
+        durable: wait until the disk has its content, so that a power cut leaves no empty file. Not needed for content
+            that can be made again.
 
     Raises:
         OSError: it cannot be written; nothing has changed then.

@@ -13,7 +13,7 @@ def is_loopback(host: str, *, subdomains: bool = True) -> bool:
 
     Args:
         host: the name or the address, without a port and without brackets.
-        subdomains: whether names below ``localhost`` count, as RFC 6761 has it. Not where a program is to listen: some
+        subdomains: whether names below ``localhost`` count (RFC 6761). Pass false for an address to listen on: some
             resolvers ask the network for such a name, which may answer with any address.
     """
     # Loading it takes some milliseconds, and most servers never ask.

@@ -1,6 +1,6 @@
-"""Processes of this machine as others can be told of them: where one runs, when it began, and whether it still runs.
+"""Facts about processes of this machine that can be stored: where one runs, when it began, whether it still runs.
 
-What is known comes from Linux's ``/proc``. On other systems nothing is: testing a process id there can have side
+They come from Linux's ``/proc``. On other systems nothing is known, because testing a process id there can have side
 effects.
 """
 
@@ -22,7 +22,7 @@ _IDS = 2**31
 
 @cache
 def place() -> str | None:
-    """Return what tells this boot of this machine, and the process ids of this container, from all others.
+    """Return a text that identifies this boot of this machine and the process namespace of this container.
 
     ``None`` if that cannot be found out.
     """
@@ -44,7 +44,7 @@ def is_running(pid: int, since: str = "") -> bool:
 
     Args:
         pid: its id, which must be of this ``place``.
-        since: what ``began`` returned for it; another process that has got its id is not the one that was meant.
+        since: what ``began`` returned for it, to tell it from a later process with the same id.
     """
     if not 0 < pid < _IDS:
         # No process, but a group of them, or more than the system takes.

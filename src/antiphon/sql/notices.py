@@ -1,7 +1,7 @@
-"""What a server of PostgreSQL says by itself (``NOTIFY``), heard over a connection that is used for nothing else.
+"""Notices of a PostgreSQL server (``NOTIFY``), received over a connection that is used for nothing else.
 
-Owns that connection. It counts only once a notice has come through it, since a proxy in between may accept ``LISTEN``
-and pass nothing on; and it is made again when it is lost.
+Owns that connection, which is made again when it is lost. It counts as working only once a notice of our own has come
+through it, since a proxy in between may accept ``LISTEN`` and pass nothing on.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from sqlalchemy import Connection, func, select
 __all__ = ["PROVED", "Notices"]
 
 _PROOF = "?"
-"""Begins the notices by which a process finds out whether it hears. No other begins so."""
+"""Prefix of the notices that a process sends to itself to test the connection. No other notice begins so."""
 _PROOF_WITHIN = 5.0
-"""Seconds in which such a notice must come."""
+"""Seconds in which such a notice must arrive."""
 PROVED = 30.0
-"""Seconds between two of them: a connection may have been cut off without a word."""
+"""Seconds between two tests, because a connection can be lost without an error."""
 _AGAIN, _AGAIN_AT_MOST = 1.0, 60.0
-"""Seconds before the connection is made again; each time in a row twice as many."""
+"""Seconds before the connection is made again; doubled with each failure in a row."""
 _log = logging.getLogger("antiphon.host")
 
 
 class Notices:
     """The notices of one channel.
 
-    ``options``: those with which the driver connects; ``say``: runs a statement over some other connection.
+    ``options``: arguments with which the driver connects. ``say``: runs a statement over another connection.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Notices:
         self._driver: _Driver | None = None
         self._closing = False
         self.are_heard = False
-        """Whether notices come, as far as is known."""
+        """Whether notices arrive, as far as is known."""
 
     async def hear(self, told: Callable[[str | None], None]) -> None:
         """Call a function with each notice, until this is cancelled or closed.
 
-        ``told`` gets ``None`` if some may have been missed: when the connection is lost, and when it is there again.
+        ``told`` gets ``None`` if notices may have been missed: when the connection is lost, and when it is made again.
         """
         pause = _AGAIN
         while not self._closing:

@@ -17,8 +17,8 @@ __all__ = ["PATIENCE", "Patience", "StoreStalled"]
 T = TypeVar("T")
 
 PATIENCE = 6.0
-"""Seconds a request waits for each operation of a store. Longer than it takes until a process that vanished in the
-middle of a transaction is given up (``runner.IDLE``), short beside the timeout of a call."""
+"""Seconds a request waits for each operation of a store. Longer than a process that vanished in the middle of a
+transaction can block others (``runner.IDLE``), and short compared with the timeout of a call."""
 _AGAIN = 0.5
 """Seconds to wait while the previous operation is still unanswered, so that no caller waits for the full time twice."""
 
@@ -36,8 +36,9 @@ class Patience:
     async def wait(self, waiting: Awaitable[T], seconds: float | None = None) -> T:
         """Wait for the store, ``PATIENCE`` seconds by default. The operation continues when the wait ends.
 
-        Where this is done for a call, it waits no longer than that has left, and takes off it what it was. Even without
-        any time left it waits a moment: what a person has decided is not lost for the milliseconds of a transaction.
+        Within a call it waits at most for the time that the call has left, and subtracts the time it took from that. It
+        waits ``_AGAIN`` seconds even if no time is left, so that a person's decision is not lost for want of the
+        milliseconds of a transaction.
 
         Raises:
             StoreStalled: it did not answer in time.

@@ -1,8 +1,8 @@
 """Which code may work with a set of tables that several processes share, while releases change.
 
-One row for each set says its revision, and the oldest revision whose code may work with it. A release that only adds
-what older code may pass over (a table, an index, a column with a default) raises the revision; one that adds what must
-be heeded raises both.
+Each set of tables has one row with its revision, and the oldest revision whose code may work with it. A release that
+only adds what older code may ignore (a table, an index, a column with a default) raises the revision; one that adds
+what older code must not ignore raises both.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ revisions = Table(
 
 
 def check_revision(connection: Connection, tables: str, revision: int, oldest: int) -> None:
-    """Note that tables are being made or extended, and return if this code may work with them.
+    """Check that this code may work with a set of tables, and record its revision if that is newer.
 
     ``tables`` names the set; ``revision`` and ``oldest`` are those of this release. Call it
     before the tables are made; until the transaction ends, others wait.
 
     Raises:
-        ConfigError: a newer release has added what this one would wrongly pass over; says what to do.
+        ConfigError: a newer release has added what this one must not ignore; says what to do.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))

@@ -86,11 +86,11 @@ class Runner(Protocol):
         ...
 
     def notices(self, channel: str) -> Notices | None:
-        """Return what the database says by itself on a channel; ``None`` if it never says anything."""
+        """Return the notices of the database on a channel; ``None`` if it sends none."""
         ...
 
     def watched(self, statement: str) -> WatchedFile | None:
-        """Return what tells when the one row that a statement returns has changed; ``None`` if ``notices`` tell it."""
+        """Return a watch on the one row that a statement returns; ``None`` if ``notices`` tell when it changes."""
         ...
 
     async def aclose(self) -> None:
@@ -117,7 +117,7 @@ class SqliteRunner:
         return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
     def notices(self, channel: str) -> None:
-        """See ``Runner.notices``: a file says nothing."""
+        """See ``Runner.notices``: a file sends none."""
 
     def watched(self, statement: str) -> WatchedFile:
         """See ``Runner.watched``. The file must exist before it is watched."""
@@ -284,7 +284,7 @@ class PostgresRunner:
         return notices
 
     def watched(self, statement: str) -> None:
-        """See ``Runner.watched``: the server says it by itself."""
+        """See ``Runner.watched``: the server sends notices."""
 
     async def aclose(self) -> None:
         """See ``Runner.aclose``. What has not ended after ``CLOSING`` seconds is cut off."""

@@ -1,8 +1,8 @@
-"""What any process writes into a file of SQLite, which says nothing by itself: it is looked at.
+"""Notices when any process has changed a SQLite file: SQLite sends none, so the file is polled.
 
-Owns the thread that looks, and its connection. A look reads one number, which takes a few microseconds and no lock that
-a writer waits for. It is the same on every system, and nothing has to be registered that a killed process would leave
-behind, unlike with sockets between the processes or the system's notices of changed files.
+Owns the thread that polls, and its connection. A poll reads one number, which takes a few microseconds and no lock that
+a writer waits for. It works alike on every system, and a killed process leaves nothing behind, unlike sockets between
+the processes or the system's notices of changed files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import quote
 __all__ = ["LOOK", "WatchedFile"]
 
 LOOK = 0.02
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 _AGAIN = 1.0
 """Seconds before a file that could not be read is opened again."""
 _ENDING = 1.0
@@ -44,14 +44,14 @@ class WatchedFile:
     async def hear(self, told: Told) -> None:
         """Call a function with ``None`` after each change, until this is cancelled.
 
-        It is also called when the first look has succeeded, and when the file cannot be read any more.
+        It is also called when the first poll has succeeded, and when the file cannot be read any more.
         """
         is_known = False
         while True:
             try:
                 await self._hear_once(told)
             except sqlite3.Error as error:
-                # Once, and not at every attempt: a store on a read-only disk can be read, and never watched.
+                # Logged once, not at every attempt: a store on a read-only disk can be read but never watched.
                 if self.are_heard or not is_known:
                     _log.warning("the store's file cannot be watched: %s", type(error).__name__)
                 is_known = True
@@ -80,7 +80,7 @@ class WatchedFile:
 
         def run() -> None:
             error = None
-            # A loop that is closed raises that: nobody waits any more.
+            # The loop is closed, so nobody waits any more.
             with suppress(RuntimeError):
                 try:
                     self._look(stop, lambda: loop.call_soon_threadsafe(changed))
@@ -96,7 +96,7 @@ class WatchedFile:
             stop.set()
             done, _ = await asyncio.wait([ended], timeout=_ENDING)
             if done:
-                # Read, so that asyncio does not report it: whoever has stopped us does not want to know.
+                # Retrieved, so that asyncio does not report it: it only says that the thread was stopped.
                 ended.exception()
 
     def _look(self, stop: threading.Event, changed: Callable[[], object]) -> None:

@@ -378,7 +378,7 @@ async def test_another_model_is_taken(cli: Cli, tmp_path: Path):
         asked = await desk.ask(request(model_preferences=ModelPreferences(speed_priority=1)))
         id = await desk.named()
         done = await desk.run("review", "approve", id, "--model", "other")
-        assert (done.code, "other is no model to be chosen here" in done.err) == (1, True)
+        assert (done.code, "other is not among the models to choose from" in done.err) == (1, True)
         assert (await desk.run("review", "approve", id, "--model", "slow")).code == 0
         await asked
         assert {record.model for record in desk.host.audit.records() if record.step == "settled"} == {"slow"}

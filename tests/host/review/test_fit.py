@@ -55,12 +55,12 @@ def test_what_may_be_decided(item, decision):
 @pytest.mark.parametrize(
     ("item", "decision", "problem"),
     [
-        (ITEM, Approve(digest=digest(ASKED), model="gpt-9"), "no model to be chosen"),
+        (ITEM, Approve(digest=digest(ASKED), model="gpt-9"), "not among the models to choose from"),
         (ITEM, Edit(params=OTHER, digest=digest(ASKED)), "not what was shown"),
-        (ITEM, Regenerate(), "regenerate is not to be chosen"),
+        (ITEM, Regenerate(), "regenerate is not a choice here"),
         (ITEM, ElicitResult(action="decline"), "ElicitResult"),
-        (TOOL, Answer(result="x"), "answer is not to be chosen"),
-        (TOOL, Approve(digest=digest(CALL), scope="always"), "grant is not to be chosen"),
+        (TOOL, Answer(result="x"), "answer is not a choice here"),
+        (TOOL, Approve(digest=digest(CALL), scope="always"), "grant is not a choice here"),
         (FORM, Answer(result="x"), "ElicitResult"),
         (FORM, ElicitResult(action="accept", content={"n": "seven"}), "n"),
     ],

@@ -113,7 +113,7 @@ class Audit:
         return record
 
     async def record(self, origin: Origin, method: str, step: Step, outcome: str) -> None:
-        """Make a record of what is about to happen by itself, and keep it in the store first.
+        """Record something before it happens, in a transaction of its own.
 
         Args:
             origin: who is concerned.
@@ -132,7 +132,7 @@ class Audit:
         digest: str | None = None,
         **facts: Unpack[Facts],
     ) -> Record:
-        """Make a record of something that may not happen.
+        """Make a record of something that has not happened yet, and may fail to.
 
         Args:
             origin: who asked, and why.

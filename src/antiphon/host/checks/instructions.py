@@ -30,8 +30,8 @@ _ORDER = r"\byou (?:must|have to|shall|need to) (?:\w{1,20} )?(?:always|first|ne
 _THEFT = r"\.ssh/|aws/credentials|\bid_rsa\b|\bid_ed25519\b|/\.env\b|\bmcp\.json\b"
 _CHINESE = r"忽略|无视|不要(?:告诉|告知|提醒|通知|透露)|(?:系统|先前|之前|以上|上述)的?(?:提示词|指令|指示)|必须先"
 _PATTERNS = (_INJECTION, _SECRECY, _RANK, _MARKUP, _ROLE, _SHADOW, _ORDER, _THEFT, _CHINESE)
-"""Earlier instructions that are not to count; what a person must not hear of; frames of a rank that a description does
-not have; what to do about another tool; orders; files with keys; and most of this in Chinese."""
+"""In this order: cancelling earlier instructions, hiding something from the person, posing as a system prompt, steering
+the use of other tools, orders, files with keys; and most of these in Chinese."""
 _INSTRUCTION = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS), re.IGNORECASE)
 
 

@@ -20,9 +20,10 @@ _CONTEXT = 128
 _LONGEST = 32 * 1024
 """Characters that are held back at most; no known kind of secret is longer."""
 _KEPT = 4_096
-"""Of these, the last ones that go on being held back: a token without blanks may have begun there."""
+"""The last characters that stay held back when that many have come: a token without blanks may begin there."""
 _SOON = 1_024
-"""Characters up to which what is held back is examined with each piece; more of it, when it has grown by an eighth."""
+"""Up to this many held-back characters are examined again with each piece; more of them only after each growth by an
+eighth."""
 # A key of several lines can be masked only when its end has arrived: until then all of it is held back.
 _OPEN_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LENGTH = 21_000

@@ -60,7 +60,7 @@ _BLANK = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _PART = 32_768
 """Characters that are made inert at once: some milliseconds, whatever they are."""
 _LOOKED_BACK = 1_000
-"""Characters in which a place is sought to cut a long text: a paragraph or two."""
+"""Characters that are searched for a place to cut a long text: a paragraph or two."""
 _ROOM = 80
 """Most cells of blank space within a line that are not folded: the width of a terminal."""
 _EMPTY_LINES = re.compile(rf"\n(?:[{_BLANK}]*+\n){{5,}}+")
@@ -84,10 +84,10 @@ def inert(text: str) -> str:
 
 
 def inert_parts(text: str) -> Iterator[str]:
-    """Yield the text as ``inert`` makes it, a part after the other: a long one then holds nobody up.
+    """Yield the text as ``inert`` makes it, in parts, so that other tasks can run between the parts of a long text.
 
-    It is cut behind a line end where there is one, else between two letters. Where there is neither, a run of what is
-    counted as one is counted as two.
+    It is cut behind a line end if possible, else between two letters. If there is neither, a run that ``inert`` would
+    replace by one count is replaced by two.
     """
     start = 0
     while len(text) - start > _PART:

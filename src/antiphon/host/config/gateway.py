@@ -1,6 +1,6 @@
 """The ``[gateway]`` table of ``antiphon.toml``: which servers and tools pass a gateway, and what they are called.
 
-Owns its form. ``antiphon.gateway`` reads it; a server is meant by the name that it is configured by.
+Owns the form of the table; ``antiphon.gateway`` uses it. Servers are named as in the configuration.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     prefix: str | None = None
     """What its tools' names begin with, instead of its name."""
     rename: dict[str, str] = {}
-    """Names for single tools, by its own names of them."""
+    """New names for single tools, by the server's own names of them."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A choice among the servers and their tools, by a name."""
+    """A named choice of servers and tools."""
 
     only: tuple[str, ...] | None = None
     """The servers; all by default."""
@@ -57,7 +57,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             name: name of the profile.
 
         Raises:
-            ConfigError: there is no such profile; the message names those that there are.
+            ConfigError: there is no such profile; the message lists the existing ones.
         """
         if name is None:
             return Profile()

@@ -193,7 +193,7 @@ class Models:
             try:
                 made.append(await persist(partial(vendor.embed, some), self._patience, sleep=self._sleep))
             except ProviderFailure as failed:
-                # What came before is paid for.
+                # The portions before this one were charged.
                 failed.charged = failed.charged or bool(made)
                 raise
         return joined(made)

@@ -101,7 +101,7 @@ def _denied(case: Case, step: Step, item: ReviewItem | ToolItem, denial: Deny) -
 
 
 def _told(item: ReviewItem | ToolItem | ElicitItem, denial: Deny) -> bool | None:
-    """Tell whether the server is told the reason; ``None`` if the person did not want to."""
+    """Return whether the server can be sent the reason; ``None`` if the person does not want that."""
     return can_tell(item) if denial.tell and denial.reason else None
 
 
@@ -216,7 +216,7 @@ async def _counted(case: Case, admitted: Pass, review: Callable[[], Awaitable[T]
     gate = case.desk.gate
     gate.begin_review(admitted)
     try:
-        # A queue looks into the store again and again while a person thinks: that time is the person's.
+        # A queue polls the store while a person thinks. This must not use up the time the call has for the store.
         with counting(None):
             return await watched_review(case.desk.waiting.put(case.origin, case.expires_in, review()))
     finally:

@@ -95,12 +95,12 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     logged: set[Reason] = msgspec.field(default_factory=set[Reason])
     """Causes that were logged: each is logged once."""
     telling: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
-    """What keeps those who look up to date while an answer comes."""
+    """Tasks that update the people who watch an answer arrive."""
     choose: Choose | None = None
     digests: Digests = msgspec.field(default_factory=Digests)
     """The hashes of the definitions of tools."""
     allowed: Allowed = msgspec.field(default_factory=Allowed)
-    """The tools of which a definition was allowed, as far as this host remembers."""
+    """The tools whose definition was allowed, as far as this host remembers."""
 
     @property
     def headless(self) -> bool:
@@ -111,7 +111,7 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
 class Case:
     """One ask on its way through the stages: what is known about it, and what must still be saved."""
 
-    # What most cases never have is set for the class, since every call of a tool is one.
+    # Defaults are set on the class: each call of a tool makes a case, and most cases change few of these.
     chosen = Chosen()
     held: Hold | None = None
     sent = False
@@ -125,13 +125,13 @@ class Case:
     became: Outcome | None = None
     """What became of the ask in the end, if it got no answer."""
     answerer: str | None = None
-    """The model whose answer a person chose of two."""
+    """The model whose answer a person chose, if two models answered."""
     is_own = False
     """Whether it is a request of the person's own."""
     by_person = False
     """Whether a person has let it pass."""
     flow: Callable[[str], object] | None = None
-    """Takes the answer while it comes, for a program that reads it so."""
+    """Receives the answer while it arrives, for a program that reads it as a stream."""
 
     def __init__(self, desk: Desk, origin: Origin, method: str) -> None:
         self.desk = desk
@@ -186,7 +186,7 @@ class Case:
             raise self.refusal("limit", str(error)) from None
 
     def draft(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> Record:
-        """Make the record of a step that may not happen."""
+        """Make the record of a step that has not happened yet, and may fail to."""
         return self.desk.audit.draft(self.origin, self.method, step, outcome, digest, **facts)
 
     async def save(self, change: Change | None = None) -> str | None:

@@ -103,7 +103,7 @@ async def _reviewed(
     )
     decision = await decided(case, item, entered)
     if not isinstance(decision, Approve):
-        raise case.failure("the reviewer decided what was not to be chosen")
+        raise case.failure("the reviewer's decision is none of the choices")
     if decision.digest != digest(params):
         raise case.refusal("changed")
     await hold(case, params)

@@ -28,7 +28,7 @@ __all__ = ["MAX_WAITING", "PACE", "Growing", "growing"]
 PACE = 0.2
 """Seconds between two updates."""
 MAX_WAITING = 64 * 1024
-"""Characters that may arrive within that time; of a faster answer no part is shown before it is complete."""
+"""Most characters that may arrive within that time. An answer that is faster is shown only when it is complete."""
 _LOOK = 0.25
 """Seconds to find out whether anybody is watching, so that a blocked store does not delay the request."""
 _NAME, _TARGET = 128, 512
@@ -156,4 +156,4 @@ class Growing:
             await self._store.drop_partial(self._review)
         except Exception as error:
             # It is deleted at the latest with this process.
-            _log.warning("what had come of an answer is still kept: %s", type(error).__name__)
+            _log.warning("a partial answer could not be removed from the store: %s", type(error).__name__)

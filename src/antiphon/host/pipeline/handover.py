@@ -53,7 +53,7 @@ class Released:
 
 
 async def _recorded(audit: Audit, store: Store, origin: Origin, answer: _Answer, why: str | None) -> None:
-    # Steps that all readers of the chain know: an answer that was handed over, or one that nobody waited for.
+    # Both use steps that older releases know, so that these can read the record as well.
     if why is None:
         record = audit.note(origin, answer.method, "answered", "handed-over")
         outcome = Outcome(became="handed-over")

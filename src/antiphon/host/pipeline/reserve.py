@@ -106,10 +106,10 @@ async def send(case: Case, params: CreateMessageRequestParams, sending: Record) 
         if refused is None:
             return
         if refused != "hold":
-            raise case.refusal("changed", "the decision is not there any more")
+            raise case.refusal("changed", "the decision does not exist any more")
         case.note("reserved", "again")
         await hold(case, params)
-    raise case.refusal("changed", "the reservation is not there any more")
+    raise case.refusal("changed", "the reservation does not exist any more")
 
 
 async def _without_asking(

@@ -64,7 +64,7 @@ MAX_ANSWERS = 20
 _IN_PERSON: frozenset[Choice] = frozenset({"deny", "answer"})
 _BY_PROVIDER: frozenset[Choice] = frozenset({"deny", "answer", "approve", "edit", "grant"})
 _SPARED = frozenset({"failed", "budget", "limit", "secret", "no-model"})
-"""What may befall a second answer without taking the first one along."""
+"""Reasons why a second answer may be missing while the first one can still be used."""
 _OF_ANSWERS: frozenset[Choice] = frozenset({"deny", "answer", "approve", "regenerate"})
 
 
@@ -74,11 +74,11 @@ class _Cleared(msgspec.Struct, frozen=True, kw_only=True):
     params: CreateMessageRequestParams
     digest: str
     beside: str | None = None
-    """The model that is to answer it as well."""
+    """A second model that is to answer it as well; ``None`` for none."""
 
 
 class _Made(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer, and what it took."""
+    """An answer, with its model, cost and duration."""
 
     result: CreateMessageResult
     figures: Figures
@@ -274,7 +274,7 @@ async def _by_review(
                 await case.desk.grants.add(grant)
             return _Cleared(params=params, digest=shown, beside=approval.beside)
         case _:
-            raise case.failure("the reviewer decided what was not to be chosen")
+            raise case.failure("the reviewer's decision is none of the choices")
 
 
 async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
@@ -365,7 +365,7 @@ def _to_release(
 
 
 async def _rival(case: Case, params: CreateMessageRequestParams, model: str | None) -> Rival:
-    """Have a second model answer the same request. Whatever becomes of that, the first answer is still there.
+    """Have a second model answer the same request. If it fails, the first answer can still be used.
 
     Raises:
         Rejected: the server was blocked meanwhile, or what was approved is not there any more.

@@ -64,9 +64,10 @@ async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
 
 
 async def _known_to_be_allowed(case: Case, params: CallToolRequestParams, hashed: str) -> bool:
-    """Let a call pass that a rule allows, if its tool was found allowed before and still is when that is recorded.
+    """Try to allow a call in one transaction: a rule allows it, and this definition of its tool was allowed before.
 
-    Nothing is read first, so that most calls need one transaction. In all other cases nothing has happened.
+    Nothing is read from the store first; the transaction that records the call checks that the definition is still
+    allowed. Returns false if any of this does not hold; nothing was recorded then.
     """
     desk, origin = case.desk, case.origin
     allowed = desk.allowed.get(origin, params.name)
@@ -118,7 +119,7 @@ async def _shown(case: Case, params: CallToolRequestParams) -> _Shown:
 
 
 async def _allowed(case: Case, params: CallToolRequestParams, verdict: Verdict, shown: _Shown) -> bool:
-    """Tell whether nobody need be asked. What a rule allows first is the definition that it goes on to allow."""
+    """Return whether nobody needs to be asked. The definition that a rule allows first is kept as the allowed one."""
     if verdict.effect != "allow":
         return not shown.is_changed and await _granted(case, params)
     define = None if shown.allowed is not None else _defined(case, shown)
@@ -157,7 +158,7 @@ async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass, sh
     )
     decision = await decided(case, item, entered)
     if not isinstance(decision, Approve):
-        raise case.failure("the reviewer decided what was not to be chosen")
+        raise case.failure("the reviewer's decision is none of the choices")
     if decision.digest != digest(params):
         raise case.refusal("changed")
     by = None if decision.ticket is None else decision.ticket.by
@@ -168,6 +169,6 @@ async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass, sh
         # It was allowed this time. As long as it cannot be kept, a person is asked each time.
         prevents = await case.save(Change(finish=ticket))
     if prevents is not None:
-        raise case.refusal("changed", "the decision is not there any more")
+        raise case.refusal("changed", "the decision does not exist any more")
     if decision.scope != "once":
         await case.desk.grants.add(Grant.give(params, case.origin, decision.scope, decision.terms))

@@ -17,7 +17,7 @@ _CHARACTERS_PER_TOKEN = 4
 allows."""
 
 _DIMENSIONS = 64
-"""Numbers of a vector where a request names no other number."""
+"""Numbers in a vector if the request does not say how many."""
 _CHARACTERS_PER_VECTOR = 10_000
 """Most characters of a text that count for its vector: some milliseconds."""
 

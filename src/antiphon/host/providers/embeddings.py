@@ -43,7 +43,7 @@ MAX_VALUES = 4 * 1024 * 1024
 MAX_DIMENSIONS = 16_384
 """Most numbers of one vector: twice those of the largest models."""
 _BYTES = 4
-"""Of one number."""
+"""Bytes of one number."""
 _DIMENSIONS = "dimensions"
 
 
@@ -57,7 +57,7 @@ class EmbeddingParams(CreateMessageRequestParams, frozen=True, kw_only=True):
         Args:
             texts: what is to become vectors, each by itself.
             model: the name of a model, as a hint; empty for none.
-            dimensions: numbers of each vector; by default as many as the model makes.
+            dimensions: how many numbers each vector has; by default as many as the model makes.
         """
         # A message holds a limited number of blocks.
         groups = [texts[at : at + MAX_BLOCKS] for at in range(0, len(texts), MAX_BLOCKS)]
@@ -123,7 +123,7 @@ def check_texts(params: EmbeddingParams) -> None:
     """Check that there are texts, not too many, and none of them empty.
 
     Raises:
-        InvalidParams: it is not so; the message begins with the place, which is also ``data.place``.
+        InvalidParams: one of these does not hold; the message begins with the place, which is also ``data.place``.
     """
     texts = params.texts
     empty = next((f"input[{at}]" for at, text in enumerate(texts) if not text), None)
@@ -166,7 +166,7 @@ def packed(vectors: Iterable[Sequence[float]]) -> tuple[bytes, ...]:
         vectors: their numbers.
 
     Raises:
-        ProviderFailure: one is no number of four bytes.
+        ProviderFailure: something in them is not a number that fits four bytes.
     """
     made: list[bytes] = []
     for vector in vectors:

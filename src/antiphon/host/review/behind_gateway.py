@@ -22,7 +22,7 @@ from antiphon.wire.tools import Tool, ToolAnnotations
 __all__ = ["Gated", "GatedTool", "RunState", "RunningServer", "ServedTool", "Servers", "shown_servers"]
 
 MAX_TOOLS = 500
-"""Tools of one server that are listed; more are too many to switch one by one, and filters are for them."""
+"""Most tools of one server that are listed: nobody switches more one by one, since filters can do that."""
 
 RunState = Literal["stopped", "starting", "running", "failed"]
 
@@ -35,7 +35,7 @@ class ServedTool(msgspec.Struct, frozen=True, kw_only=True):
     called: str | None
     """Its name for clients; ``None`` if it is not shown to them."""
     is_off: bool = False
-    """Whether a person has switched it off; otherwise one that is not shown is denied by the configuration."""
+    """Whether a person has switched it off. If not, a tool that clients do not see is denied by the configuration."""
 
 
 class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,14 +56,14 @@ class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
     """The last lines that it wrote to standard error."""
     tools: tuple[ServedTool, ...] = ()
     conflicts: tuple[str, ...] = ()
-    """Its names that had to give way to others."""
+    """Its names that had to be changed because of another server's names."""
 
 
 class Servers(Protocol):
     """The servers of one program."""
 
     def running_servers(self) -> Sequence[RunningServer]:
-        """Return them as they are now, in the order of the configuration."""
+        """Return the servers as they are now, in the order of the configuration."""
         ...
 
     async def switch_tool(self, identity: str, tool: str, *, on: bool, by: str | None) -> None:
@@ -88,11 +88,11 @@ class Gated(msgspec.Struct, frozen=True, kw_only=True):
     """What its requests cost today, in nano-dollars."""
     tools: list[GatedTool]
     more: int
-    """Tools that are not listed here."""
+    """Number of its tools beyond those listed."""
 
 
 class GatedTool(msgspec.Struct, frozen=True, kw_only=True):
-    """One of its tools."""
+    """One tool of such a server, with what the store knows of it."""
 
     served: ServedTool
     definition: Literal["new", "allowed", "changed"]
@@ -105,7 +105,7 @@ class GatedTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def shown_servers(servers: Servers, store: Store, digests: Digests, now: float) -> list[Gated]:
-    """Collect what is shown of the servers; the store has gathered the audit.
+    """Collect what is shown of the servers. The store must have gathered the audit before.
 
     Args:
         servers: the servers.

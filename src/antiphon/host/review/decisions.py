@@ -76,7 +76,7 @@ class Form:
         return self._fields.get(name, [])
 
     def number(self, name: str, most: float) -> float | None:
-        """Return a number above 0; ``None`` if nothing was entered.
+        """Return a number above 0 and up to ``most``; ``None`` if nothing was entered.
 
         Raises:
             Refused: it is no such number.

@@ -1,7 +1,7 @@
 """The definitions of tools as they were allowed: what counts as a change, and what a person sees of it.
 
-A server may change what a tool says of itself, or takes, after somebody has allowed it. So what was allowed is kept
-with its hash, and a changed definition is shown with the differences. ``pipeline.tool_consent`` decides.
+A server may change a tool's description or schema after somebody has allowed it. So the definition that was allowed is
+kept with its hash, and a changed one is shown with the differences. ``pipeline.tool_consent`` decides.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["MAX_KEPT", "Allowed", "Digests", "changes_of", "digest_document", "r
 MAX_KEPT = 64 * 1024
 """Most bytes of a definition that is kept to be compared with a later one; of a longer one only the hash is kept."""
 _MOST_KNOWN = 1_000
-"""Most definitions whose hash is remembered; that of a further one is computed again at its next call."""
+"""Most definitions whose hash is remembered; the hash of any other is computed again at its next call."""
 
 
 class Digests:
@@ -67,7 +67,7 @@ class Digests:
 class Allowed:
     """The definitions that one host has found allowed, by the server's identities and the tool's name.
 
-    It only saves reading: each is confirmed in the transaction that records the call. See ``Supposed``.
+    This only saves a read: each definition is confirmed in the transaction that records the call. See ``Supposed``.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Allowed:
         return self._digests.get((origin.identities, tool))
 
     def note(self, origin: Origin, tool: str, standing: Standing) -> None:
-        """Remember what was read of a tool; what is not simply allowed is forgotten.
+        """Remember a tool that is allowed; forget one that is blocked, switched off or not allowed.
 
         Args:
             origin: the server.
@@ -100,7 +100,7 @@ class Allowed:
 
 
 def defining(tool: Tool) -> Tool:
-    """Return what counts of a definition: what a person or a model decides by, without icons and ``_meta``."""
+    """Return the part of a definition that a person or a model decides by: without icons and ``_meta``."""
     return msgspec.structs.replace(tool, execution=None, icons=None, meta=None)
 
 
@@ -124,14 +124,14 @@ def row_of(origin: Origin, tool: Tool, digest: str, by: str | None = None) -> De
 
 
 def changes_of(before: str, after: Tool | None) -> tuple[Line, ...] | None:
-    """Compare a definition as it was allowed with the one of now, line by line.
+    """Compare the definition that was allowed with the present one, line by line.
 
     Args:
         before: the body of its row.
-        after: the definition of now; ``None`` if the server does not list the tool any more.
+        after: the present definition; ``None`` if the server does not list the tool any more.
 
     Returns:
-        The lines that differ, with some around them; ``None`` if one of both is too long to be compared.
+        The lines that differ, with some around them; ``None`` if either is too long to be compared.
     """
     if not before or (after is not None and len(encode(after)) > MAX_KEPT):
         return None

@@ -52,7 +52,7 @@ def check(item: AnyItem, decision: Decision | ElicitResult) -> None:
         _check_form(item, decision)
         return
     if _choice(decision) not in item.choices:
-        raise Mismatch(f"{_choice(decision)} is not to be chosen here")
+        raise Mismatch(f"{_choice(decision)} is not a choice here")
     _check_shown(item, decision)
 
 
@@ -67,10 +67,10 @@ def _check_shown(item: ReviewItem | ToolItem, decision: Decision) -> None:
     model = decision.model if isinstance(decision, Approve | Edit | Regenerate) else None
     offered = (item.model, *item.models) if isinstance(item, ReviewItem) else ()
     if model is not None and model not in offered:
-        raise Mismatch(f"{model} is no model to be chosen here")
+        raise Mismatch(f"{model} is not among the models to choose from")
     beside = decision.beside if isinstance(decision, Approve) else None
     if beside is not None and (beside not in offered or beside == (model or _model(item))):
-        raise Mismatch(f"{beside} is no second model here")
+        raise Mismatch(f"{beside} is not among the models for a second answer")
     if beside is not None and (result is not None or (isinstance(decision, Approve) and decision.scope != "once")):
         raise Mismatch("two models are compared for one request, before it is answered")
 

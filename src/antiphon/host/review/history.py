@@ -93,7 +93,7 @@ def _midnight(day: str | None, *, days: int = 0) -> float | None:
 async def server_names(
     store: Store, queue: Queue, known: Mapping[str, str], identities: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return the targets of servers: those in ``known``, those that wait, and ``identities`` if they ever asked.
+    """Return the targets of servers: those in ``known``, those with open questions, and ``identities`` that ever asked.
 
     Only reads what the store has gathered from the audit.
     """

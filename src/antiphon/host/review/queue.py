@@ -62,8 +62,8 @@ _SOON, _LATER = 0.02, 0.5
 """Seconds between two reads of the store: at first, and when nobody has decided for a while. People take seconds."""
 _SLOWER = 1.3
 _CHECK = 1.0
-"""Seconds between two reads where changes are heard of: a notice may have been lost with its connection, and processes
-of earlier releases give none."""
+"""Seconds between two reads of a store that sends notices of changes: a notice may be lost with its connection, and
+processes of earlier releases send none."""
 _HISTORY: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 _ENDING = 1.0
 """Seconds that a caller that stops waiting for a question waits for this to be stored."""
@@ -159,7 +159,7 @@ class Queue:
         row = await self._put("elicitation", item, item.origin, [digest(item.params)], item.expires_in)
         decided = await self._decided(row)
         if await self._store.commit(Change(finish=row.id)) is not None:
-            raise NoReviewer("the decision is not there any more")
+            raise NoReviewer("the decision does not exist any more")
         decision, ticket = decision_of(decided), Ticket(id=row.id, by=decided.by)
         if isinstance(decision, ElicitResult):
             return Filled(result=decision, ticket=ticket)
@@ -235,7 +235,7 @@ class Queue:
             check(question.item, decision)
             shown = hashes.get(id, "")
             if question.state == "pending" and shown != question.hash:
-                raise NotShown("what was shown is not what waits now: look at it again")
+                raise NotShown("the question has changed since it was shown: look at it again")
             # Store the hash that was shown, because a decision that is held may be undone before this one
             # is stored.
             kept.append(self._kept(question, decision, by, now, hash=shown))
@@ -243,7 +243,7 @@ class Queue:
         if late is not None:
             hash = next(decided.hash for decided in kept if decided.id == late.id)
             if late.state == "pending" and not late.held and late.hash not in (None, hash):
-                raise NotShown("what was shown is not what waits now: look at it again")
+                raise NotShown("the question has changed since it was shown: look at it again")
             raise AlreadyDecided(question_of(late))
 
     def _kept(self, question: Question, decision: AnyDecision, by: str | None, now: float, *, hash: str) -> Decided:
@@ -329,8 +329,8 @@ class Queue:
         """Yield a number now, and another one whenever any question has changed, in this process or another.
 
         Args:
-            slowest: most seconds between two reads of the store while changes by other processes are not heard of,
-                default 0.5.
+            slowest: most seconds between two reads of the store while it sends no notices of changes by other
+                processes, default 0.5.
         """
         seen, wait = -1, _SOON
         with self._store.news.listening() as news:
@@ -421,7 +421,7 @@ class Queue:
         return found or msgspec.structs.replace(row, state="withdrawn")
 
     async def _pause(self, news: Listening, seconds: float, *, until: float | None = None) -> float:
-        """Wait for a change, for some seconds or until a time; for longer where changes are heard of.
+        """Wait for a change, for some seconds or until a time; for longer while the store sends notices of changes.
 
         Returns how many seconds to wait the next time.
         """

@@ -57,7 +57,7 @@ MAX_REASON = 2_000
 MAX_TOLD = 500
 """Most characters of a reason that a server is told."""
 MAX_UNDO = 60.0
-"""Most seconds to take a permission back: who has not seen a mistake by then does not see it, and the server waits."""
+"""Most seconds to take a permission back: a mistake is noticed within a minute or not at all, and the server waits."""
 Choice = Literal["approve", "edit", "deny", "answer", "grant", "regenerate"]
 Scope = Literal["once", "call", "session", "always"]
 Reach = Literal["once", "call", "server"]
@@ -93,7 +93,7 @@ UNBOUNDED = Terms(unbounded=True)
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer took."""
+    """The model, cost and duration of an answer."""
 
     model: str
     """The name of the model that answered, as the user calls it."""
@@ -140,7 +140,7 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     fallbacks: tuple[str, ...] = ()
     """The models tried in this order if the chosen one fails. An approval covers them too."""
     figures: Figures | None = None
-    """What the answer under review took, if there is a second one beside it."""
+    """Model, cost and duration of the answer under review, if there is a second one beside it."""
     rival: Rival | None = None
     """The answer of a second model, to be chosen instead of ``result``."""
 
@@ -177,7 +177,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Undone = tuple[str, ...]
-"""Of a decision: the permissions that were taken back before it, by ``name_of``, where no store has kept them."""
+"""The permissions that a person gave and took back before a decision, by ``name_of``, if no store has kept them."""
 
 
 class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
@@ -236,7 +236,7 @@ class Regenerate(msgspec.Struct, frozen=True, kw_only=True, tag="regenerate"):
     model: str | None = None
     """One of ``item.models``; ``None`` for the same one."""
     beside: bool = False
-    """Keep the answer that is there, and show the other one beside it."""
+    """Keep the present answer, and show the new one beside it."""
     ticket: Ticket | None = None
     undone: Undone = ()
 
@@ -333,7 +333,7 @@ def hash_of(item: ReviewItem | ToolItem | ElicitItem) -> str:
 def usual_terms(
     asked: ReviewItem | ToolItem | ElicitItem | CreateMessageRequestParams | CallToolRequestParams,
 ) -> Terms:
-    """Return the bounds of a grant that is given without any: calls of a tool cost us nothing that could be summed."""
+    """Return the bounds of a grant given without any; for tool calls without an amount, since their cost is unknown."""
     return Terms(uses=USUAL.uses) if isinstance(asked, ToolItem | CallToolRequestParams) else USUAL
 
 

@@ -36,7 +36,7 @@ _RUNNERS = frozenset(["python", "pypy", "node", "deno", "bun", "npx", "bunx", "u
 _NAMING = frozenset(["-m", "--module", "--package", "--from"])
 """Options of such programs whose value names what is run."""
 _WITH_VALUE = frozenset(["--with", "--directory", "--python", "-X", "-W"])
-"""Options of theirs whose value does not."""
+"""Options of such programs with any other value."""
 _VERSION = re.compile(r"[\d.]*(?:\.exe)?$")
 _BLANK = re.compile(r"\s+")
 

@@ -40,9 +40,9 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str
     round: tuple[int, int] | None
     task: OriginTask | None = None
-    """The task that the call has become; what its server says of it has its secrets masked."""
+    """The task that the call has become; secrets in the server's status message are masked."""
     door: str = ""
-    """How it came, if not as a message of the protocol: ``"model-api"``."""
+    """The way it came, if it was not a message of the protocol: ``"model-api"``."""
 
 
 def who_of(origin: Origin) -> Who:

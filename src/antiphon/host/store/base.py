@@ -137,16 +137,16 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Supposed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a decision about a tool was made by: it stands only if that is still so in the transaction that records it.
+    """What a decision about a tool relies on; it counts only if this still holds in the transaction that records it.
 
-    So a call that a rule allows needs one transaction, and what another process has said meanwhile is not missed.
+    A call that a rule allows then needs a single transaction, and no change by another process is missed.
     """
 
     identities: tuple[str, ...]
     """``origin.identities`` of the server, which no block may cover."""
     tool: str
     digest: str
-    """Of the definition that was allowed; the tool must not have been switched off since."""
+    """Hash of the definition that was allowed; the tool must not have been switched off since."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +165,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     define: DefinitionRow | None = None
     """The definition of a tool that is allowed now, in place of an earlier one."""
     supposed: Supposed | None = None
-    """What must still be so; if it is not, ``"standing"`` prevents the change."""
+    """What must still hold; if it does not, ``"standing"`` prevents the change."""
     records: tuple[Record, ...] = ()
 
 
@@ -286,15 +286,15 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartialRow(msgspec.Struct, frozen=True, kw_only=True):
-    """As much of an answer as has come; gone as soon as it is whole, or the process that waits for it is."""
+    """The part of an answer that has arrived. Deleted when the answer is complete, or its process has ended."""
 
     id: str
-    """Of the review by which it was asked for."""
+    """Id of the review that approved the request, or of the person's own request."""
     host: str
     began: float
     """Seconds since the epoch."""
     body: str
-    """JSON; ``partials.Partial`` is made of it. What looks like a secret is masked in it."""
+    """JSON of a ``partials.Partial``, with secrets masked."""
 
 
 class PageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -321,7 +321,7 @@ class BrowserRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskSoFar(msgspec.Struct, frozen=True, kw_only=True):
-    """What the hosts of a store know of a task, before the ask that is looked at."""
+    """What the store knows of a task from its asks before the present one."""
 
     first: float
     """When it asked for the first time, in seconds since the epoch."""
@@ -350,7 +350,7 @@ class Store(Protocol):
 
     @property
     def news(self) -> News:
-        """How changes of questions are heard of, whichever process made them."""
+        """Notices of changed questions, whichever process changed them."""
         ...
 
     async def commit(self, change: Change) -> str | None:
@@ -364,8 +364,8 @@ class Store(Protocol):
         Returns:
             ``None`` when done; else nothing was changed, and the key names what prevents it: the account
             (``"day:2026-11-21"``), ``"grant"`` (used up, ended, revoked), ``"review"`` (it has no decision to carry
-            out), ``"block"`` (the server of a hold is blocked), ``"hold"`` (another process has released the hold) or
-            ``"definition"`` (no further definition can be kept) or ``"standing"`` (what was supposed is not so).
+            out), ``"block"`` (the server of a hold is blocked), ``"hold"`` (another process has released the hold),
+            ``"definition"`` (no further definition can be kept) or ``"standing"`` (``supposed`` does not hold).
         """
         ...
 
@@ -638,7 +638,7 @@ class Store(Protocol):
         """Record that a person looks at what this process shows.
 
         Args:
-            until: when that ends unless it is said again, in seconds since the epoch.
+            until: when this record ends unless it is renewed, in seconds since the epoch.
         """
         ...
 
@@ -658,7 +658,7 @@ class Store(Protocol):
         """Remove a partial answer, if it is there.
 
         Args:
-            id: of its review.
+            id: id of its review.
         """
         ...
 

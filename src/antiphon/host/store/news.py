@@ -1,7 +1,7 @@
-"""How those who wait for a change of a question hear of it, whichever process made it.
+"""Notices of changed questions, for those who wait for a change, whichever process made it.
 
-Owns who waits, and for how long the database is listened to. Nobody may rely on it alone: a notice can be lost with a
-connection, so whoever waits looks at the store now and then as well (``review.queue``).
+Owns the list of those who wait, and when the database is listened to. A notice can be lost with its connection, so
+whoever waits also reads the store now and then (``review.queue``).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from weakref import WeakSet
 __all__ = ["Listening", "News", "NewsSource"]
 
 REST = 60.0
-"""Seconds without anybody who waits, after which the database is not listened to any more until somebody does."""
+"""Seconds after the last wait until listening to the database ends; the next wait begins it again."""
 _log = logging.getLogger("antiphon.host")
 
 Told = Callable[[str | None], None]
 
 
 class NewsSource(Protocol):
-    """What a database says; see ``sql.notices`` and ``sql.watched_file``."""
+    """The notices of one database; see ``sql.notices`` and ``sql.watched_file``."""
 
     @property
     def are_heard(self) -> bool:
-        """Whether it is heard now."""
+        """Whether notices arrive now."""
         ...
 
     async def hear(self, told: Told) -> None:
@@ -40,13 +40,11 @@ class NewsSource(Protocol):
 
 
 class News:
-    """The changes of questions in one store.
-
-    A store whose questions no other process can change makes one without arguments, and calls ``tell``.
+    """The notices of changed questions in one store, which calls ``tell`` for changes by its own process.
 
     Args:
-        source: says what other processes change; by default there are none.
-        opened: awaited before the source is heard; by default nothing is.
+        source: notices of changes by other processes; by default no other process uses the store.
+        opened: awaited before the source is listened to, so that the database is open; by default nothing is.
     """
 
     def __init__(self, source: NewsSource | None = None, opened: Callable[[], Awaitable[None]] | None = None) -> None:
@@ -59,7 +57,7 @@ class News:
 
     @property
     def are_heard(self) -> bool:
-        """Whether changes are heard of when they happen, as far as is known."""
+        """Whether notices arrive when changes happen, as far as is known."""
         return self._source is None or self._source.are_heard
 
     def tell(self, id: str | None = None) -> None:
@@ -103,7 +101,7 @@ class News:
             self._waiting -= 1
 
     async def aclose(self) -> None:
-        """Listen no more."""
+        """Stop listening to the database, for good."""
         self._closed = True
         hearing, self._hearing = self._hearing, None
         if hearing is not None and hearing.get_loop() is asyncio.get_running_loop():
@@ -111,7 +109,7 @@ class News:
             await asyncio.wait([hearing])
 
     def _hear(self) -> None:
-        """Listen to the database, unless that is done already. Each event loop of a program begins anew."""
+        """Begin to listen to the database, unless this event loop does already."""
         loop = asyncio.get_running_loop()
         hearing = self._hearing
         if self._source is None or self._closed:
@@ -124,7 +122,7 @@ class News:
             try:
                 await self._opened()
             except Exception as error:
-                # Whoever waits has the same error from the store, or finds it there again.
+                # Whoever waits also reads the store: it raises the same error, or can be reached again.
                 _log.debug("the store is not listened to: %s", type(error).__name__)
                 return
         await self._heard_while_wanted(source)
@@ -145,7 +143,7 @@ class News:
 
 
 class Listening:
-    """One who waits. What happens while they do not wait is noted, so nothing between two waits is missed.
+    """One who waits for changes. A change between two waits is noted, and ends the next wait at once.
 
     Args:
         news: the news of the store.

@@ -33,12 +33,12 @@ __all__ = [
 ]
 
 CHANNEL = "antiphon_reviews"
-"""On which PostgreSQL tells of changes: by the id of the question, or by nothing if there are several."""
+"""The PostgreSQL channel for notices of changes. The payload is the id of the question; empty if several changed."""
 VERSION = "SELECT version FROM reviews_head"
 """Returns the number of changes so far."""
 
 _BUMP = update(reviews_head).values(version=reviews_head.c.version + 1)
-# In the statement that is sent anyway. "NOTIFY ... does not actually deliver until and unless the transaction is
+# In a statement that runs anyway. "NOTIFY ... does not actually deliver until and unless the transaction is
 # committed", and the same notice is delivered once for a transaction.
 _BUMP_AND_TELL = _BUMP.returning(func.pg_notify(CHANNEL, bindparam("of")))
 _VERSION = select(reviews_head.c.version)

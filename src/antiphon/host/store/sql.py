@@ -103,7 +103,7 @@ class SqlStore:
         self._heart: asyncio.Task[None] | None = None
         self._only_read = False
         self._outdated: ConfigError | None = None
-        """Why nothing is done any more: a newer release has added to the store what we would wrongly pass over."""
+        """Set when a newer release has added to the store what this one must not ignore; every method raises it."""
 
     async def commit(self, change: Change) -> str | None:
         """See ``base.Store.commit``."""
@@ -316,7 +316,7 @@ class SqlStore:
             except Exception as error:
                 # The next process that uses the store finds that this one does not run any more, and
                 # recovers what it left.
-                _log.warning("the store was not told that this process goes: %s", type(error).__name__)
+                _log.warning("the end of this process could not be recorded in the store: %s", type(error).__name__)
         await self._runner.aclose()
 
     async def _left(self) -> None:
@@ -388,7 +388,7 @@ class SqlStore:
         return making
 
     def _made(self, changes: Sequence[Change], making: asyncio.Future[None]) -> None:
-        """Keep the settlements that could not be saved, so that their reservations do not last as long as we live."""
+        """Keep the settlements that could not be saved, to save them later: else this process would hold the money."""
         error = None if making.cancelled() else making.exception()
         if error is None or isinstance(error, money.Refused):
             return

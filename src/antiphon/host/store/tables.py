@@ -38,8 +38,8 @@ REVISION = "v0011"
 OLDEST = "v0008"
 """The oldest revision whose code may work with these tables.
 
-It has to heed whatever decides about a request: blocks, permissions that are held back, reservations. A migration that
-adds only what older code may pass over leaves this as it is; one that adds more raises it to itself."""
+Such code must obey everything that decides about a request: blocks, permissions that can still be undone, reservations.
+A migration that adds only what older code may ignore leaves this as it is; any other sets it to its own number."""
 
 metadata = MetaData()
 

@@ -67,7 +67,7 @@ async def _ask_all(console: Console, fields: list[Field], words: Texts) -> dict[
             try:
                 value = None if typed == _LEAVE_OUT and not field.required else parse_value(field, typed)
             except ValueError as error:
-                # What does not fit is said in English; in another language it is said what would.
+                # The error text exists in English only; in other languages the person is told what would fit.
                 why = str(error) if words.language == "en" else _expected(field, words)
                 await console.say(words("inline.not_taken", why=why))
                 continue

@@ -82,7 +82,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     def _rows(self, text: str, taken: int) -> Iterator[str]:
         """Make a text inert and wrap it, a part at a time as its rows are drawn."""
-        # Into a pipe a line is whole, however long.
+        # A line is not wrapped for a pipe, so it cannot be cut into parts.
         parts = inert_parts(text) if self.columns else iter((inert(text),))
         open_line = next(parts)
         for part in parts:

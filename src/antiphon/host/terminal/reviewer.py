@@ -64,7 +64,7 @@ PAUSE = 0.4
 """Seconds during which a request that was just shown cannot be decided."""
 
 _LONG = 200_000
-"""Characters of what is asked: that many are shown in some milliseconds."""
+"""Most characters of a question that is drawn in the event loop, which takes some milliseconds."""
 _FOLLOWED = 100
 """Most answers whose end is not known yet and will be reported; the oldest are dropped."""
 _YES = frozenset({"y", "yes", "\u662f"})
@@ -445,7 +445,7 @@ def _decision(made: AnyDecision | Filled) -> Decision:
 
 
 def _after(undone: Sequence[str], made: AnyDecision) -> AnyDecision | Filled:
-    """Add to a decision what was taken back before it."""
+    """Add to a decision the permissions that were taken back before it."""
     if not undone:
         return made
     if isinstance(made, ElicitResult):
@@ -454,7 +454,7 @@ def _after(undone: Sequence[str], made: AnyDecision) -> AnyDecision | Filled:
 
 
 def _is_long(item: AnyItem) -> bool:
-    """Tell whether an item takes so long to show that it is done beside the event loop."""
+    """Tell whether an item takes so long to draw that a thread does it."""
     if isinstance(item, ReviewItem):
         blocks = (block for message in item.params.messages for block in message.blocks)
         return sum(len(block.text) for block in blocks if isinstance(block, TextContent)) > _LONG

@@ -159,7 +159,7 @@ class _Pool:
             self._idle.pop().close()
 
     def forget(self) -> None:
-        """Start anew in a forked child: the pipes and the threads that read them are its parent's."""
+        """Forget all processes in a forked child: their pipes, and the threads that read them, are its parent's."""
         self.__init__()
 
     def _take(self) -> _Process:

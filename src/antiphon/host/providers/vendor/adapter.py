@@ -76,7 +76,7 @@ class Vendor:
         except Exception as error:
             # A boundary to code of others, whose errors quote what came over the wire: the cause is cut off.
             failed = failure(error, self._model)
-            # Whatever ends a stream in its middle, a model has worked on it.
+            # The model has worked on an answer whose stream broke off, so the vendor may charge for it.
             failed.charged = failed.charged or (coming is not None and coming.begun)
             raise failed from None
 
@@ -101,7 +101,7 @@ class Vendor:
             response = stream.get()
         said = (response.provider_details or {}).get("finish_reason")
         if said is None and response.finish_reason in (None, "stop"):
-            # A whole answer says why it ends. What merely stops is half of one, and would pass for all of it.
+            # A complete answer says why it ends. A stream without that broke off, and must not pass for a complete one.
             raise ProviderFailure("invalid", f"{self._model.provider}: the stream ended before the answer did")
         return response
 
@@ -145,7 +145,7 @@ class _Coming:
         """Whether anything of an answer has come."""
 
     def take(self, event: ModelResponseStreamEvent) -> None:
-        """Tell the text of an event; hidden reasoning and uses of tools are no part of it."""
+        """Pass on the text of an event; hidden reasoning and uses of tools are left out."""
         self.begun = True
         text = ""
         if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):

@@ -77,7 +77,7 @@ def connect_embedder(model: Model, key: str | None) -> ConnectedEmbedder:
     """Make a client for a model that makes embeddings. Nothing is sent yet.
 
     Raises:
-        ConfigError: its key or a package is missing, or no embeddings of its provider can be had.
+        ConfigError: its key or a package is missing, or embeddings of its provider are not supported.
     """
     client = _keyed(model, key)
     return ConnectedEmbedder(_made(model, key, client, _embedder), client)

@@ -1,4 +1,4 @@
-"""How a store came to be: the changes of its tables, in order, for Alembic.
+"""The changes of a store's tables, in order, for Alembic.
 
 Owns bringing a database up to date. What the tables are now is ``tables``.
 """
@@ -22,12 +22,13 @@ _LOCK = 0x616E7469
 
 
 def is_current(connection: Connection) -> bool:
-    """Tell whether nothing is to be done: without Alembic, whose import takes longer than opening a store.
+    """Return whether the tables can be used as they are.
 
-    Nothing is to be done either where a newer release has added what this one may pass over.
+    That includes tables to which a newer release has added what this one may ignore. Alembic is not used for this,
+    because its import takes longer than opening a store.
 
     Raises:
-        ConfigError: a newer release has added what this one would wrongly pass over.
+        ConfigError: a newer release has added what this one must not ignore.
     """
     if not inspect(connection).has_table("alembic_version"):
         return False
@@ -40,10 +41,10 @@ def is_current(connection: Connection) -> bool:
 
 
 def refuse_newer(connection: Connection) -> None:
-    """Return if this release heeds whatever decides about a request in the store.
+    """Check that this release obeys everything in the store that decides about a request.
 
     Raises:
-        ConfigError: a newer one has added what this one would wrongly pass over; says what to do.
+        ConfigError: a newer release has added what this one must not ignore; says what to do.
     """
     found = revision(connection)
     if found <= REVISION:

@@ -1,4 +1,4 @@
-"""What is made of the audit, so that looking at it does not mean reading all of it."""
+"""Summaries of the audit, so that a person can look at it without reading all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What blocked servers have in common with servers alike."""
+"""The coarser identities of blocked servers, so that a block can cover similar servers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Who looks, and what has come of answers that are not whole yet.
+"""Until when somebody watches, and the parts of answers that have arrived.
 
-Adds only: an older process leaves the new column empty, and its answers are shown when they are whole.
+Adds only: an older process leaves the new column empty, and its answers are shown when they are complete.
 """
 
 from __future__ import annotations

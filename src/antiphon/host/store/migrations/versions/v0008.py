@@ -17,7 +17,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the table, with its one row: so far it takes this revision."""
+    """Add the table, with its one row: the oldest revision that may work with the store is this one."""
     table = op.create_table(
         "compatible",
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
