@@ -1,4 +1,4 @@
-"""A gateway: many servers as one, with all their asks answered by one host."""
+"""A gateway: many servers as one, whose asks one host answers."""
 
 from __future__ import annotations
 

@@ -41,14 +41,14 @@ __all__ = [
 ]
 
 NOTICE_RATE = Rate(per_second=100, burst=200)
-"""Notifications that the servers of one group may send outside of all requests; those beyond are dropped."""
+"""Notifications that the servers of one group may send outside of any request; further ones are dropped."""
 
 Answered = Literal["host", "relay"]
-"""``host``: by the gateway's host, whatever the client offers; ``relay``: by the client, if it offers that."""
+"""``host``: the gateway's host answers, whatever the client offers; ``relay``: the client answers what it can."""
 
 ElicitsIn = Literal["auto", "host", "client"]
-"""Where the host has an elicitation shown: ``auto``: by clients that are known to show it, else by its own reviewer;
-``host``: always by its own; ``client``: by every client that offers it."""
+"""Who shows an elicitation that the host answers. ``auto``: a client known to show it, else the host's reviewer;
+``host``: always the host's reviewer; ``client``: any client that offers it, else the host's reviewer."""
 
 
 class Answerers(Struct, frozen=True):
@@ -58,9 +58,9 @@ class Answerers(Struct, frozen=True):
     elicitation: Any
     roots: Any
     open: OpenRequests
-    """What must know which requests are open."""
+    """The requests that are open at the server; they tell which client an ask belongs to."""
     declared: ClientCapabilities = ClientCapabilities()
-    """Those of the client, where they are declared to the server as they are."""
+    """The client's own capabilities, if asks are relayed to it; they are declared to the server unchanged."""
     by_host: bool = True
     """Whether a host answers."""
 
@@ -70,7 +70,7 @@ _open_request: ContextVar[ServerRequest] = ContextVar("antiphon_gateway_request"
 
 
 class During:
-    """One request of ``OpenRequests``. A class, since a generator costs every call ten times as much."""
+    """One request of ``OpenRequests``. A class, because a generator takes ten times as long, in every call."""
 
     __slots__ = ("_before", "_open", "_request", "turn")
 
@@ -78,7 +78,7 @@ class During:
         self._open = opened
         self._request = request
         self.turn = turn
-        """What is held during the request; ``None`` where several are open at once."""
+        """The lock to hold during the request; ``None`` if several requests may be open at once."""
         self._before: Token[ServerRequest] | None = None
 
     async def __aenter__(self) -> None:
@@ -90,12 +90,12 @@ class During:
         self.end()
 
     def begin(self) -> None:
-        """Begin it; where there are turns, ``turn`` is held."""
+        """Begin the request. The caller holds ``turn``, if there is one."""
         self._before = _open_request.set(self._request)
         self._open.append(self._request)
 
     def end(self) -> None:
-        """End it, and the turn."""
+        """End the request, and release ``turn``."""
         self._open.remove(self._request)
         if self._before is not None:
             _open_request.reset(self._before)
@@ -104,7 +104,7 @@ class During:
 
 
 class Clients:
-    """The connections of one group's clients, which are told what belongs to no request.
+    """The connections of one group's clients, to which messages are sent that belong to no request.
 
     Args:
         send: sends one of them a notification; see ``Server.notify``.
@@ -130,7 +130,7 @@ class Clients:
         self._connected.add(client)
 
     def tell(self, method: str, params: Received) -> None:
-        """Send all of them a notification; of a flood, only as much as ``NOTICE_RATE`` allows."""
+        """Send a notification to all clients, unless more come than ``NOTICE_RATE`` allows."""
         now = asyncio.get_running_loop().time()
         if self._room is None:
             self._room = Bucket(NOTICE_RATE, now)
@@ -139,14 +139,14 @@ class Clients:
                 self._send(client, method, params)
 
     def roots_changed(self, client: object) -> None:
-        """Take note of whose roots are asked for next."""
+        """Note that this client's roots have changed, so that it is the one to be asked for roots."""
         self._changed_roots = ref(client)
 
     async def list_roots(self) -> Received:
         """Ask the client whose roots have changed, or the only one.
 
         Raises:
-            Rejected: there are several, and none has said that its roots have changed.
+            Rejected: there are several clients, and none has reported a change of its roots.
         """
         changed = self._changed_roots() if self._changed_roots is not None else None
         connected = list(self._connected)
@@ -159,11 +159,11 @@ class Clients:
 class OpenRequests:
     """The requests of clients that one server works on now.
 
-    A server of 2026-07-28 asks within its answer to a request, so the ask is that request's. An older one sends
-    requests, which do not say what they belong to: it is known if one is open.
+    A server of 2026-07-28 asks in its answer to a request, so the ask belongs to that request. An older server sends
+    its ask as a request, which does not name the call: then the call is known only if a single one is open.
 
     Args:
-        one_at_a_time: let an older server work on one request at a time, so that it is always known.
+        one_at_a_time: give an older server one request at a time, so that the call of an ask is always known.
     """
 
     def __init__(self, *, one_at_a_time: bool = False) -> None:
@@ -173,7 +173,7 @@ class OpenRequests:
         self._open: list[ServerRequest] = []
 
     def during(self, request: ServerRequest, client: Client) -> During:
-        """Take note that a request is served by a call to the server, for as long as that is open."""
+        """Return a context during which a client's request counts as open at the server."""
         if self._turn is None:
             return During(self._open, request, None)
         spoken = revision(client.revision)
@@ -182,12 +182,13 @@ class OpenRequests:
     def owner(self, origin: Origin) -> ServerRequest | None:
         """Return the request that an ask belongs to, if that is known."""
         if origin.round is None:
-            # The task that reads from an older server was begun within some request, which need not be an open one.
+            # The asyncio task that reads from an older server has the context of the request that started the server,
+            # which may have ended since.
             return self._open[0] if len(self._open) == 1 else None
         return _open_request.get(None)
 
     async def log(self, message: Received) -> None:
-        """Pass a log message on: to the open request, or one of each client; to all clients if none is open."""
+        """Pass a log message on to the newest open request of each client; to all clients if no request is open."""
         if not self._open:
             self.clients.tell("notifications/message", message)
         for request in self._newest():
@@ -209,14 +210,14 @@ class OpenRequests:
 
 
 def by_host(host: Host | Configured, elicits_in: ElicitsIn = "host") -> Answerers:
-    """Have everything answered by a host. It has no roots."""
+    """Make answerers that pass every ask to a host. A host offers no roots."""
     requests = OpenRequests()
     elicitor = host.elicit if elicits_in == "host" else _Elicitor(host, requests, elicits_in)
     return Answerers(host, elicitor, None, requests)
 
 
 class _Elicitor:
-    """A host's answers to elicitations, which a client may show to the person in place of the host's reviewer."""
+    """Answers elicitations by a host, but may have a client show them in place of the host's reviewer."""
 
     def __init__(self, host: Host | Configured, requests: OpenRequests, elicits_in: ElicitsIn) -> None:
         self._host = host
@@ -225,7 +226,7 @@ class _Elicitor:
 
     @property
     def capabilities(self) -> ClientCapabilities:
-        """Those of the host."""
+        """The host's capabilities."""
         return self._host.capabilities
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Any:
@@ -237,7 +238,7 @@ class _Elicitor:
         return await self._host.elicit(params, origin)
 
     async def forward(self, ask: Received, origin: Origin, key: str | None) -> Received | ElicitResult:
-        """Have it shown by the client, if that is known to, and the ask is known to be its."""
+        """Have the client show the elicitation, if its call is known and the client can be expected to show it."""
         request = self._requests.owner(origin)
         if request is None or not self._is_shown_by(request, ask.read):
             return await self._host.elicit(ask.read, origin)
@@ -288,9 +289,9 @@ class _Shown:
 
 
 def by_client(capabilities: ClientCapabilities) -> Answerers:
-    """Pass everything on to the client whose request it belongs to.
+    """Make answerers that pass every ask on to the client whose request it belongs to.
 
-    ``capabilities``: those of the client, which are declared to the server as they are.
+    ``capabilities``: the client's capabilities, which are declared to the server unchanged.
     """
     requests = OpenRequests(one_at_a_time=True)
 
@@ -330,7 +331,7 @@ class _Relayed:
         try:
             return await request.forward(self._method, _with_id(ask), key=key)
         except NotInRevision as error:
-            # It offers more than its revision has.
+            # The client declares the capability, but its revision does not have this request.
             feature = self._method.partition("/")[0]
             raise MissingCapability(str(error), data={"requiredCapabilities": {feature: {}}}) from None
 
@@ -340,7 +341,7 @@ def _no_call() -> Rejected:
 
 
 def _with_id(ask: Received) -> Received:
-    """Give the visit of an address an id, which clients of 2025-11-25 need and servers of 2026-07-28 do not send."""
+    """Add an id to a URL elicitation: clients of 2025-11-25 need one, and servers of 2026-07-28 send none."""
     params = ask.read
     if not isinstance(params, ElicitRequestParams) or params.mode != "url" or params.elicitation_id is not None:
         return ask

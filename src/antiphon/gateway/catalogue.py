@@ -1,6 +1,6 @@
-"""What all servers behind a gateway offer, under the gateway's names, with their owners.
+"""What all servers behind a gateway offer: each item with its server, under the gateway's names.
 
-Sans-IO: made again from the offers whenever one of them changes.
+Pure. A new catalogue is made whenever the offer of a server changes.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ Lists = ListToolsResult | ListPromptsResult | ListResourcesResult | ListResource
 _ITEMS = {
     "tools": "tools", "prompts": "prompts", "resources": "resources", "resource_templates": "resourceTemplates",
 }  # fmt: skip
-"""The members of the results of lists, here and on the wire."""
+"""The member that holds the items in the result of each list: as an attribute, and on the wire."""
 
 
 class Owned(Struct, frozen=True):
-    """Something that a server owns, by its name there."""
+    """A tool or a prompt by its server, and by the server's own name of it."""
 
     server: str
     name: str
 
 
 class Conflict(Struct, frozen=True):
-    """Two names that are the same or look alike, and what one of them is called therefore."""
+    """Two names that are equal or look alike, and the new name of the second one."""
 
     first: Owned
     second: Owned
@@ -52,7 +52,7 @@ class Conflict(Struct, frozen=True):
     """The name of the second behind the gateway."""
 
     def __str__(self) -> str:
-        """Return it in a sentence."""
+        """Describe the conflict in a sentence."""
         one, other = self.first, self.second
         if one.server == other.server:
             return f"{other.name} of {other.server} cannot be shown by that name alone, and is called {self.called}"
@@ -65,7 +65,7 @@ class Exposure(Struct, kw_only=True):
     given: Given = Given()
     filters: Filters = ALL
     off: frozenset[tuple[str, str]] = frozenset()
-    """Tools that a person has switched off: the identity of the server, and its own name of the tool."""
+    """Tools that a person has switched off: the identity of the server, and the server's own name of the tool."""
     is_searched: bool = False
     """Whether clients search among the tools instead of listing them."""
 
@@ -81,9 +81,9 @@ class Catalogue:
         given = exposure.given
         self._words = server_names(offers, given.prefixes)
         self.conflicts: list[Conflict] = []
-        """What got another name than it would have alone."""
+        """The items whose names had to be changed because of another item."""
         self.encoded: dict[str, Received] = {}
-        """The list of tools as it is sent, by revision: to encode a thousand definitions takes longer than all else."""
+        """The encoded list of tools by revision: encoding a thousand definitions is most of the work of a list."""
         passing = {
             name: [tool for tool in offer.tools if exposure.filters.passes(name, tool.name)]
             for name, offer in offers.items()
@@ -96,7 +96,7 @@ class Catalogue:
             (name, place): raw for name, offer in offers.items() for place, raw in offer.originals.items()
         }
         self._listed: dict[type[Lists], Received] = {}
-        """The lists with all members, made when they are first wanted."""
+        """The lists with all members, known or not, made when they are first requested."""
         self.resources: list[Resource] = []
         self.templates: list[ResourceTemplate] = []
         self._resources: dict[str, str] = {}
@@ -120,7 +120,7 @@ class Catalogue:
         return self._definitions.get(name)
 
     def names_of(self, server: str) -> dict[str, str]:
-        """Return what the tools of a server are called here, by its own names of them."""
+        """Return the gateway's names of a server's tools, by the server's own names."""
         return {owned.name: name for name, owned in self._tools.items() if owned.server == server}
 
     def listed(self, result: Lists) -> Received | None:
@@ -171,7 +171,7 @@ class Catalogue:
         found: dict[str, Owned] = {}
         for owned, item in items.items():
             name = names[owned]
-            # Only names of one server can still be equal, where digests of two of its names are.
+            # Only two names of one server can still be equal, if their digests are: the first one is kept.
             if found.setdefault(name, owned) == owned:
                 shown.append(item if name == item.name else _renamed(item, name))
         return shown, found
@@ -186,7 +186,7 @@ class Catalogue:
         for several in alike.values():
             if len({owned.server for owned in several}) == 1:
                 continue
-            # A name by hand stays; else that of the server whose word is longer, because the name begins with it.
+            # A name given by hand is kept; else that of the server with the longest word, which begins the name.
             keeper = max(several, key=lambda owned: (owned in by_hand, len(self._words[owned.server]), owned.server))
             for owned in several:
                 if owned.server != keeper.server:
@@ -195,7 +195,7 @@ class Catalogue:
         return names
 
     def _unprefixed(self, prefixed: Mapping[Owned, str]) -> dict[Owned, str]:
-        """Return those that can be called as their server does, because nothing of another server looks like it."""
+        """Return the items that can keep their server's name, because no name of another server looks like it."""
         servers: dict[str, set[str]] = {}
         for owned, name in prefixed.items():
             for said in (owned.name, name):

@@ -1,8 +1,8 @@
-"""Messages of extensions: passed on between the clients of a gateway and the servers behind it, which alone know them.
+"""Messages of extensions, which a gateway passes on between its clients and servers without knowing the extension.
 
 A method of an extension names neither the extension nor the server. So a request goes to the server that declares an
-extension whose name the method has; of several, to the one that has the tool, the prompt or the resource that the
-request names. Owns this choice, and what is declared to clients on behalf of the servers.
+extension with the method's name; if there are several, to the one with the tool, prompt or resource that the request
+names. Owns this choice, and what is declared to clients on behalf of the servers.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = ["PassesOn", "Spoken", "addressed", "chosen", "declared_by", "note", "
 log = logging.getLogger("antiphon.gateway")
 
 Spoken = Mapping[str, Sequence[str]]
-"""By server: the extensions that it declares."""
+"""The extensions that each server declares, by the name of the server."""
 
 
 class PassesOn:
-    """What a server behind the gateway says to clients beyond the protocol. See ``client.Extension``.
+    """Passes messages of extensions from one server on to the clients. See ``client.Extension``.
 
     Args:
-        answerers: know which requests are open.
+        answerers: the answerers of the server; they know which requests are open.
     """
 
     def __init__(self, answerers: Answerers) -> None:
@@ -48,10 +48,10 @@ class PassesOn:
         self.capabilities = ClientCapabilities(
             extensions=without_ours(declared.extensions), experimental=declared.experimental
         )
-        """Those of the client, if asks are relayed to it."""
+        """The client's extensions, if asks are relayed to it."""
 
     async def requested(self, method: str, params: Received, origin: Origin) -> Received:
-        """Have the client answer to whose request it belongs, if that speaks an extension."""
+        """Have the client answer whose request this belongs to, if it declares an extension."""
         request = self._requests.owner(origin)
         if request is None or not _speaks(request):
             raise MethodNotFound(f"Method not found: {method}")
@@ -61,9 +61,9 @@ class PassesOn:
             raise MethodNotFound(f"Method not found: {method}: the client's revision has no such requests") from None
 
     def notified(self, method: str, params: Received) -> object:
-        """Tell the clients whose requests are open, or else all."""
+        """Pass a notification on to the clients with open requests, or to all clients if no request is open."""
         if method in METHODS:
-            # The end of a visit comes when it likes, mostly after the call that asked for it.
+            # The end of a URL elicitation is reported at any time, mostly after the call that asked for it.
             return self._requests.clients.tell(method, params)
         return self._requests.notify(method, params)
 
@@ -74,24 +74,24 @@ def _speaks(request: ServerRequest) -> bool:
 
 
 def without_ours(extensions: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the extensions that are passed on without being known; ``None`` if there are none."""
+    """Return the extensions that this library does not implement; ``None`` if there are none."""
     return {name: value for name, value in (extensions or {}).items() if name != TASKS} or None
 
 
 def declared_by(client: Mapping[str, Any] | None, *, tasks: bool) -> dict[str, Any] | None:
-    """Return what a request declares of its client's extensions; tasks only where they may come of it."""
+    """Return the extensions to declare in a request for a client. ``tasks``: whether the call may become a task."""
     declared = without_ours(client)
     return {**(declared or {}), TASKS: {}} if tasks else declared
 
 
 def spoken_by(server: str, extensions: Mapping[str, Any], experimental: Mapping[str, Any]) -> Spoken:
-    """Return a server with what it declares; nothing if it declares nothing beyond the protocol."""
+    """Return a server with the extensions that it declares; an empty mapping if it declares none."""
     names = [*(without_ours(extensions) or ()), *experimental]
     return {server: names} if names else {}
 
 
 def addressed(method: str, spoken: Spoken) -> list[str]:
-    """Return the servers that a message may be for: by the name of an extension, or else all that declare one."""
+    """Return the servers a message may be for: those whose extension has its name, else all that declare any."""
     by_name = [server for server, names in spoken.items() if any(_fits(method, name) for name in names)]
     return by_name or list(spoken)
 
@@ -110,7 +110,7 @@ def chosen(method: str, params: Raw, spoken: Spoken, catalogue: Catalogue) -> tu
 
     Raises:
         MethodNotFound: no server declares an extension.
-        InvalidParams: several do, and the params name nothing of one of them.
+        InvalidParams: several do, and the params name no tool, prompt or resource of any of them.
     """
     servers = addressed(method, spoken)
     if not servers:
@@ -136,7 +136,7 @@ def _text(member: Raw | None) -> str | None:
 
 
 async def note(terms: Terms, target: Any, method: str) -> None:
-    """Record a request before it is passed on. The client is trusted to make it, so nobody is asked."""
+    """Record a request before it is passed on. The client may make any request of an extension: nobody is asked."""
     log.info("%s is passed on", method)
     if terms.host is not None:
         await terms.host.audit.record(loose_origin(located(resolve(target))), method, "answered", "passed-on")

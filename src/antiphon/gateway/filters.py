@@ -1,7 +1,7 @@
 """Which tools of which server pass a gateway, by globs over the servers' own names for them.
 
-A glob that begins with ``!`` denies, another allows. A deny wins, wherever it stands and whatever allows the tool.
-Where a list allows something by name, all else is denied; a list of denials alone allows the rest.
+A glob that begins with ``!`` denies, any other allows. A deny outranks every allow, wherever it stands. If a list has a
+glob that allows, every tool that none of its globs allows is denied; a list of denials alone allows the rest.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ class Filters:
     """The lists in force: those for every server, and those of each server. A tool must pass all of them.
 
     Args:
-        lists: lists of globs by the configured name of a server, or ``"*"``; several lists of one server are
-            combined by ``with_more``.
+        lists: a list of globs by the configured name of a server, or ``"*"``; ``with_more`` adds further lists.
 
     Raises:
-        ConfigError: a list is empty of words, or too long.
+        ConfigError: a list or a glob is empty, or a list is too long.
     """
 
     def __init__(self, lists: Mapping[str, Sequence[str]] = {}) -> None:
@@ -51,7 +50,7 @@ class Filters:
 
         Args:
             server: its server, by its configured name.
-            tool: its name there.
+            tool: the server's own name of the tool.
         """
         for name, allowed, denied in self._lists:
             if name not in (EVERY, server):
@@ -81,4 +80,4 @@ def _any_of(globs: Sequence[str]) -> re.Pattern[str] | None:
 
 
 ALL = Filters()
-"""Lets everything pass."""
+"""Lets every tool pass."""

@@ -47,34 +47,35 @@ from antiphon.wire.tools import Tool
 __all__ = ["Gateway", "Reloads"]
 
 Reloads = Callable[[], AsyncIterator[Mapping[str, Target]]]
-"""Yields the servers anew whenever they have changed."""
+"""Yields all servers again whenever they have changed."""
 
 MAX_GROUPS = 64
-"""Most kinds of clients at once: principals, and where asks are relayed, sets of capabilities of each. The longest
-unused goes first, and none that is used. What it costs is its lists; the processes are bounded by themselves."""
+"""Most groups at once: one for each principal and, if asks are relayed, for each set of capabilities. The group that is
+unused for longest is closed first, and none that is in use. It costs the memory of its lists; processes have their own
+limit."""
 
 
 class Gateway:
-    """One server in front of many. ``run`` serves it; ``server`` can be mounted, or connected to in memory.
+    """Offer many servers as one. ``run`` serves it; ``server`` can be mounted, or connected to in memory.
 
     Args:
         servers: targets by name, each as ``Client`` takes it.
         host: decides which tools may be called, and answers what the servers ask, unless that is relayed; ``None`` lets
             every call pass, and all asks must be relayed then.
-        asks: who answers: ``"host"``, whatever the client offers; or ``"relay"``, the client that made the call, which
-            is then declared to the servers with exactly what it offers.
-        elicits_in: who shows the person what is elicited, where the host answers: ``"auto"``, a client that is known to
-            show it, else the host's own reviewer; ``"client"``, every client that offers it; ``"host"``, no client.
+        asks: who answers what the servers ask: ``"host"``, whatever the client offers; or ``"relay"``, the client that
+            made the call, whose capabilities are then declared to the servers.
+        elicits_in: who shows elicitations to the person if the host answers: ``"auto"``, a client that is known to show
+            them, else the host's own reviewer; ``"client"``, every client that offers it; ``"host"``, no client.
         names: ``"prefix"`` calls a tool ``server__tool``; ``"none"`` keeps its name, unless two servers have it.
-        tools: lists of globs by the name of a server (``"*"`` for all), over its own names of its tools:
-            ``["*", "!delete_*"]``. One that begins with ``!`` denies, and a deny wins; a tool that does not pass is
-            neither listed nor callable. ``Filters`` has several such lists, all of which a tool must pass.
-        prefixes: what the names of a server's tools begin with, instead of its name.
+        tools: lists of globs by the name of a server (``"*"`` for all), over the server's own names of its tools:
+            ``["*", "!delete_*"]``. A glob that begins with ``!`` denies, and a deny outranks every allow; a tool that
+            does not pass is neither listed nor callable. A ``Filters`` may hold several lists, all of which must pass.
+        prefixes: prefixes of tool names by server, to replace the server's name.
         rename: names of single tools, by server and the server's own name: ``{"github": {"create_issue": "issue"}}``.
         search: have clients list two tools only, ``find_tools`` and ``call_tool``, and find all others by words.
-        reloads: called when the gateway starts; yields the servers anew whenever they have changed. By default they
-            stay.
-        closes_host: close the host with the gateway; by default its maker does.
+        reloads: called when the gateway starts; yields all servers again whenever they have changed. By default they
+            never change.
+        closes_host: close the host with the gateway; by default whoever made the host closes it.
         options: how the servers are run; see ``RunOptions``.
 
     Raises:
@@ -109,12 +110,12 @@ class Gateway:
         self._closing: set[asyncio.Task[None]] = set()
         self._starts_itself = False
         self._clients: WeakKeyDictionary[object, Group] = WeakKeyDictionary()
-        """By connection of a client, the servers that it has used last."""
+        """The group that each connection of a client has used last."""
         self.server = self._in_front()
         """The server that clients connect to."""
         self._terms = terms_of(host, options)
         self.processes = self._terms.processes
-        """Those of all servers, for all clients."""
+        """The processes of all servers, for all clients."""
         self._served = _searched() if search else SERVED
         self._exposure = Exposure(is_searched=search)
         self.expose(names=names, tools=tools, prefixes=prefixes, rename=rename)
@@ -133,7 +134,7 @@ class Gateway:
 
     @property
     def upstreams(self) -> Sequence[Upstream]:
-        """The servers behind it that were started, in the given order."""
+        """The servers of all groups, in the given order."""
         return [upstream for group in self._groups.values() for upstream in group.upstreams.values()]
 
     def run(
@@ -147,14 +148,14 @@ class Gateway:
             port: port to listen on, for all but stdio.
             options: see ``ServeOptions``.
         """
-        # Where clients send tokens, it is not known yet whom the servers start for.
+        # If clients send tokens, the principal that a server is started for is not known before the first request.
         self._starts_itself = options.get("auth") is None and options.get("check_token") is None
-        # Before there are threads: what the servers leave behind ends with this process, whatever it does to hide.
+        # Must begin before the process has threads. It ends every process that servers leave behind, even a hidden one.
         with REAPER.running():
             self.server.run(transport, host=host, port=port, **options)
 
     async def configure(self, servers: Mapping[str, Target]) -> None:
-        """Have these servers from now on. Those that are the same go on undisturbed; clients are told of the change.
+        """Replace the servers. Unchanged ones continue undisturbed; clients are notified of changed lists.
 
         Args:
             servers: targets by name, as the gateway was made with.
@@ -170,13 +171,13 @@ class Gateway:
         prefixes: Mapping[str, str] = {},
         rename: Mapping[str, Mapping[str, str]] = {},
     ) -> None:
-        """Show these tools, and call them so, from now on; clients are told of the change.
+        """Change which tools are shown, and their names; clients are notified.
 
         Args:
-            names: ``"prefix"`` or ``"none"``, as the gateway was made with.
-            tools: the lists of globs that a tool must pass, likewise.
-            prefixes: what the names of a server's tools begin with, likewise.
-            rename: names of single tools, likewise.
+            names: ``"prefix"`` or ``"none"``; this and the following as for the class.
+            tools: the lists of globs that a tool must pass.
+            prefixes: prefixes of tool names by server.
+            rename: names of single tools.
 
         Raises:
             ConfigError: a glob, prefix or name cannot be used; nothing has changed.
@@ -192,11 +193,11 @@ class Gateway:
     @asynccontextmanager
     async def _lifespan(self, _server: Server) -> AsyncGenerator[None]:
         if self._by_host is not None and self._asks == "host" and self._starts_itself:
-            # Without waiting for the first request: whoever connects is about to list.
+            # Start before the first request, because a client begins with the lists.
             self._started(_key(None, None), self._by_host, None)
         reloading = asyncio.get_running_loop().create_task(self._reload())
         recalling = asyncio.get_running_loop().create_task(self.shown.recall())
-        # What a server leaves behind ends with it, when it is stopped and when this process is killed.
+        # Ends what a server leaves behind, when the server is stopped or this process is killed.
         with GUARDIAN.held():
             try:
                 yield
@@ -237,12 +238,12 @@ class Gateway:
         return group
 
     def _tool(self, name: str, principal: str | None) -> Tool | None:
-        """Find the definition of a tool, as far as its server has listed it to this principal."""
+        """Return the definition of a tool, if its server has listed it for this principal."""
         found = (group.catalogue.tool(name) for group in self._groups.values() if group.principal == principal)
         return next((tool for tool in found if tool is not None), None)
 
     def _group_of(self, request: ServerRequest) -> Group:
-        """Return the servers as this client has them: no principal shares one with another."""
+        """Return the group of this client. No two principals share a group."""
         about = request.ctx.request
         group = self._group_for(about.principal, about.capabilities)
         if self._clients.get(request.client) is not group:
@@ -287,9 +288,9 @@ class Gateway:
 
 
 class _Spoken:
-    """What the servers behind a gateway speak beyond the protocol. See ``server.Extension``.
+    """The extensions of the servers behind a gateway. See ``server.Extension``.
 
-    ``group_for``: returns the servers as a client has them; ``clients``: the same by connection.
+    ``group_for``: returns the group of a client. ``clients``: the groups by connection.
     """
 
     def __init__(
@@ -301,16 +302,16 @@ class _Spoken:
         self._clients = clients
 
     def capabilities(self, principal: str | None, client: ClientCapabilities | None) -> ServerCapabilities:
-        """Return what the servers declare, as far as it is known; tasks always, since a client looks only once."""
+        """Return what the servers declare, as far as known. Tasks are always declared: a client asks only once."""
         try:
             declared = self._group_for(principal, client or ClientCapabilities()).capabilities
         except InternalError:
-            # Too many kinds of clients: said when it makes a request.
+            # There are too many groups; the client's first request fails with the reason.
             declared = ServerCapabilities()
         return structs.replace(declared, extensions={**(declared.extensions or {}), TASKS: {}})
 
     def notified(self, client: object, method: str, params: Received) -> None:
-        """Pass a notification on. A client that has made no request yet has told nothing that a server could use."""
+        """Pass a notification on, unless its client has made no request: it then has no group yet."""
         group = self._clients.get(client)
         if group is not None:
             group.notified(client, method, params)
@@ -326,19 +327,19 @@ def _searched() -> Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]
 def _answers_of(
     host: Host | Configured | None, asks: Answered, elicits_in: ElicitsIn
 ) -> Callable[[], Answerers] | None:
-    """Return what makes the answers of the host, if there is one."""
+    """Return a function that makes the host's answerers; ``None`` without a host."""
     if host is None and asks == "host":
         raise ConfigError('a gateway without a host has nobody who answers: Gateway(..., asks="relay")')
     return None if host is None else partial(by_host, host, elicits_in)
 
 
 def _key(principal: str | None, offered: ClientCapabilities | None) -> bytes:
-    """Tell one kind of client from another. ``offered``: what asks can be relayed to, if they are."""
+    """Return the key of a group. ``offered``: the client's capabilities if asks are relayed, else ``None``."""
     return encode((principal, None if offered is None else _relayed(offered)))
 
 
 def _relayed(offered: ClientCapabilities) -> tuple[object, ...]:
-    """Return what of a client's capabilities a server is told."""
+    """Return the part of a client's capabilities that is declared to servers."""
     return (
         offered.sampling, offered.elicitation, offered.roots, without_ours(offered.extensions), offered.experimental,
     )  # fmt: skip
@@ -346,5 +347,5 @@ def _relayed(offered: ClientCapabilities) -> tuple[object, ...]:
 
 @lru_cache(MAX_GROUPS)
 def _key_of(principal: str | None) -> bytes:
-    """Return the key of a client where nothing depends on what it offers: every request wants it."""
+    """Return the key of the group for a principal if asks are not relayed. Cached, because every request needs it."""
     return _key(principal, None)

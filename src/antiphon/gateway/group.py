@@ -1,7 +1,7 @@
-"""The servers behind a gateway, as clients of one kind have them: listed, started, and looked up by name.
+"""A group: the servers behind a gateway for one principal. It lists them, starts them, and finds them by name.
 
-A group belongs to one principal, and where asks are relayed to one set of capabilities as well, since a server is told
-exactly what the client offers. So a process serves nobody but the principal that it was started for.
+No process of a server is shared by two principals. If asks are relayed, clients with different capabilities have
+different groups as well, because the capabilities of the client are declared to the servers.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ __all__ = ["Group"]
 log = logging.getLogger("antiphon.gateway")
 
 LIST_PATIENCE = 10.0
-"""Seconds that a list waits for servers of which nothing is known yet. What they offer after that is told as a change.
-Hosts give up a list after 30 seconds, some after 10."""
+"""Seconds that a list waits for servers that were never listed. What they offer later is reported as a change. Hosts
+give up a list after 30 seconds, some after 10."""
 
 MAX_TRIES = 7
-"""Times that a server of which nothing is known is started by itself; after that when somebody lists."""
+"""Attempts to start a server that was never listed; after these it is tried again when a client asks for a list."""
 
 MAX_SAID = 100
-"""Most conflicts of names that are logged; all of them are in the catalogue."""
+"""Most conflicts of names that are logged; the catalogue has all of them."""
 
 
 class Group:
-    """The servers for one kind of client.
+    """The servers for the clients of one principal.
 
     Args:
         servers: targets by name.
         terms: how servers are run.
-        answerers: makes what answers one server.
-        exposure: which tools there are, and what they are called.
+        answerers: makes the answerers of one server.
+        exposure: which tools are shown, and their names.
         changed: called with the kind of list that has changed.
-        updated: called with the URI of a resource that has changed and is subscribed to.
-        told: called with what a task that is listened to is now.
-        seen_by: who sees these lists.
-        clients: their connections; by default none is told anything outside of its requests.
+        updated: called with the URI of a resource that has changed, if clients subscribe to it.
+        told: called with the new state of a task, if clients listen to it.
+        seen_by: key of the clients that see these lists, for the lists kept on disk.
+        clients: the connections of the clients; by default nothing is sent outside of their requests.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Group:
         clients: Clients | None = None,
     ) -> None:
         self.clients = Clients() if clients is None else clients
-        """Their connections."""
+        """The connections of the clients."""
         self._terms = terms
         self._answerers = answerers
         self._exposure = exposure
@@ -79,18 +79,18 @@ class Group:
         self._seen_by = seen_by
         self._tasks: set[asyncio.Task[None]] = set()
         self._first: set[asyncio.Task[None]] = set()
-        """First starts of servers of which nothing is known."""
+        """Starts of servers that were never listed."""
         self._made: Catalogue | None = None
         self._is_shown = False
         self.watches = Watches(self, updated)
-        """The resources that their clients subscribe to."""
+        """The resources that the clients subscribe to."""
         self.tasks = TasksBehind(terms, answered_here=answerers().by_host, told=told)
-        """The tasks of their clients."""
+        """The tasks of the clients."""
         self.upstreams: Mapping[str, Upstream] = {name: self._upstream(name, at) for name, at in servers.items()}
 
     @property
     def catalogue(self) -> Catalogue:
-        """What all of them offer, as far as that is known."""
+        """What all servers offer, as far as known."""
         if self._made is None:
             offers = {name: self._offered(one) for name, one in self.upstreams.items()}
             self._made = Catalogue(offers, self._exposure)
@@ -99,16 +99,16 @@ class Group:
 
     @property
     def principal(self) -> str | None:
-        """Whose the servers are; ``None`` where clients have no principal."""
+        """The principal of the clients; ``None`` if they have none."""
         return self._terms.principal
 
     @property
     def is_used(self) -> bool:
-        """Whether anybody waits for something of them."""
+        """Whether any of the servers is in use."""
         return any(upstream.is_used for upstream in self.upstreams.values())
 
     def start(self) -> None:
-        """Begin to start, side by side, the servers of which nothing is known, or all of them."""
+        """Begin to start, concurrently, the servers that were never listed; with ``starts="eager"`` all servers."""
         self._begin(self.upstreams.values())
 
     async def close(self) -> None:
@@ -122,7 +122,7 @@ class Group:
         await asyncio.gather(*(upstream.close() for upstream in self.upstreams.values()))
 
     async def configure(self, servers: Mapping[str, Target]) -> None:
-        """Have these servers from now on. Those that are the same go on undisturbed."""
+        """Replace the servers. Unchanged ones continue undisturbed."""
         before = self.upstreams
         kept = {name: one for name, one in before.items() if name in servers and servers[name] == one.target}
         self.upstreams = {name: kept.get(name) or self._upstream(name, target) for name, target in servers.items()}
@@ -133,7 +133,7 @@ class Group:
         await asyncio.gather(*(one.close() for name, one in before.items() if name not in kept))
 
     async def listed(self) -> Catalogue:
-        """Return what all offer, once each server is known, has failed, or takes too long."""
+        """Return what all servers offer, once each was listed, has failed, or takes too long."""
         if self._first:
             await asyncio.wait(self._first, timeout=LIST_PATIENCE)
         elif not self._tasks:
@@ -142,10 +142,10 @@ class Group:
         return self.catalogue
 
     async def owned(self, noun: Noun, name: str) -> Owned:
-        """Return whose tool or prompt this is.
+        """Return the server of a tool or prompt, and the server's own name of it.
 
         Raises:
-            InvalidParams: nobody's, as far as that is known; the message names the servers of which nothing is.
+            InvalidParams: no known server has it; the message names the servers that were never listed.
         """
         owned = self.catalogue.find(noun, name) or (await self.listed()).find(noun, name)
         if owned is None:
@@ -156,7 +156,7 @@ class Group:
         """Return the server that a resource is read from.
 
         Raises:
-            ResourceNotFound: none lists it, or has a template that it fits.
+            ResourceNotFound: no server lists it or has a template that matches it.
         """
         server = (await self.listed()).reader(uri)
         if server is None:
@@ -164,10 +164,10 @@ class Group:
         return server
 
     async def template(self, uri_template: str) -> Owned:
-        """Return whose template this is.
+        """Return the server of a template.
 
         Raises:
-            InvalidParams: nobody's.
+            InvalidParams: no server has it.
         """
         server = (await self.listed()).template(uri_template)
         if server is None:
@@ -178,7 +178,7 @@ class Group:
 
     @property
     def spoken(self) -> Spoken:
-        """The servers that declare extensions, as far as that is known, with these."""
+        """The servers that declare extensions, each with its extensions, as far as known."""
         offers = ((name, one.offer) for name, one in self.upstreams.items())
         return {
             k: v for name, offer in offers for k, v in spoken_by(name, offer.extensions, offer.experimental).items()
@@ -186,7 +186,7 @@ class Group:
 
     @property
     def capabilities(self) -> ServerCapabilities:
-        """What the servers declare beyond the protocol; of two with the same, as the first has it."""
+        """The extensions that the servers declare; if two declare the same one, with the settings of the first."""
         offers = [one.offer for one in reversed(list(self.upstreams.values()))]
         extensions = {name: value for offer in offers for name, value in offer.extensions.items()}
         experimental = {name: value for offer in offers for name, value in offer.experimental.items()}
@@ -231,7 +231,7 @@ class Group:
                 self._run(self._start(upstream))
 
     def _unknown(self) -> str:
-        """Say of which servers nothing is known, since what is looked for may be theirs."""
+        """Name the servers that were never listed, because one of them may have what was not found."""
         why = [f"{one.name!r} ({one.error or one.state})" for one in self.upstreams.values() if not one.is_listed]
         return f"; nothing is known yet of {', '.join(why)}" if why else ""
 
@@ -244,7 +244,7 @@ class Group:
         try:
             await upstream.start()
         except Unavailable:
-            # Logged, and reported to whoever calls something of it; the other servers are not affected.
+            # The failure was logged, and whoever uses this server gets it as an error. Other servers are not affected.
             if 0 < upstream.failures < MAX_TRIES and not upstream.is_listed:
                 self._run(self._start_later(upstream))
 
@@ -260,7 +260,7 @@ class Group:
         return task
 
     def renew(self, *kinds: Kind) -> None:
-        """Tell clients that there are others of these kinds now, because a person has said so."""
+        """Make the catalogue again after a person has changed what is shown, and notify clients of these kinds."""
         self._made = None
         for kind in kinds:
             self._tell(kind)
@@ -273,7 +273,7 @@ class Group:
         return structs.replace(upstream.offer, tools=tuple(one for one in upstream.offer.tools if one.name not in off))
 
     def _say(self, made: Catalogue) -> None:
-        """Log, once, what is called otherwise than it would be alone, because a person chooses by these names."""
+        """Log each name that had to be changed, once, because rules and people refer to tools by these names."""
         for said in map(str, made.conflicts[:MAX_SAID]):
             if said not in self._said and len(self._said) < MAX_SAID:
                 self._said.add(said)
@@ -287,5 +287,5 @@ class Group:
 
     def _tell(self, kind: Kind) -> None:
         if self._is_shown:
-            # Before, nobody has a list that could be wrong.
+            # Before the first list no client has anything that could be out of date.
             self._told(kind)

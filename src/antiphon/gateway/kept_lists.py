@@ -1,7 +1,7 @@
-"""What servers offered last, kept on disk, so that a gateway can list it before any of them runs.
+"""The last lists of servers, kept on disk, so that a gateway can answer with them before it has started a server.
 
-One file for each server as one principal sees it: what is private to one is never listed to another. A file that is
-broken, old, or could have been written by somebody else is dropped, which costs no more than a start of the server.
+There is one file for each server and principal, so that what a server shows to one is never listed to another. A file
+that is broken or old, or that somebody else could have written, is dropped; the server is then started to be listed.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ __all__ = ["KeptLists", "KeptOffer"]
 log = logging.getLogger("antiphon.gateway")
 
 MAX_BYTES = 4 * 1024 * 1024
-"""Of one file: some thousand tools with long schemas. Reading it takes 20 ms."""
+"""Most bytes of one file: some thousand tools with long schemas. Reading it takes 20 ms."""
 
 MAX_TOTAL = 64 * 1024 * 1024
-"""Bytes of all files together; those that were written longest ago go first."""
+"""Most bytes of all files together; the oldest are deleted first."""
 
 MAX_FILES = 1_000
-"""The same, by their number."""
+"""Most files; the oldest are deleted first."""
 
 KEPT_FOR = 30 * 86_400.0
-"""Seconds after which a file is not used any more: who has not used a server for so long waits for it once."""
+"""Seconds after which a file is not used any more; the server is then started to be listed."""
 
 
 class _File(Struct, frozen=True):
-    """The content of a file. Another form gets another number."""
+    """The content of a file. A change of this form needs a new version number."""
 
     form: Literal[1]
     saved: float
@@ -53,39 +53,39 @@ class _File(Struct, frozen=True):
 
 
 class KeptLists:
-    """A folder with what servers offered.
+    """The folder with the kept lists.
 
-    ``folder``: made when it is first needed, for its owner alone.
+    ``folder``: its path. It is created when first needed, readable by its owner only.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def of(self, target: Target, seen_by: bytes) -> KeptOffer | None:
-        """Return the place for one server; ``None`` for one in this process, which lists faster than a disk.
+        """Return the kept lists of one server; ``None`` for a server in this process, which is listed fast anyway.
 
-        ``seen_by``: the principal, and whatever else the server may make its lists depend on.
+        ``seen_by``: key of the principal, and of anything else that the server's lists may depend on.
         """
         try:
             where = resolve(target)
         except ConfigError:
-            # Said when it is started.
+            # The start of the server reports what is wrong with the target.
             return None
         if not isinstance(where, Command | Address):
             return None
-        # Beside the identity, since a server may offer something else to another token, or in another folder.
+        # The identity alone is not enough: a server may offer something else to another token, or in another folder.
         how: list[Any] = [identify(located(where)), _all_of(where), seen_by.hex()]
         name = hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()
         return KeptOffer(self, self._folder / f"{name}.json")
 
     def write(self, path: Path, data: bytes) -> None:
-        """Write one file, atomically, and drop what is too much then.
+        """Write one file atomically, and delete the oldest files beyond the limits.
 
         Raises:
             OSError: the disk is full, or the folder cannot be written.
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # One that a power cut leaves empty is dropped when it is read.
+        # Not durable: a file that a power cut has left empty is dropped when it is read.
         replace_file(path, data, durable=False)
         self._prune()
 
@@ -103,14 +103,14 @@ class KeptLists:
 
 
 class KeptOffer:
-    """What one server offered to one principal."""
+    """The kept lists of one server for one principal."""
 
     def __init__(self, lists: KeptLists, path: Path) -> None:
         self.path = path
         self._lists = lists
 
     def load(self) -> Offer | None:
-        """Return what it offered last, if that is known."""
+        """Return the last offer of the server; ``None`` if none is kept, or it cannot be used."""
         try:
             data = _read(self.path)
             kept = decode(data, _File)
@@ -126,7 +126,7 @@ class KeptOffer:
         return kept.offer
 
     def save(self, offer: Offer) -> None:
-        """Keep an offer. One that is too large is not kept, nor is one that the disk does not take."""
+        """Keep an offer, unless it is too large or cannot be written."""
         data = encode(_File(form=1, saved=time.time(), offer=offer))
         try:
             if len(data) > MAX_BYTES:

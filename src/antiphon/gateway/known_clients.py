@@ -1,7 +1,7 @@
 """Which clients are known to show an elicitation to their user.
 
-That a client declares the capability does not say so: some answer by themselves, and some hang (claude-code#85442,
-#88901). Each row names where it is from; whoever knows better says ``--elicit-in client`` or ``host``.
+A client that declares the capability need not show anything: some answer by themselves, and some hang
+(claude-code#85442, #88901). Each row names its source; ``--elicit-in client`` or ``host`` overrides this table.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ Version = tuple[int, ...]
 
 
 class KnownClient(Struct, frozen=True, kw_only=True):
-    """Since which version a client shows what."""
+    """The versions of one client that show elicitations."""
 
     form: Version
     """First version that shows forms."""
     url: Version | None = None
     """First version that shows addresses; ``None`` if none does."""
     until: Version | None = None
-    """First version that does not any more."""
+    """First version that shows none any more; ``None`` if the newest one does."""
 
 
 KNOWN_CLIENTS: Mapping[str, KnownClient] = {
-    # Both modes are in its program since 2.1.76 (2026-03, jongwony/cc-plugin#21).
+    # Its program has both modes since 2.1.76 (2026-03, jongwony/cc-plugin#21).
     "claude-code": KnownClient(form=(2, 1, 76), url=(2, 1, 76)),
     # Forms came with 1.102 (2025-06); addresses were merged after 1.106 (2025-11, microsoft/vscode#277253).
     "Visual Studio Code": KnownClient(form=(1, 102), url=(1, 107)),
@@ -42,7 +42,7 @@ KNOWN_CLIENTS: Mapping[str, KnownClient] = {
     # modelcontextprotocol/inspector#524.
     "mcp-inspector": KnownClient(form=(0, 16, 2)),
 }
-"""By the name that the client declares."""
+"""The known clients, by the names that they declare."""
 
 _NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,3}")
 
@@ -50,7 +50,7 @@ _NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,3}")
 def shows(client: Implementation | None, mode: Literal["form", "url"]) -> bool:
     """Tell whether a client is known to show elicitations of a mode to its user.
 
-    ``client``: its name and version, as it declares them. A false name only means that its own user is not asked.
+    ``client``: its name and version, as it declares them. A client that lies only keeps its own user from being asked.
     """
     known = KNOWN_CLIENTS.get(client.name) if client is not None else None
     if client is None or known is None:

@@ -1,7 +1,7 @@
-"""Log messages of the servers behind a gateway: asked for as the clients want them, and passed on.
+"""Log messages of the servers behind a gateway: requested at the level that clients want, and passed on.
 
-A client of 2026-07-28 says with each request which messages it wants, an older one says it once. What is too quiet for
-a client is held back by its own session; here the servers are asked for enough. Sources: 2025-11-25 and 2026-07-28
+A client of 2026-07-28 sets its level with each request, an older one once. Servers are asked for the least severe level
+that is wanted; each client's session leaves out what is below its level. Sources: 2025-11-25 and 2026-07-28
 server/utilities/logging.
 """
 
@@ -27,7 +27,7 @@ class LogsPassedOn:
         self._requests = requests
 
     def __call__(self, _params: LoggingMessageNotificationParams) -> None:
-        """Ignore: every message comes to ``forward``."""
+        """Do nothing, because ``forward`` gets every message."""
 
     async def forward(self, message: Received) -> None:
         """Pass a message on to the client whose request is open."""
@@ -35,7 +35,7 @@ class LogsPassedOn:
 
 
 class LogLevels:
-    """What one server up to 2025-11-25 was asked to send."""
+    """The log level that was set at one server up to 2025-11-25."""
 
     def __init__(self) -> None:
         self._client: Client | None = None
@@ -46,7 +46,7 @@ class LogLevels:
         if client.server_capabilities.logging is None:
             return
         if client is not self._client:
-            # Started again: it knows nothing of what was asked before.
+            # The server was started again, and has lost the level that was set before.
             self._client, self._level = client, None
         spoken = revision(client.revision)
         if spoken is None or spoken.modern or (self._level is not None and is_loud_enough(level, self._level)):

@@ -1,7 +1,8 @@
 """The names of many servers' tools and prompts behind one gateway.
 
-A name consists of a word for the server and its own name, so that no server can take the name of another's tool. A word
-neither contains two underscores in a row nor begins or ends with one, so the first two in a row separate the parts.
+A name consists of a word for the server and the server's own name, so that no server can take the name of another
+server's tool. A word neither begins nor ends with an underscore, nor contains two in a row; so the first two
+underscores in a row separate the two parts.
 """
 
 from __future__ import annotations
@@ -22,37 +23,38 @@ from antiphon.server.mounts import prefixed
 __all__ = ["MAX_NAME", "MAX_WORD", "Given", "Style", "exposed", "is_plain", "look", "marked", "server_names"]
 
 Style = Literal["prefix", "none"]
-"""``prefix``: ``server__tool``; ``none``: the server's own name, with a prefix only if another server has one that is
-the same or looks like it."""
+"""``prefix``: ``server__tool``; ``none``: the server's own name, with a prefix only if another server has an equal name
+or one that looks like it."""
 
 MAX_NAME = 64 - len("mcp__antiphon__")
-"""Most characters: model APIs allow 64, of which hosts use some to name the gateway."""
+"""Most characters of a name: model APIs allow 64, and hosts add a prefix for the gateway."""
 MAX_WORD = 24
-"""Most characters of a server's word, so that the separator and enough of each tool's name stay in a name that is
-cut."""
+"""Most characters of a server's word, so that a name that is cut still has room for the separator and enough of the
+tool's own name."""
 
 _UNUSABLE = re.compile(r"[^A-Za-z0-9-]+|_{2,}")
 _FOREIGN = re.compile(r"[^A-Za-z0-9_.-]")
-"""What a name of 2025-11-25 does not contain (server/tools, Tool Names). Letters of other scripts may look like it."""
+"""Characters that are not allowed in a name (2025-11-25 server/tools, Tool Names). Letters of other scripts can look
+like allowed ones."""
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME}}}")
 _DIGITS = 8
-"""Hexadecimal digits of a digest that replaces what was cut off."""
+"""Hexadecimal digits of the digest that replaces the rest of a name that is cut."""
 
 
 class Given(Struct, frozen=True, kw_only=True):
-    """How things are called: the style, and what a person has named by hand."""
+    """How names are made: the style, and the names that were given by hand."""
 
     style: Style = "prefix"
     prefixes: Mapping[str, str] = {}
-    """Words by the configured name of the server, instead of that name."""
+    """The word for a server, by its configured name, if it is not that name."""
     renamed: Mapping[str, Mapping[str, str]] = {}
-    """Names of tools by server, and by their names there. No other tool gets such a name."""
+    """Names of tools, by server and by the server's own name. No other tool gets such a name."""
 
     def checked(self) -> Given:
-        """Return it, if every name can be used and none is given twice.
+        """Return these settings, if every name can be used and none is given twice.
 
         Raises:
-            ConfigError: one cannot; the message names it, and both servers where two have it.
+            ConfigError: a name cannot be used, or two servers have it; the message names it and the servers.
         """
         owners: dict[str, str] = {}
         for server, names in self.renamed.items():
@@ -78,7 +80,7 @@ class Given(Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=32_768)
 def look(name: str) -> str:
-    """Return what names that a person or a model takes for one another have in common.
+    """Return a form of a name that is equal for all names that a person or a model could confuse.
 
     ``Read-File``, ``read_file`` and ``read.file`` look alike, and so do full-width letters.
     """
@@ -107,11 +109,11 @@ def server_names(names: Sequence[str] | Mapping[str, object], prefixes: Mapping[
 def exposed(word: str, name: str) -> str:
     """Return the name of a tool or prompt behind the gateway, with its server's word.
 
-    Characters that others could be mistaken for are replaced, and a name that is too long is cut; then it ends with a
-    digest of all of it.
+    Characters that are not allowed are replaced, and a name that is too long is cut. The name then ends with a digest
+    of the original one.
 
     Args:
-        word: the server's, of ``server_names``.
+        word: the server's word, of ``server_names``.
         name: the server's own name for it.
     """
     whole, plain = prefixed(word, name), prefixed(word, _FOREIGN.sub("_", name))
@@ -124,11 +126,11 @@ def marked(word: str, name: str) -> str:
 
 
 def is_plain(name: str, others: Container[str]) -> bool:
-    """Tell whether a name can be shown without a prefix: it is short enough, and has no other server's word before it.
+    """Tell whether a name can be shown without a prefix: it is short enough, and begins with no other server's word.
 
     Args:
         name: the server's own name for it.
-        others: how the words of the other servers look.
+        others: the words of the other servers, as ``look`` returns them.
     """
     before, separator, _ = name.partition("__")
     return _NAME.fullmatch(name) is not None and not (separator and look(before) in others)

@@ -1,4 +1,4 @@
-"""What a server offers: its lists, fetched whole or one kind at a time."""
+"""What a server offers: its lists, all of them or only some kinds fetched again."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from antiphon.wire.tools import Tool
 __all__ = ["KINDS", "Definition", "Kind", "Offer", "changes", "fetch", "place_of"]
 
 Kind = Literal["tools", "prompts", "resources"]
-"""What changes together; resources include their templates."""
+"""The kinds of lists, as notifications of changes name them; resources include their templates."""
 
 KINDS: tuple[Kind, ...] = ("tools", "prompts", "resources")
 
 MAX_ITEMS = 10_000
-"""Most tools, prompts, resources or templates that are listed of one server."""
+"""Most tools, prompts, resources or templates of one server that are listed."""
 
 
 class Offer(Struct, frozen=True, kw_only=True):
@@ -38,22 +38,22 @@ class Offer(Struct, frozen=True, kw_only=True):
     """Whether it completes arguments."""
     instructions: str | None = None
     extensions: dict[str, Any] = {}
-    """Its capabilities of extensions, with their settings."""
+    """The extensions that it declares, with their settings."""
     experimental: dict[str, Any] = {}
-    """Its other capabilities beyond the protocol."""
+    """The experimental capabilities that it declares."""
     originals: dict[str, Raw] = {}
-    """The definitions with members that their types do not know, as they came, by ``place_of``."""
+    """The undecoded JSON of definitions that have unknown members, by ``place_of``."""
 
 
 def place_of(item: Definition) -> str:
-    """Return what names a definition among all of its server."""
+    """Return a name of a definition that is unique within its server."""
     if isinstance(item, ResourceTemplate):
         return f"templates {item.uri_template}"
     return f"resources {item.uri}" if isinstance(item, Resource) else f"{_KINDS[type(item)]} {item.name}"
 
 
 async def fetch(client: Client, before: Offer, kinds: Collection[Kind] = KINDS) -> Offer:
-    """List what a server offers; what is not of these ``kinds`` stays as it was ``before``."""
+    """List what a server offers. Only lists of these ``kinds`` are fetched; all else is taken from ``before``."""
     has = client.server_capabilities
     offer = structs.replace(
         before,
@@ -72,7 +72,7 @@ async def fetch(client: Client, before: Offer, kinds: Collection[Kind] = KINDS) 
 
 
 def changes(before: Offer, after: Offer) -> list[Kind]:
-    """Return the kinds of which two offers differ."""
+    """Return the kinds in which two offers differ."""
     found: list[Kind] = []
     if before.originals != after.originals:
         return [*KINDS]
@@ -103,7 +103,7 @@ _NOTHING = Received(Raw(b"{}"), PaginatedParams())
 
 
 class _Page(Struct, rename="camel"):
-    """One page of any list, with its definitions as they came."""
+    """One page of any list, with its definitions undecoded."""
 
     tools: list[Raw] = []
     prompts: list[Raw] = []
@@ -112,12 +112,12 @@ class _Page(Struct, rename="camel"):
 
     @property
     def templates(self) -> list[Raw]:
-        """The templates, by the name that they have here."""
+        """The same as ``resource_templates``, by its name in ``Offer``."""
         return self.resource_templates
 
 
 async def _taken(client: Client, name: str) -> tuple[tuple[Any, ...], dict[str, Raw]]:
-    """List all of one kind; return the definitions, and those as they came that are more than what was decoded."""
+    """List all of one kind; return the definitions, and the undecoded JSON of those with unknown members."""
     taken: list[Any] = []
     originals: dict[str, Raw] = {}
 
@@ -139,7 +139,7 @@ async def _taken(client: Client, name: str) -> tuple[tuple[Any, ...], dict[str, 
 
 
 def _original(raw: Raw, name: str) -> str | None:
-    """Return the place of a definition that has more members than are known; ``None`` for most."""
+    """Return the place of a definition if it has unknown members; ``None`` for most."""
     kind = next(kind for kind, named in _KINDS.items() if named == name)
     item = decode(raw, kind)
     is_known = json.decode(raw) == json.decode(encode(item))

@@ -1,6 +1,6 @@
 """The servers behind a gateway as its review page shows them, and the tools that a person has switched off there.
 
-Fills ``host.review.behind_gateway``, which the page reads, so that the page knows no gateway.
+Implements ``host.review.behind_gateway.Servers``, which the page reads, so that the page does not depend on gateways.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class ShownServers:
     """See ``host.review.behind_gateway.Servers``.
 
     Args:
-        host: whose page shows them, and whose store keeps what is switched off; ``None`` for a gateway without one.
+        host: its page shows the servers, and its store keeps what is switched off; ``None`` for a gateway without host.
         exposure: what clients see.
-        groups: returns the servers as each kind of client has them.
+        groups: returns the groups of the gateway.
     """
 
     def __init__(
         self, host: Host | Configured | None, exposure: Exposure, groups: Callable[[], Iterable[Group]]
     ) -> None:
-        # Without a host nobody decides, so what is switched off is hidden for as long as the gateway runs.
+        # Without a host nothing is stored: what is switched off stays hidden until the gateway ends.
         self._store = MemoryStore() if host is None else host.store
         self._exposure = exposure
         self._groups = groups
@@ -50,19 +50,19 @@ class ShownServers:
         try:
             rows = await self._store.definitions()
         except Exception as error:
-            # The host refuses their calls in any case, and it needs the store for that.
+            # Such tools are only shown by mistake: the host reads the store itself, and refuses their calls.
             log.warning("the tools that are switched off are not known: %s", type(error).__name__)
             return
         self._hide(frozenset((row.identity, row.tool) for row in rows if row.off is not None))
 
     def running_servers(self) -> Sequence[RunningServer]:
-        """See ``Servers.running_servers``: one for each server and kind of client."""
+        """See ``Servers.running_servers``: one entry for each server of each group."""
         return [
             self._server(upstream, group.catalogue) for group in self._groups() for upstream in group.upstreams.values()
         ]
 
     async def switch_tool(self, identity: str, tool: str, *, on: bool, by: str | None) -> None:
-        """See ``Servers.switch_tool``. Other processes refuse its calls at once, and hide it when they start."""
+        """See ``Servers.switch_tool``. Other processes refuse the tool at once, but hide it only when they start."""
         await self._store.switch_tool(identity, tool, off=None if on else time.time(), by=by)
         key = {(identity, tool)}
         self._hide(self._exposure.off - key if on else self._exposure.off | key)
@@ -83,7 +83,7 @@ class ShownServers:
             state=upstream.state,
             since=upstream.since,
             process=upstream.process if upstream.state in ("starting", "running") else None,
-            # Its further lines are the end of the standard error.
+            # Only the first line: the others repeat the end of the standard error.
             error=upstream.error.partition("\n")[0] if upstream.error else None,
             heard=tuple(upstream.heard),
             tools=tuple(

@@ -1,7 +1,7 @@
-"""The processes of all servers behind a gateway: counted, and never more than a limit.
+"""The processes of all servers behind a gateway: counted, and limited.
 
-Who wants one at the limit has the server stopped that has rested longest. If none rests, it waits its turn, for a
-limited time.
+If the limit is reached, the server that has been unused for longest is stopped to make room for another one. If all are
+in use, the new one waits for a limited time.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ __all__ = ["Full", "Occupant", "Place", "Processes"]
 
 
 class Full(AntiphonError):
-    """All processes that there may be are in use."""
+    """The limit of processes is reached, and all of them are in use."""
 
 
 class Occupant(Protocol):
-    """What has a process."""
+    """A server that may have a process."""
 
     @property
     def resting_since(self) -> float | None:
-        """The loop's time at which nobody used it any more; ``None`` while it is used, or starts or ends."""
+        """Since when nobody uses it, in the event loop's time; ``None`` while it is used, starting or ending."""
         ...
 
     def stop_resting(self) -> bool:
-        """Begin to end it; returns whether it did. Its place is given back when the process has ended."""
+        """Begin to stop it, if it is unused. Returns whether it does; its place is free when the process has ended."""
         ...
 
 
 class Place:
-    """The right to have one process. ``give_back`` when that has ended; a second time does nothing."""
+    """The right to have one process. Call ``give_back`` when the process has ended; a second call does nothing."""
 
     def __init__(self, processes: Processes, occupant: Occupant) -> None:
         self.occupant = occupant
         self._processes: Processes | None = processes
 
     def give_back(self) -> None:
-        """Let the next one have it."""
+        """Give the place to the next server that waits."""
         processes, self._processes = self._processes, None
         if processes is not None:
             processes.left(self)
 
 
 class Processes:
-    """The places there are.
+    """The places for processes.
 
     Args:
         limit: most processes at once.
@@ -60,11 +60,11 @@ class Processes:
         self._places: set[Place] = set()
         self._turns = asyncio.Semaphore(limit)
         self._unmet: deque[object] = deque()
-        """Those who wait, and for whom no server was stopped yet."""
+        """Those that wait, and for which no server is being stopped yet."""
 
     @property
     def running(self) -> int:
-        """Number of processes, with those that start or end."""
+        """Number of processes, including those that are starting or ending."""
         return len(self._places)
 
     async def enter(self, occupant: Occupant) -> Place:
@@ -97,7 +97,7 @@ class Processes:
         self._turns.release()
 
     def rests(self) -> None:
-        """Take note that a server is not used any more: somebody may wait for its place."""
+        """Note that a server is unused now, so that its place can be given to one that waits."""
         self._make_room()
 
     def _make_room(self) -> None:

@@ -16,16 +16,16 @@ from antiphon.server.context import Context
 __all__ = ["reporting"]
 
 _QUIET = 15.0
-"""Seconds without a report after which one is made; hosts give up after 60, some after 30."""
+"""Seconds without a report after which the gateway sends one; hosts give up after 60, some after 30."""
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 @asynccontextmanager
 async def reporting(ctx: Context, *, quiet: float = _QUIET) -> AsyncGenerator[Report]:
-    """Pass progress on while a call runs whose client wants that; yields the function that takes reports.
+    """Pass progress on while a call runs, if its client asked for progress. Yields the function that takes reports.
 
-    ``quiet``: seconds without a report after which one is made.
+    ``quiet``: seconds without a report after which the gateway sends one.
     """
     last: tuple[float, float | None] = (0.0, None)
 

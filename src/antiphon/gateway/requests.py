@@ -1,6 +1,6 @@
-"""What a gateway does with each request of a client: it finds the server, makes the request there, returns the result.
+"""How a gateway serves the requests of clients: it finds the server, sends it the request, and returns the result.
 
-Owns the table of the methods that are served from the servers behind the gateway. ``group`` knows whose each name is.
+Owns the table of methods that are served by the servers behind the gateway. ``group`` finds the server of a name.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def _list_templates(group: Group, request: ServerRequest) -> ListResourceT
 
 
 def _whole(catalogue: Catalogue, request: ServerRequest, result: Any) -> Any:
-    """Answer with a list, with the members of its definitions that this library does not know."""
+    """Return a list with all members of its definitions, including those that this library does not know."""
     received = catalogue.listed(result)
     return result if received is None else request.pass_on(received)
 
@@ -106,13 +106,13 @@ async def _complete(group: Group, request: ServerRequest) -> CompleteResult:
 
 
 async def _subscribe(group: Group, request: ServerRequest, call_next: CallNext) -> Any:
-    """Subscribe to a resource at its server before the client is told that it is subscribed."""
+    """Subscribe to a resource at its server, and only then confirm the subscription to the client."""
     async with group.watches.held(request.params.uri):
         return await call_next(request)
 
 
 async def _listen(group: Group, request: ServerRequest, call_next: CallNext) -> Any:
-    """Subscribe to resources and tasks at their servers; acknowledge those of which changes will be told."""
+    """Subscribe to resources and tasks at their servers; acknowledge only those whose changes will be reported."""
     wanted: SubscriptionFilter = request.params.notifications
     granted: list[str] = []
     async with AsyncExitStack() as held:
@@ -128,7 +128,7 @@ async def _listen(group: Group, request: ServerRequest, call_next: CallNext) -> 
 
 
 async def _listened(group: Group, request: ServerRequest, wanted: SubscriptionFilter) -> Mapping[str, Received]:
-    """Return the tasks that are listened to from now on, as they are; the others are not acknowledged."""
+    """Return the present state of the tasks that the client may listen to; the others are not acknowledged."""
     if not wanted.task_ids:
         return {}
     check_declared(request.ctx.request.capabilities)
@@ -147,7 +147,7 @@ async def _get_task(group: Group, request: ServerRequest) -> GetTaskResult:
 
 async def _update_task(group: Group, request: ServerRequest) -> EmptyResult:
     if group.tasks.are_answered_here:
-        # The client was asked nothing, and answers to what is not open are ignored.
+        # Where the host answers, the client has no open asks, and answers to unknown asks are ignored.
         _owned_task(group, request)
         return EmptyResult()
     return request.pass_on(await _of_task(group, request))
@@ -166,7 +166,7 @@ def _owned_task(group: Group, request: ServerRequest) -> OwnedTask:
 
 
 async def _of_task(group: Group, request: ServerRequest) -> Received:
-    """Make a request about a task to the server that has it, under the id that it has there."""
+    """Send a request about a task to its server, with the server's own id of the task."""
     given: str = request.params.task_id
     owned = _owned_task(group, request)
     if (upstream := group.upstreams.get(owned.server)) is None:
@@ -176,7 +176,7 @@ async def _of_task(group: Group, request: ServerRequest) -> Received:
     except Unavailable as error:
         raise InternalError(str(error)) from None
     except PeerError as error:
-        # The server's id says nothing to the client.
+        # The client knows the task by the gateway's id, not by the server's.
         raise PeerError(error.message.replace(owned.id, given), code=error.code, data=error.data) from None
 
 
@@ -193,17 +193,17 @@ SERVED: Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]] = {
     "tasks/update": _update_task,
     "tasks/cancel": _cancel_task,
 }
-"""By method: ``async (group, request) -> result``."""
+"""The functions that serve each method: ``async (group, request) -> result``."""
 
 SUBSCRIBED: Mapping[str, Callable[[Group, ServerRequest, CallNext], Awaitable[Any]]] = {
     "resources/subscribe": _subscribe,
     "subscriptions/listen": _listen,
 }
-"""By method, what the gateway's own server serves then: ``async (group, request, call_next) -> result``."""
+"""Methods that the gateway's own server completes: ``async (group, request, call_next) -> result``."""
 
 
 async def pass_on(group: Group, request: ServerRequest) -> Any:
-    """Make a request of an extension that only a server behind the gateway knows."""
+    """Pass on a request of an extension, which only a server behind the gateway knows."""
     received = request.received
     server, params = await group.speaker(request.method, received.raw)
     await group.note(server, request.method)
@@ -227,7 +227,7 @@ async def _sent(
     *,
     tasks: bool = False,
 ) -> Received:
-    """Make a request to the server it is for, with all its members, and return the result with all of its."""
+    """Send a request to its server and return the result, both with all members, known or not."""
     about = request.ctx.request
     meta, declared, wanted = about.meta, about.capabilities.extensions, request.log_level
     passed = {name: value for name, value in meta.items() if not is_of_one_connection(name)} if meta else None
@@ -251,7 +251,7 @@ async def _sent(
 
 
 def _passed_on(error: PeerError) -> PeerError:
-    """Return an error of a server behind the gateway as one of our own, because remote errors are not passed on."""
+    """Copy an error of a server behind the gateway, because an error marked as remote is never sent to a peer."""
     return PeerError(error.message, code=error.code, data=error.data)
 
 

@@ -35,7 +35,7 @@ USUAL_RESULTS = 5
 MAX_RESULTS = 20
 """Most tools of one search."""
 MAX_RESULT = 48 * 1024
-"""Most bytes of definitions in one result, about 12,000 tokens; of further tools only the names are said."""
+"""Most bytes of definitions in one result, about 12,000 tokens; of further tools only the names are returned."""
 MAX_INDEXED = 4_000
 """Most characters of one definition that are searched."""
 MAX_WORDS = 32
@@ -48,7 +48,7 @@ _TABLE = (
 )
 _ADD = "INSERT INTO tools VALUES (?, ?, ?, ?, ?)"
 _FOUND = "SELECT rowid FROM tools WHERE tools MATCH ? ORDER BY bm25(tools, 8.0, 4.0, 3.0, 2.0, 1.0), rowid LIMIT ?"
-"""The figures say how much a word weighs in each column."""
+"""The numbers are the weights of the columns, in their order."""
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _IDEOGRAPH = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
@@ -59,7 +59,7 @@ class Index:
     """The tools of one catalogue, searchable by words. Its methods run in threads, one at a time.
 
     Args:
-        catalogue: the tools, and whose each is.
+        catalogue: the tools, each with its server.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -80,7 +80,7 @@ class Index:
         words = _WORD.findall(_spaced(query))[:MAX_WORDS]
         if not words:
             return []
-        # Quoted, so that no word is one of the query language; the beginning of a word is enough.
+        # Quoted, so that no word is read as an operator; a word also matches longer words that begin with it.
         wanted = " OR ".join(f'"{word}"*' if len(word) > 2 else f'"{word}"' for word in words)
         found = self._database.execute(_FOUND, (wanted, limit))
         return [self._tools[rowid - 1] for (rowid,) in found]
@@ -95,7 +95,7 @@ def _row(tool: Tool, catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def _spaced(text: str) -> str:
-    """Return a text with spaces wherever a word may begin: ``createIssue`` and ``create_issue`` have two."""
+    """Return a text with a space wherever a word may begin: ``createIssue`` and ``create_issue`` become two words."""
     return _IDEOGRAPH.sub(r" \1 ", _HUMP.sub(" ", text)).replace("_", " ")
 
 
@@ -175,12 +175,12 @@ class Search:
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
         }
-        """``requests.SERVED`` where clients search."""
+        """``requests.SERVED`` with the list and the calls of clients that search."""
 
     async def find(self, catalogue: Catalogue, query: str, limit: int) -> list[Tool]:
         """Return the tools that fit best, the best first.
 
-        In a thread, since making an index takes up to a second where there are tens of thousands of tools.
+        The work is done in a thread: making the index of tens of thousands of tools takes up to a second.
 
         Args:
             catalogue: the tools.
@@ -214,7 +214,7 @@ class Search:
             near = await self.find(catalogue, inner.name, 3)
             hint = f" Did you mean {', '.join(tool.name for tool in near)}?" if near else ""
             return _failed(f"There is no tool {inner.name!r}.{hint} Find tools with {FIND}.")
-        # As if it had been called by itself: its definition, the consent and the record are those of this tool.
+        # Served as a direct call of that tool, so that definition, consent and record are those of the tool.
         return await SERVED["tools/call"](group, request.replace(name=inner.name, arguments=inner.arguments or None))
 
     async def _found(self, catalogue: Catalogue, wanted: _Find) -> CallToolResult:

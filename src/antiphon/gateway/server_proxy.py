@@ -1,4 +1,4 @@
-"""``Proxy``: one server elsewhere, in the form of a ``Server``, to be mounted on others or served.
+"""``Proxy``: one server of another process as a ``Server``, to be mounted on other servers, or to be served.
 
 ``Server.mount`` finds this module by its name when it is given a target instead of a server.
 """
@@ -19,16 +19,16 @@ __all__ = ["Proxy"]
 
 
 class Proxy:
-    """One server elsewhere, behind a server of this process: ``server.mount(Proxy("https://..."), prefix="shop")``.
+    """Offer one server of another process: ``server.mount(Proxy("https://..."), prefix="shop")``.
 
-    A ``Gateway`` with one server, whose names stay as they are. It is started when something of it is first wanted.
+    This is a ``Gateway`` with one server, which keeps its names. The server is started on first use.
 
     Args:
         target: as ``Client`` takes it: a URL, a command line, a ``.py`` file, an entry of a configuration, a server.
         host: decides which tools may be called, and answers what the server asks; by default every call is passed on,
-            and the client that made it answers.
+            and the client that made the call answers.
         auth: what ``Client(auth=)`` takes, for a URL. The token of a client is never passed on.
-        name: what the server is called in messages.
+        name: the name of the server in messages.
         options: how the server is run; see ``RunOptions``.
 
     Raises:
@@ -50,7 +50,7 @@ class Proxy:
 
     @property
     def server(self) -> Server:
-        """What serves its requests."""
+        """The server that serves its requests."""
         return self._gateway.server
 
 

@@ -1,6 +1,6 @@
-"""Changes of single resources behind a gateway: subscribed to while any client is, in the way of each server's era.
+"""Subscriptions to resources behind a gateway, held as long as any client subscribes, in the form of the server's era.
 
-A resource is subscribed to once for all clients of a group. The servers' news go to ``Server.resource_updated``, which
+Each resource is subscribed to once for all clients of a group. Its changes go to ``Server.resource_updated``, which
 knows the clients. Sources: 2025-11-25 server/resources, Subscriptions; 2026-07-28 basic/patterns/subscriptions.
 """
 
@@ -20,11 +20,11 @@ MAX_WATCHED = 1_000
 """Most resources that are subscribed to for the clients of one group; as many as one client may subscribe to."""
 
 _AGAIN = 5.0
-"""Seconds before a server that has ended, or ended the subscription, is subscribed to again."""
+"""Seconds until the gateway subscribes again after a server has ended, or has ended the subscription."""
 
 
 class Owners(Protocol):
-    """Knows whose each resource is; a ``Group``."""
+    """Finds the server of a resource; a ``Group``."""
 
     @property
     def upstreams(self) -> Mapping[str, Upstream]:
@@ -37,13 +37,13 @@ class Owners(Protocol):
 
 
 class _Watch:
-    """A resource that somebody subscribes to."""
+    """The subscription to one resource."""
 
     def __init__(self, task: asyncio.Task[None], begun: asyncio.Future[None]) -> None:
         self.task = task
         self.begun = begun
         self.holds = 0
-        """Requests that are about to subscribe to it."""
+        """Number of requests that are about to subscribe to it."""
 
 
 class Watches:
@@ -59,7 +59,7 @@ class Watches:
 
     @property
     def uris(self) -> Collection[str]:
-        """What is subscribed to."""
+        """The URIs of the resources that are subscribed to."""
         return self._watches.keys()
 
     @asynccontextmanager
@@ -67,7 +67,7 @@ class Watches:
         """Subscribe to a resource, and keep the subscription until a client's request for it is served.
 
         Raises:
-            ResourceNotFound: nobody has it.
+            ResourceNotFound: no server has it.
             InvalidRequest: too many resources are subscribed to.
             PeerError: its server refused, or cannot be used.
         """
@@ -117,7 +117,7 @@ class Watches:
         if not watch.begun.done():
             watch.begun.cancel()
         elif not watch.begun.cancelled():
-            # If nobody waits for it any more, the error must not be reported as never retrieved.
+            # Retrieve the error, so that asyncio does not report it if nobody waits any more.
             watch.begun.exception()
 
     async def _watch(self, uri: str, begun: asyncio.Future[None]) -> None:
@@ -136,7 +136,7 @@ class Watches:
             if uri not in (changes.honoured.resource_subscriptions or ()):
                 raise InvalidRequest(f"The server {server!r} reports no changes of {uri}")
             if begun.done():
-                # It may have changed while nobody listened.
+                # It may have changed while there was no subscription.
                 self._told(uri)
             else:
                 begun.set_result(None)

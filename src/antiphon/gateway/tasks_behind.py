@@ -1,9 +1,9 @@
-"""Tasks of the servers behind a gateway: a call that goes on as a task there is a task for the client, too.
+"""Tasks of the servers behind a gateway: a call that becomes a task there is a task for the client, too.
 
-The client's id of a task is the server's name and its own id of it, sealed and bound to the principal: so nobody can
-guess one, use one of another client, or name a task of another server by it. Where asks are relayed, the client sees
-those of its tasks and answers them. Where the host answers, each task is followed here until it ends, and the client
-sees that it works.
+The gateway's id of a task is the server's name and the server's own id, sealed and bound to the principal. So nobody
+can guess an id, use that of another client, or change the server in it. If asks are relayed, the client sees the asks
+of its tasks and answers them. If the host answers, the gateway follows each task until it ends and answers its asks;
+the client only sees that the task is working.
 
 Source: the extension ``io.modelcontextprotocol/tasks`` (SEP-2663).
 """
@@ -40,20 +40,20 @@ MAX_ID = 1_024
 """Most characters of a server's id of a task; those of this library have 32."""
 
 MAX_FOLLOWED = 100
-"""Most tasks that the host follows at once for the clients of one group; calls beyond are served within their
-requests."""
+"""Most tasks that are followed at once for the clients of one group, if the host answers; further calls do not become
+tasks."""
 
 MAX_WATCHED = 1_000
-"""Most tasks whose changes are told to the clients of one group; as many as one client may listen to."""
+"""Most tasks whose changes are reported to the clients of one group; as many as one client may listen to."""
 
 LOOKS_AT_ONCE = 8
-"""Most tasks that are looked at at the same time when a client begins to listen."""
+"""Most tasks that are requested at the same time when a client begins to listen."""
 
 _AGAIN = 5.0
-"""Seconds before a server that has ended is asked again for a task that is listened to."""
+"""Seconds until the gateway asks again for a task that is listened to, after its server has ended."""
 
 LONGEST = 86_400.0
-"""Seconds for which the host follows a task: a day, as long as a reviewer is given."""
+"""Seconds for which a task is followed if the host answers: a day, as long as a reviewer may take."""
 
 
 class OwnedTask(Struct, frozen=True, array_like=True):
@@ -67,9 +67,9 @@ class TasksBehind:
     """The tasks of the clients of one group.
 
     Args:
-        terms: seal the ids, and say whose the tasks are.
-        answered_here: the host answers what they ask.
-        told: called with what a task is now, for the clients that listen to it.
+        terms: seals the ids, and names the principal of the tasks.
+        answered_here: whether the host answers the asks of the tasks.
+        told: called with the new state of a task that clients listen to.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class TasksBehind:
         self._followed: set[asyncio.Task[None]] = set()
         self._told = told
         self._watched: dict[str, asyncio.Task[None]] = {}
-        """What follows each task that clients listen to, by the client's id of it."""
+        """The asyncio task that follows each task that clients listen to, by the gateway's id of it."""
 
     def may_begin(self, request: ServerRequest) -> bool:
-        """Tell whether a client's call may become a task: it has tasks, and there is room.
+        """Tell whether a client's call may become a task: the client supports tasks, and there is room.
 
         Args:
             request: the call.
@@ -96,9 +96,9 @@ class TasksBehind:
         """Return the handle of a task for the client; follow the task, if the host answers its asks.
 
         Args:
-            upstream: the server that made it.
+            upstream: the server that made the task.
             tool: the server's name of the tool that was called.
-            made: the handle as the server gave it.
+            made: the server's handle of the task.
 
         Raises:
             RemoteProtocolError: the server's id is too long.
@@ -107,7 +107,7 @@ class TasksBehind:
         if len(task.task_id) > MAX_ID:
             raise RemoteProtocolError(f"the id of a task has more than {MAX_ID} characters")
         if self._answered_here:
-            # In a context of its own: what it asks belongs to no request of a client.
+            # In a context of its own, because the asks of a task belong to no request of a client.
             work = asyncio.get_running_loop().create_task(self._follow(upstream, task.task_id, tool), context=Context())
             self._followed.add(work)
             work.add_done_callback(self._followed.discard)
@@ -115,13 +115,13 @@ class TasksBehind:
         return self.shown(made, urlsafe_b64encode(sealed).decode())
 
     def owned(self, id: str) -> OwnedTask:
-        """Return the task that a client's id names.
+        """Return the task that an id of this gateway names.
 
         Args:
-            id: the client's id of it.
+            id: the gateway's id of the task.
 
         Raises:
-            InvalidParams: it was not made here, or for another client.
+            InvalidParams: the id was not made by this gateway, or it was made for another client.
         """
         try:
             sealed = urlsafe_b64decode(id.encode("ascii"))
@@ -132,16 +132,16 @@ class TasksBehind:
         raise InvalidParams("Unknown task: there is none with this id, or its time is over")
 
     def shown(self, received: Received, id: str) -> Received:
-        """Return what a server says of a task as the client sees it, under its id.
+        """Return the state of a task as the client sees it, under the gateway's id.
 
         Args:
-            received: what the server says.
-            id: the client's id of the task.
+            received: the state that the server sent.
+            id: the gateway's id of the task.
         """
         task: Task = received.read
         changed: dict[str, Any] = {"task_id": id}
         if self._answered_here and task.status == "input_required":
-            # Somebody else is asked: for the client it goes on.
+            # The host is asked, not the client: for the client the task is working.
             changed["status"] = "working"
             if isinstance(task, GetTaskResult):
                 changed["input_requests"] = None
@@ -149,15 +149,15 @@ class TasksBehind:
 
     @property
     def are_answered_here(self) -> bool:
-        """Whether the host answers what they ask."""
+        """Whether the host answers the asks of the tasks."""
         return self._answered_here
 
     async def seen(self, upstreams: Mapping[str, Upstream], ids: Sequence[str]) -> dict[str, Received]:
-        """Return those of some tasks that the client may listen to, as they are now, by its ids.
+        """Return the present state of those tasks that the client may listen to, by the gateway's ids.
 
         Args:
             upstreams: the servers by name.
-            ids: the client's ids; those beyond ``MAX_WATCHED`` are left out.
+            ids: the gateway's ids; those beyond ``MAX_WATCHED`` are left out.
         """
         looking = asyncio.Semaphore(LOOKS_AT_ONCE)
 
@@ -175,26 +175,26 @@ class TasksBehind:
         return {id: task for id, task in found if task is not None}
 
     def watch(self, upstreams: Mapping[str, Upstream], tasks: Mapping[str, Received]) -> None:
-        """Tell of the changes of tasks that a client listens to, until they end or ``keep`` ends it.
+        """Report the changes of tasks that a client listens to, until they end or ``keep`` leaves them out.
 
         Args:
             upstreams: the servers by name.
-            tasks: what ``seen`` returned, without those that nobody listens to any more.
+            tasks: tasks that ``seen`` returned.
         """
         for id, task in tasks.items():
             owned = self.owned(id)
             if task.read.status not in ENDS and id not in self._watched and len(self._watched) < MAX_WATCHED:
                 watching = self._watch(upstreams[owned.server], owned.id, id, task)
-                # In a context of its own, as above.
+                # In a context of its own, as in ``begun``.
                 work = asyncio.get_running_loop().create_task(watching, context=Context())
                 self._watched[id] = work
                 work.add_done_callback(partial(self._unwatched, id))
 
     def keep(self, listened: Container[str]) -> None:
-        """Tell no more of tasks that nobody listens to.
+        """Stop reporting the changes of all other tasks than these.
 
         Args:
-            listened: the ids to which somebody does.
+            listened: the ids of the tasks that clients listen to.
         """
         for id, work in list(self._watched.items()):
             if id not in listened:
@@ -205,7 +205,7 @@ class TasksBehind:
             del self._watched[id]
 
     async def close(self) -> None:
-        """Follow no task any more. The tasks go on, as far as they can without answers."""
+        """Stop following all tasks. The tasks continue at their servers, as far as they can without answers."""
         left = [*self._followed, *self._watched.values()]
         for work in left:
             work.cancel()
@@ -224,7 +224,7 @@ class TasksBehind:
                             self._told(shown)
                 return
             except (Unavailable, ConnectionClosed) as error:
-                # The server of a task that is stored may be there again, and go on with it.
+                # A server that stores its tasks may have been started again, and continue the task.
                 log.info("%s: a task is listened to again: %s", upstream.name, error)
             except AntiphonError as error:
                 log.warning("%s: a task is no longer listened to: %s", upstream.name, error)

@@ -1,4 +1,4 @@
-"""On which terms servers behind a gateway are run: how long each may take, how many there may be, when they stop."""
+"""How the servers behind a gateway are run: how long each may take, how many there may be, when they are stopped."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from antiphon.server.calls.request_state import Seal
 __all__ = ["IDLE_TIMEOUT", "MAX_PROCESSES", "RunOptions", "SignIn", "Start", "Terms", "terms_of"]
 
 START_TIMEOUT = 30.0
-"""Seconds: a package runner fetches a package meanwhile. Most hosts wait no longer."""
+"""Seconds for the start of a server, during which a package runner may fetch a package. Most hosts wait no longer."""
 
 IDLE_TIMEOUT = 600.0
-"""Seconds: as long as somebody may read an answer before the next question."""
+"""Seconds after which an unused server is stopped: longer than somebody reads an answer before the next question."""
 
 MAX_PROCESSES = 64
-"""About 5 GB, if each server is a small program in Node or Python."""
+"""Most processes: they take about 5 GB if each is a small program in Node or Python."""
 
 Start = Literal["first-use", "eager"]
-"""When servers start whose lists are known: when something of them is wanted, or with the gateway."""
+"""When a server starts whose lists are known: on first use, or with the gateway."""
 
 SignIn = Callable[[str, str | None], Awaitable[Auth | None]]
-"""Called with the name of a server and the principal of the client, ``None`` if clients have none; returns what
-``Client(auth=)`` takes, ``None`` for a server without a login."""
+"""Called with the name of a server, and the principal of the client (``None`` if clients have none). Returns what
+``Client(auth=)`` takes; ``None`` for a server without a login."""
 
 
 class RunOptions(TypedDict, total=False):
     """Options of a ``Gateway`` that say how its servers are run."""
 
     timeout: float | None
-    """Seconds for each request to a server, without the time a person takes; ``None``, the default, waits as long as
-    the client does."""
+    """Seconds for each request to a server, not counting the time a person takes. ``None``, the default, waits as long
+    as the client does."""
     start_timeout: float
-    """Seconds in which a server must open its session and list what it has, and those for which one waits while all
-    processes are used; 30 by default."""
+    """Seconds in which a server must open its session and list what it offers; also the seconds that it waits for a
+    process while all are in use. 30 by default."""
     starts: Start
-    """When servers start whose lists are known: ``"first-use"``, the default, or ``"eager"``, with the gateway. One of
-    which nothing is known starts when the gateway does."""
+    """When a server starts whose lists are known: ``"first-use"``, the default, or ``"eager"``, with the gateway. A
+    server that was never listed always starts with the gateway."""
     idle_timeout: float | None
-    """Seconds after which a server is stopped that nobody uses; ``None`` for never, 600 by default."""
+    """Seconds after which an unused server is stopped; ``None`` for never, 600 by default."""
     max_processes: int
-    """Most processes at once, 64 by default; at the limit, that which nobody has used for longest is stopped."""
+    """Most processes at once, 64 by default. At the limit the server that was unused for longest is stopped."""
     lists: Path
-    """Folder in which the lists of the servers are kept, so that the next gateway has them at once; by default they are
+    """Folder in which the lists of the servers are kept, so that the next gateway has them at once. By default they are
     not kept."""
     sign_in: SignIn | None
-    """Called with the name of a server, and the principal it is connected to for, before it is connected to; returns
-    what ``Client(auth=)`` takes, or ``None``. By default nobody is signed in."""
+    """Called before the gateway connects to a server, with the name of the server and the principal of the client.
+    Returns what ``Client(auth=)`` takes, or ``None``. By default the gateway signs in nowhere."""
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """What holds for all servers behind a gateway. See ``RunOptions``."""
+    """The settings that all servers behind a gateway share. See ``RunOptions``."""
 
     host: Host | Configured | None
     """Who decides which tools may be called; ``None`` if every call is passed on."""
@@ -74,14 +74,14 @@ class Terms(Struct, frozen=True, kw_only=True):
     seal: Seal = field(default_factory=Seal)
     """Seals the ids of tasks."""
     principal: str | None = None
-    """Whom the servers are run for."""
+    """The principal that the servers are run for; ``None`` if clients have none."""
 
 
 def terms_of(host: Host | Configured | None, options: RunOptions) -> Terms:
     """Read the options.
 
     Raises:
-        ConfigError: there may be no process at all.
+        ConfigError: ``max_processes`` is less than 1.
     """
     limit = options.get("max_processes", MAX_PROCESSES)
     if limit < 1:

@@ -1,6 +1,6 @@
-"""One server behind a gateway: started on first use, stopped when nobody uses it, never started twice at a time.
+"""One server behind a gateway: started on first use, stopped when unused, and never started twice at the same time.
 
-Owns the client of that server, its offer and its state. ``gateway`` converts requests.
+Owns the client of that server, its offer and its state. ``requests`` sends it the requests of clients.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ log = logging.getLogger("antiphon.gateway")
 State = Literal["stopped", "starting", "running", "failed"]
 
 _PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-"""Seconds after which a failed server may be started again, so that one that always fails does not cost much."""
+"""Seconds until a failed server may be started again, so that a server that always fails does not cost much."""
 
 MAX_HEARD = 20
-"""Most lines of its standard error that are kept, to be shown beside an error."""
+"""Most lines of a server's standard error that are kept, to be shown with an error."""
 
 MAX_LINE = 500
 """Most characters of such a line."""
 
 _PACE = 1.0
-"""Seconds between two listings of a server that says again and again that its lists have changed."""
+"""Seconds between two listings of a server that reports changes all the time."""
 
 
 class Unavailable(AntiphonError):
@@ -63,7 +63,7 @@ class _Run(Struct, eq=False):
 
 
 class _Use:
-    """See ``Upstream.used``. A class, since a generator costs every call ten times as much."""
+    """See ``Upstream.used``. A class, because a generator takes ten times as long, in every call."""
 
     __slots__ = ("_client", "_during", "_request", "_upstream")
 
@@ -95,7 +95,7 @@ class _Use:
         try:
             self._during.end()
             if error is None:
-                # Not when it has started: one that dies in every call must not be started for each.
+                # Reset after a call, not after a start: a server that ends in every call must not be started for each.
                 upstream.failures = 0
             elif (told := upstream.unusable(self._client, error)) is not None:
                 raise told from error
@@ -107,12 +107,12 @@ class Upstream:
     """A server behind a gateway.
 
     Args:
-        name: name it is configured by.
+        name: the configured name of the server.
         target: as ``Client`` takes it.
-        answerers: answer what it asks.
-        terms: how it is run.
+        answerers: answer what the server asks.
+        terms: how the server is run.
         changed: called with the kind of list that has changed.
-        kept: where what it offers is kept for the next gateway; nowhere by default.
+        kept: keeps the offer of the server for the next gateway; by default it is not kept.
     """
 
     def __init__(
@@ -132,22 +132,22 @@ class Upstream:
         """Whether ``offer`` is known, from the server or from an earlier gateway."""
         self.state: State = "stopped"
         self.since = time.time()
-        """When it entered its state: seconds since the epoch."""
+        """When it entered this state, in seconds since the epoch."""
         self.error: str | None = None
-        """Why it failed last."""
+        """The reason of its last failure."""
         self.failures = 0
         """Number of failures in a row."""
         self.process: int | None = None
-        """The id of its process, while it has one on this machine."""
+        """The id of its process on this machine; ``None`` without one."""
         self.heard: deque[str] = deque(maxlen=MAX_HEARD)
         """The last lines that it wrote to standard error."""
         self.resting_since: float | None = None
-        """The loop's time at which nobody used it any more; ``None`` while it is used or has no process."""
+        """Since when nobody uses it, in the event loop's time; ``None`` while it is used or has no process."""
         self.answerers = answerers
-        """Answer what it asks."""
+        """Answer what the server asks."""
         self._terms = terms
         self.logs = LogLevels()
-        """The log messages that it was asked to send."""
+        """The log level that was set at the server."""
         self._changed = changed
         self._kept = kept
         self._run: _Run | None = None
@@ -162,16 +162,16 @@ class Upstream:
         """Use the server for a request of a client; it is started if it is not running.
 
         Args:
-            request: the client's request; what the server asks meanwhile belongs to it.
+            request: the client's request, to which the asks of the server belong meanwhile.
 
         Raises:
-            Unavailable: it cannot be started, failed a moment ago, ended while it was used, or answers nonsense.
+            Unavailable: it cannot be started, failed a moment ago, ended during the request, or sent an invalid answer.
         """
         return _Use(self, request)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Client]:
-        """Use the server for what is no client's request; it is started if it is not running.
+        """Use the server for work of the gateway itself; it is started if it is not running.
 
         Raises:
             Unavailable: it cannot be started, or failed a moment ago.
@@ -181,7 +181,7 @@ class Upstream:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Keep it from being stopped for having nothing to do, as long as somebody waits for something of it."""
+        """Keep the server from being stopped as unused while the context lasts."""
         self.take()
         try:
             yield
@@ -189,12 +189,12 @@ class Upstream:
             self.let_go()
 
     def take(self) -> None:
-        """Begin to hold it; ``let_go`` ends that."""
+        """Keep the server from being stopped as unused until ``let_go`` is called."""
         self._users += 1
         self._wake()
 
     def let_go(self) -> None:
-        """Hold it no longer."""
+        """End one ``take``."""
         self._users -= 1
         self._begin_rest()
 
@@ -211,25 +211,25 @@ class Upstream:
 
         Args:
             method: name of the method.
-            params: its params, as they came.
+            params: its params, as received.
         """
         if self._run is not None and self._run.client.is_open:
             self._run.client.notify(method, params)
 
     @property
     def client(self) -> Client | None:
-        """Its client, if it runs; it must be held."""
+        """The client of the server, if it runs. The caller must hold the server: see ``take``."""
         run = self._run
         return run.client if run is not None and (run.client.is_open or self._users > 1) else None
 
     @property
     def has_roots(self) -> bool:
-        """Whether the roots of the clients are declared to it."""
+        """Whether roots are declared to the server."""
         return self.answerers.roots is not None
 
     @property
     def is_used(self) -> bool:
-        """Whether anybody holds it."""
+        """Whether the server is in use."""
         return self._users > 0
 
     @property
@@ -238,16 +238,16 @@ class Upstream:
         return max(0.0, self._again_at - asyncio.get_running_loop().time())
 
     def recall(self) -> None:
-        """Take what it offered to an earlier gateway, if that was kept."""
+        """Load the offer that an earlier gateway has kept, if there is one."""
         offer = self._kept.load() if self._kept is not None else None
         if offer is not None:
             self.offer, self.is_listed = offer, True
 
     def unusable(self, client: Client, error: BaseException) -> AntiphonError | None:
-        """Take note of how a request to it has ended; returns the error for its client, if the server is at fault.
+        """Note how a request has failed. Returns the error for the gateway's client, if the server is at fault.
 
         Args:
-            client: the client that made the request.
+            client: the client of the server that sent the request.
             error: what the request raised.
         """
         if isinstance(error, ConnectionClosed):
@@ -265,7 +265,7 @@ class Upstream:
             await self.started()
 
     async def close(self) -> None:
-        """End the server. It is not started again."""
+        """Stop the server for good."""
         self._is_closed = True
         self._forget_rest()
         if self._starting is not None:
@@ -280,7 +280,7 @@ class Upstream:
     # --- starting -----------------------------------------------------------------------------------------------
 
     async def started(self) -> Client:
-        """Return its client, once it runs; it must be held. See ``used``."""
+        """Return the client of the server, once it runs. The caller must hold the server. See ``used``."""
         if (client := self.client) is not None:
             return client
         if self._run is not None:
@@ -299,8 +299,7 @@ class Upstream:
         self._starting = None
         self._begin_rest()
         if not starting.cancelled():
-            # The callers have received the error; if none waits, it must not be reported as never
-            # retrieved.
+            # Retrieve the error, so that asyncio does not report it if no caller waits any more.
             starting.exception()
 
     async def _start(self) -> Client:
@@ -329,7 +328,7 @@ class Upstream:
         return run.client
 
     async def _made(self) -> _Run:
-        """Make a client, once there is a place for its process."""
+        """Connect a client to the server, once there is a place for its process."""
         terms = self._terms
         place = await terms.processes.enter(self) if isinstance(resolve(self.target), Command) else None
         try:
@@ -376,7 +375,7 @@ class Upstream:
     # --- running ------------------------------------------------------------------------------------------------
 
     async def _followed(self, run: _Run) -> None:
-        """Have changes followed from now on, before its offer is listed, so that no later one is missed."""
+        """Begin to follow changes before the offer is listed, so that no change is missed."""
         subscribed = asyncio.Event()
         run.following = asyncio.get_running_loop().create_task(self._follow(run, subscribed))
         await subscribed.wait()
@@ -393,15 +392,15 @@ class Upstream:
                     subscribed.set()
                     async for change in news:
                         if change.kind != "resource":
-                            # A thousand of these in a row cost one listing.
+                            # Collected, so that a thousand changes in a row cost one listing.
                             changed.add(change.kind)
                         if changed and (relisting is None or relisting.done()):
                             relisting = asyncio.get_running_loop().create_task(self._relist(run, changed))
                 if self._run is run and not run.client.is_open and not self._users:
-                    # It has ended by itself. Who wants it next starts it.
+                    # The server has ended by itself, and is started again on next use.
                     return self._end(run)
                 await asyncio.sleep(_PACE)
-                # Only the subscription has ended, or the client has connected anew.
+                # Only the subscription has ended, or the client has connected again: anything may have changed.
                 changed.update(KINDS)
         except AntiphonError as error:
             log.debug("%s tells of no changes: %s", self.name, error)
@@ -411,7 +410,7 @@ class Upstream:
                 relisting.cancel()
 
     async def _relist(self, run: _Run, changed: set[Kind]) -> None:
-        """List anew what has changed, as long as something has, and no more often than the pace allows."""
+        """List the kinds that have changed, until nothing changes any more; at most once in ``_PACE`` seconds."""
         while changed:
             kinds = frozenset(changed)
             changed.clear()
@@ -422,7 +421,7 @@ class Upstream:
             await asyncio.sleep(_PACE)
 
     async def _take(self, offer: Offer) -> None:
-        """Take note of what it offers now, and tell of what is different from before."""
+        """Set the present offer, and report the differences to the last one."""
         different, self.offer = changes(self.offer, offer), offer
         was_listed, self.is_listed = self.is_listed, True
         for kind in different if was_listed else KINDS:
@@ -433,12 +432,12 @@ class Upstream:
     # --- stopping -----------------------------------------------------------------------------------------------
 
     def stop_resting(self) -> bool:
-        """Begin to end it, if nobody uses it; returns whether it does."""
+        """See ``Occupant.stop_resting``."""
         run = self._run
         if self.resting_since is None or run is None:
             return False
         if run.client.is_answering:
-            # It has asked something outside of any call, and a person may be about to answer.
+            # The server has asked something outside of any call, and a person may be about to answer.
             self._rest_on()
             return False
         self._end(run)
@@ -455,9 +454,9 @@ class Upstream:
             self._terms.processes.rests()
 
     def _rest_on(self, since: float | None = None) -> None:
-        """Look later whether it has rested for long enough, ``since`` a time of the loop; by default from now on.
+        """Set a timer to stop the server if it is unused for long enough; counted from ``since``, by default from now.
 
-        The timer goes on while it is used, since to set it anew would cost each call more than to look once too often.
+        The timer runs on while the server is used: to reset it in each call would cost more than to let it run out.
         """
         loop, limit = asyncio.get_running_loop(), self._terms.idle_timeout
         if self._rest is not None:
@@ -485,7 +484,7 @@ class Upstream:
             self._rest = None
 
     def _end(self, run: _Run) -> None:
-        """Have no part in this run any more, and end it in the background."""
+        """Give this run up at once, and close its client in the background."""
         self._run = None
         self._forget_rest()
         self._enter("stopped")

@@ -1,7 +1,7 @@
-"""Configuration files that are changed in one place, and stay as they are everywhere else: order, comments, spaces.
+"""Configuration files whose servers are changed while everything else is kept: order, comments, spaces.
 
-JSON is cut at the places of its members, since no library that keeps its comments reads a file of megabytes in less
-than minutes; TOML and YAML are the business of tomlkit and ruamel.yaml.
+JSON is edited here by the positions of its members, because the libraries that keep comments take minutes for a file of
+megabytes. TOML and YAML are edited by tomlkit and ruamel.yaml.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from antiphon.errors import ConfigError
 __all__ = ["Document", "read_document"]
 
 MAX_BYTES = 64 * 1024 * 1024
-"""Of a file: some hosts keep their history beside their settings."""
+"""Most bytes of a file: some hosts keep their history beside their settings."""
 
 
 class Document(Protocol):
@@ -37,7 +37,7 @@ class Document(Protocol):
 
 
 def read_document(path: Path, data: bytes, section: str) -> Document:
-    """Read a file; an empty one is one without servers. Its ending tells the format.
+    """Read a file, whose format follows from the ending of its name. An empty file has no servers.
 
     Raises:
         ConfigError: it cannot be read; the message names the place.
@@ -65,7 +65,7 @@ _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])')
 
 
 class _Member(Struct):
-    """A member of an object: where its name and its value begin, where that ends, and where the comma behind it is."""
+    """A member of an object: where its name begins, where its value begins and ends, and where its comma is."""
 
     name: str
     start: int
@@ -107,7 +107,7 @@ class _Json:
     # --- places ---------------------------------------------------------------------------------------------------
 
     def _read(self) -> list[tuple[str, int, int]]:
-        """Return kind, begin and end of each token but spaces and comments."""
+        """Return kind, begin and end of each token, without spaces and comments."""
         found: list[tuple[str, int, int]] = []
         at = 1 if self._text.startswith("\ufeff") else 0
         while at < len(self._text):
@@ -169,7 +169,7 @@ class _Json:
     # --- changes --------------------------------------------------------------------------------------------------
 
     def _rebuilt(self, changed: _Object, without: list[str], added: Mapping[str, Any], *, depth: int) -> str:
-        """Write an object anew out of its own pieces; what stands before and after it stays."""
+        """Return the text with an object put together again from its own pieces, without and with some members."""
         text, indent = self._text, self._indent()
         pieces: list[str] = []
         at = changed.opens + 1
@@ -177,7 +177,7 @@ class _Json:
             behind = member.end if member.comma is None else member.comma + 1
             ends = self._end_of_line(behind)
             if member.name not in without:
-                # The comma is set anew: the last one has none, unless the last one had one.
+                # Commas are written again: none after the last member, unless there was one.
                 pieces.append(text[at : behind - (member.comma is not None)] + ",\0" + text[behind:ends])
             at = ends
         pad = "\n" + indent * depth
@@ -192,7 +192,7 @@ class _Json:
         return text[: changed.opens + 1] + body.replace("\0", "") + after + text[changed.closes :]
 
     def _end_of_line(self, place: int) -> int:
-        """Return the end of a remark behind a comma: it is about what stands before it."""
+        """Return the end of a comment behind a comma, because it belongs to the member before the comma."""
         found = re.compile(r"[ \t]*(?://[^\n]*|/\*[^\n]*?\*/[ \t]*(?=\n))").match(self._text, place)
         return found.end() if found is not None else place
 
@@ -266,7 +266,7 @@ class _Yaml:
 
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
         """Return the text without some entries, and with others at the end of the section."""
-        # Read again: what is changed must not be what ``servers`` returned.
+        # Read again, so that the entries that ``servers`` returned are not changed.
         document: dict[Any, Any] = self._yaml.load(self._text) or {}
         if not document.get(self._section):
             document[self._section] = {}

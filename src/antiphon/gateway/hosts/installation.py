@@ -1,8 +1,8 @@
-"""Put the gateway in the place of a host's servers, and give the host its own file back.
+"""Replace the servers in a host's configuration by the gateway, and restore the host's file.
 
-What was there is kept twice: the file as a whole (a backup), and the entries that the gateway serves from now on, in a
-file of the same form as other hosts', in the user's configuration folder. Both are the user's alone to read (0600):
-entries hold keys.
+What is replaced is kept twice: as a backup of the whole file, and as the list of servers that the gateway serves from
+then on (in the ``mcpServers`` form, in the user's configuration folder). Only the user can read both files (mode 0600),
+because entries hold keys.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ENTRY = "antiphon"
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``install`` would do to a file."""
+    """What ``install`` will do to a file."""
 
     before: str
     after: str
     moved: Mapping[str, Any]
-    """Entries that the gateway serves from then on."""
+    """Entries that the gateway will serve."""
     left: Mapping[str, str]
     """Entries that stay where they are, each with the reason."""
 
@@ -43,7 +43,7 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
     """What ``uninstall`` did to a file."""
 
     exactly: bool
-    """Whether it is what it was before, to the byte; else only our entry was taken out, and what was moved put back."""
+    """Whether the file is byte for byte what it was. Otherwise our entry was removed and the moved entries restored."""
     restored: Sequence[str]
 
 
@@ -53,7 +53,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the file as it was left."""
     existed: bool
     is_whole: bool = True
-    """Whether the backup is all that the host had: nothing came to the file between two installations."""
+    """Whether the backup has all entries of the host: none was added to the file between two installations."""
     moved: dict[str, Any] = {}
 
 
@@ -61,31 +61,31 @@ class Installation:
     """The gateway in the configuration of one host.
 
     Args:
-        name: what the host is called on the command line.
-        host: where it keeps its servers, and how.
-        path: its file.
+        name: the name of the host on the command line.
+        host: where and in which form the host keeps its servers.
+        path: the host's configuration file.
         home: the user's configuration folder, for the entries that are moved.
         state: the user's state folder, for the backup.
     """
 
     def __init__(self, name: str, host: HostFile, path: Path, *, home: Path, state: Path) -> None:
         self._host = host
-        # A link stays one: what it leads to is changed.
+        # Follow a link, so that its target is changed and the link itself stays.
         self.path = Path(os.path.realpath(path))
         self.servers = home / "hosts" / f"{name}.json"
-        """Where the entries are that the gateway serves."""
+        """The file with the entries that the gateway serves."""
         self._record = state / "hosts" / f"{name}.json"
         self.backup = state / "hosts" / f"{name}.backup"
 
     def plan(self, command: str, *, keep: bool) -> Change:
-        """Say what would be done.
+        """Return what ``install`` will do; nothing is changed.
 
         Args:
-            command: the program that serves the gateway, in full: hosts have a ``PATH`` of their own.
-            keep: leave the host its servers beside the gateway.
+            command: the full path of the program that serves the gateway, because hosts have a ``PATH`` of their own.
+            keep: keep the host's servers beside the gateway.
 
         Raises:
-            ConfigError: the file cannot be read, or is there no folder for it.
+            ConfigError: the file cannot be read, or its folder does not exist.
         """
         data = self._read()
         if data is None and not self.path.parent.is_dir():
@@ -102,7 +102,7 @@ class Installation:
         return Change(before=(data or b"").decode(), after=after, moved={**before, **moved}, left=left)
 
     def install(self, change: Change) -> None:
-        """Do it: the backup first, then the entries, then the file.
+        """Carry out a change: write the backup first, then the entries, then the host's file.
 
         Raises:
             ConfigError: the file has changed meanwhile, or cannot be written.
@@ -127,7 +127,7 @@ class Installation:
         _write(self.path, after)
 
     def uninstall(self) -> Undone:
-        """Give the host its file back.
+        """Restore the host's file.
 
         Raises:
             ConfigError: nothing was installed there, or the file cannot be written.
@@ -153,7 +153,7 @@ class Installation:
     # --- files ------------------------------------------------------------------------------------------------------
 
     def _original(self, record: _Record) -> dict[str, Any]:
-        """Return the entries that were moved, in the host's own form where the backup has them."""
+        """Return the entries that were moved, in the host's own form if the backup has them."""
         kept = read_document(self.path, self.backup.read_bytes(), self._host.section).servers()
         return {name: kept.get(name, entry) for name, entry in record.moved.items()}
 
@@ -181,7 +181,7 @@ class Installation:
 
 
 def _movable(document: Document, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the entries that the gateway can serve, as it reads them, and the others with the reason."""
+    """Return the entries that the gateway can serve, in the form that it reads, and the others with the reason."""
     moved: dict[str, Any] = {}
     left: dict[str, str] = {}
     for name, entry in document.servers().items():
@@ -205,7 +205,7 @@ def _movable(document: Document, path: Path) -> tuple[dict[str, Any], dict[str, 
 
 
 def _as_read(entry: Any) -> dict[str, Any] | None:
-    """Return an entry as other hosts write it; ``None`` if it names neither a program nor an address."""
+    """Convert an entry to the ``mcpServers`` form; ``None`` if it names neither a program nor an address."""
     if not isinstance(entry, Mapping):
         return None
     said = json.loads(json.dumps(dict(cast("Mapping[str, Any]", entry)), default=str))
@@ -229,7 +229,7 @@ def _digest(data: bytes) -> str:
 
 
 def _write(path: Path, data: bytes, *, private: bool = False) -> None:
-    """Write a file whole or not at all; one that is there keeps its mode, others may not read what is private."""
+    """Write a file completely or not at all. An existing file keeps its mode; a ``private`` one gets mode 0600."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
         mode = 0o600 if private or not path.exists() else path.stat().st_mode & 0o777

@@ -22,13 +22,13 @@ class HostFile(Struct, frozen=True, kw_only=True):
     """Where a host keeps its servers, and in which form."""
 
     title: str
-    """What it is called."""
+    """The host's name, for people."""
     section: str
     """The member that holds the servers."""
     places: Mapping[str, str]
-    """The file by platform (``sys.platform``), with ``*`` for all others; ``~`` and ``$NAME`` are filled in."""
+    """The path of the file by platform (``sys.platform``), ``*`` for all others; ``~`` and ``$NAME`` are expanded."""
     shape: Shape = "plain"
-    """What an entry looks like."""
+    """The form of an entry."""
 
     def entry(self, command: str, args: Sequence[str]) -> dict[str, Any]:
         """Write the entry of a program as this host reads it."""
@@ -90,11 +90,11 @@ KNOWN: Mapping[str, HostFile] = {
         title="opencode", section="mcp", places={"*": "~/.config/opencode/opencode.json"}, shape="opencode"
     ),
 }
-"""By the name that the command line takes."""
+"""The known hosts, by their names on the command line."""
 
 
 def place_of(host: HostFile, environ: Mapping[str, str]) -> Path:
-    """Return where a host keeps its file on this machine, whether it is there or not."""
+    """Return the path of a host's file on this machine, whether the file exists or not."""
     place = host.places.get(sys.platform, host.places["*"])
     home = environ.get("HOME") or environ.get("USERPROFILE") or str(Path.home())
     return Path(place.replace("$APPDATA", environ.get("APPDATA", "~/AppData/Roaming")).replace("~", home, 1))
