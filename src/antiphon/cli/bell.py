@@ -38,7 +38,7 @@ async def _listen(queue: Queue, known: set[str], stream: TextIO) -> None:
     async for _ in queue.changes():
         pending = {question.id for question in await queue.pending()}
         if pending - known:
-            # Once for all that came together.
+            # One bell for all questions that came together.
             bell(stream)
         known = pending
 

@@ -41,7 +41,7 @@ class Defaults:
     available = True
 
     async def review(self, item: ReviewItem) -> Decision:
-        """Refuse: a review despite ``--yes`` needs a person."""
+        """Refuse, because a review that is required despite ``--yes`` needs a person."""
         return Deny(reason="--yes answers no such question")
 
     async def confirm(self, item: ToolItem) -> Decision:
@@ -65,19 +65,22 @@ def choose_host(
     model_api: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Configured:
-    """Make the host: ``yes`` answers without asking, ``deny`` refuses, else it is as configured.
+    """Make the host for a command. Closing it closes its store.
 
-    Who completes is, without ``provider`` and ``model``, the configured models; ``model`` alone names one of them;
-    ``provider`` is ``"echo"``, ``"manual"`` or a vendor, and ``model`` then what the vendor calls it. ``config`` is the
-    one configuration file to read. ``store`` is where the host keeps what outlives it, instead of where the
-    configuration says; with neither it is the usual file. A person is asked at the terminal; with a store that was
-    named, and either no terminal or ``review="queue"``, the questions wait there for ``antiphon review``; with
-    ``review="page"`` on the review page, which opens with the first of them. ``soon`` says
-    that there will be questions, so that the usual store is loaded meanwhile. ``model_api`` also serves servers that
-    call a vendor's API themselves. Closing the host closes the store.
+    Args:
+        answers: the options. ``yes`` answers without asking, ``deny`` refuses. ``model`` alone names a configured
+            model; with ``provider`` (``"echo"``, ``"manual"`` or a vendor) it is the vendor's name of the model; with
+            neither, all configured models are used. ``store`` replaces the configured store, by default the usual
+            file. A person is asked at the terminal; with ``review="page"`` on the review page; with ``review="queue"``,
+            or if a store was named and there is no terminal, questions wait in the store for ``antiphon review``.
+        config: the only configuration file to read; by default the usual ones.
+        soon: whether questions are certain to come, so that the usual store is loaded in the meantime.
+        model_api: also serve servers that call a vendor's API themselves.
+        environ: environment variables, where API keys are looked up.
 
     Raises:
-        ConfigError: both were wanted, there is no such provider or model, or the configuration cannot be read.
+        ConfigError: both ``yes`` and ``deny`` are set, there is no such provider or model, or the configuration cannot
+            be read.
     """
     if answers.yes and answers.deny:
         raise ConfigError("--yes and --deny contradict each other")
@@ -105,9 +108,9 @@ def choose_host(
 
 
 def _reviewer(store: Store | None, kept: Store, review: ReviewAt | None, config: Config) -> Reviewer:
-    """Choose who is asked: reviewers of the store if that is requested or nobody is at this terminal.
+    """Choose the reviewer: the queue in the store if that is requested, or if nobody is at this terminal.
 
-    ``store``: the one that was named; ``kept``: the one that is used.
+    ``store``: the store that was named, if any. ``kept``: the store that is used.
     """
     if review == "page":
         return page_over(kept, config)

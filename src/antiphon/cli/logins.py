@@ -43,7 +43,7 @@ __all__ = [
 def usual_logins(principal: str | None = None) -> LoginStore:
     """Return this user's stored logins.
 
-    ``principal``: instead, those that a gateway of this user uses for one of its clients.
+    ``principal``: return the logins that this user's gateway uses for this client instead.
     """
     folder = state_folder(os.environ)
     if principal is None:
@@ -97,7 +97,7 @@ async def auth_for(address: Address, headers: Mapping[str, str] | None) -> OAuth
 
 
 async def auth_of_client(address: Address, principal: str) -> OAuth | None:
-    """Return the authorization of a gateway for one of its clients: what was stored for that one, and for nobody else.
+    """Return the authorization of a gateway for one of its clients: the login that was stored for this client only.
 
     Returns ``None`` if the configuration has credentials.
     """
@@ -118,7 +118,7 @@ async def wanted_by(address: Address) -> str:
     """Return what a server requires from a client that signs in.
 
     Raises:
-        Unauthorized: it does not say, or what it says cannot be used; the message says why.
+        Unauthorized: the server does not say it, or its answer cannot be used; the message says why.
     """
     server = URL(server_of(address))
     async with fetching(server, ssl=address.ssl, proxy=address.proxy) as fetch:

@@ -104,7 +104,7 @@ def _application(given: Sequence[str]) -> typer.Typer:
 
 def _code(end: SystemExit) -> int:
     if isinstance(end.code, str):
-        # As Python does: a file that is served may exit, and say why.
+        # A served file may end the program with ``sys.exit("reason")``: print the reason, as Python does.
         print(end.code, file=sys.stderr)
     return end.code if isinstance(end.code, int) else int(end.code is not None)
 

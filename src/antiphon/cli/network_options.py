@@ -184,10 +184,10 @@ class Listening(Struct, frozen=True, kw_only=True):
 
         Args:
             accepts: the ``[auth]`` table of the configuration, which options of the command line override.
-            environ: has the secrets.
+            environ: environment variables, where secrets are looked up.
 
         Raises:
-            ConfigError: they cannot be used; the message says what to do.
+            ConfigError: the options cannot be used; the message says what to do.
         """
         options: ServeOptions = {}
         auth = self._auth(accepts, environ)

@@ -61,11 +61,18 @@ async def opened(
     teller: Teller | None = None,
     seen: Callable[[Channel], object] | None = None,
 ) -> AsyncGenerator[Client]:
-    """Connect to a server for as long as the context lasts; its process is ended with it, however that is left.
+    """Connect to a server for as long as the context lasts, and end its process afterwards in any case.
 
-    ``answers``: without, what the server asks is refused, and its log messages are not wanted; it is declared that
-    asks are answered nevertheless, because lists depend on it. ``teller``: by default one that writes to standard
-    error. ``seen``: called with each channel that is opened. Whatever fails inside names the target.
+    An error of this library that is raised in the context names the target.
+
+    Args:
+        target: the server, as typed.
+        reach: the options of the connection.
+        answers: who answers what the server asks. By default asks are refused, although the capabilities are declared,
+            because the lists of some servers depend on them; and no log messages are requested.
+        model_api: also serve servers that call a vendor's API themselves.
+        teller: shows messages; by default on standard error.
+        seen: called with each channel that is opened.
     """
     told = teller or Teller(sys.stderr)
     host = choose_host(answers or Answers(deny=True), config=reach.config, model_api=model_api)
@@ -74,7 +81,7 @@ async def opened(
     answering = Answering(host, told)
     servers = None if reach.config is not None and reach.config.suffix == ".toml" else reach.config
     if servers is not None:
-        # Also if the target is not looked up in it.
+        # Read it even if the target is not a name, so that a mistake in it is reported.
         read_config(servers)
     where = resolve_target(target, servers)
     client = Client(

@@ -225,10 +225,10 @@ class PageAnswers(Answers, frozen=True, kw_only=True):
 
 
 def option_sets(command: Callable[..., int]) -> Callable[..., int]:
-    """Let each member of a command's option sets be an option of its own, as typer knows them.
+    """Let a command have option sets: each member of a set becomes an option of the command for typer.
 
-    An option set is a struct whose members are annotated as the parameters of a command are. Their options are listed
-    where the set stands among the parameters.
+    An option set is a struct whose members are annotated like the parameters of a command. Its options are listed in
+    place of the parameter.
     """
     parameters = inspect.signature(command, eval_str=True).parameters
     sets = {name: one.annotation for name, one in parameters.items() if hasattr(one.annotation, "__struct_fields__")}

@@ -1,7 +1,7 @@
 """The tasks that this user has started from the command line: a file for each, so that they can be found again.
 
-An id is all that is needed to look at a task, for whoever is let in as the same user; so the files are nobody else's
-business (mode 0600).
+Whoever knows the id of a task, and may connect as the same user, can act on the task. So only this user can read the
+files (mode 0600).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def note(task: StartedTask) -> None:
 
 
 def read_all() -> list[StartedTask]:
-    """Return all tasks, the one started last first. What cannot be read is passed over."""
+    """Return all tasks, the one started last first. Files that cannot be read are left out."""
     found: list[StartedTask] = []
     for path in _folder().glob("*.json"):
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), path.open("rb") as file:
@@ -85,5 +85,5 @@ def _folder() -> Path:
 
 
 def _path(id: str) -> Path:
-    # The server has chosen the id, so it is no name for a file.
+    # The server has chosen the id, so it must not become the name of a file.
     return _folder() / f"{hashlib.blake2b(id.encode(), digest_size=16).hexdigest()}.json"

@@ -67,7 +67,7 @@ async def opened_store(where: StoreOptions, *, make: bool = False) -> AsyncGener
     except OSError as error:
         if chosen is None or "://" not in chosen or error.filename is not None:
             raise
-        # An error of the connection does not say where to.
+        # An error of the connection does not name the address.
         raise Failed(f"{_shown(chosen)}: cannot be reached: {_reason(error)}") from error
 
 

@@ -1,7 +1,7 @@
-"""The servers of configuration files, read again when a file changes, for a program that goes on meanwhile.
+"""The servers of configuration files, read again when a file changes, for a program that keeps running.
 
-Nobody is asked anything: a file that is not trusted as it is now gives no servers, and one that is broken keeps those
-it had. So it is with ``[gateway]`` of our own configuration.
+No person is asked. A file that is not trusted in its present form has no servers; a file that cannot be read keeps the
+servers that it had. The same holds for ``[gateway]`` of our own configuration.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ EVERY = 1.0
 """Seconds between two looks at the files, a few microseconds each."""
 
 _Look = tuple[tuple[int, int, int] | None, ...]
-"""Time, size and number of each file; ``None`` for one that is not there."""
+"""Time of change, size and inode of each file; ``None`` for a missing one."""
 
 
 class WatchedServers:
-    """The servers of some files, or else of those in which names are looked up.
+    """The servers of some files, by default of those in which names are looked up.
 
     Args:
-        files: the files; none for the usual ones.
-        only: names to which they are restricted; none for all.
-        chosen: names to which a profile restricts them; none for all.
+        files: the files; empty for the usual ones.
+        only: names of the servers to use; empty for all.
+        chosen: names of the servers that a profile chooses; empty for all.
 
     Raises:
-        ConfigError: a file cannot be read, there are no servers, or one that was named is not there.
+        ConfigError: a file cannot be read, there are no servers, or there is none of a given name.
         Failed: a file is not trusted.
     """
 
@@ -52,9 +52,9 @@ class WatchedServers:
         self._only = only
         self._choices = [frozenset(names) for names in (only, chosen) if names]
         self._watched = _Files(lambda: (*(self._files or config_paths()), Trust().place))
-        """Trust may be given or withdrawn meanwhile, too."""
+        """Includes the record of trusted files, since trust may be given or withdrawn while the program runs."""
         self.settings: WatchedSettings | None = None
-        """What else is watched: it may choose other servers."""
+        """The settings of the gateway, which are watched as well, because a profile may choose other servers."""
         found = find_entries(files)
         missing = [name for name in (*only, *chosen) if name not in found]
         if missing or not found:
@@ -68,7 +68,7 @@ class WatchedServers:
         """The servers as they are now, by name."""
 
     async def changes(self, every: float = EVERY) -> AsyncIterator[Mapping[str, Target]]:
-        """Yield the servers anew whenever they have changed, for as long as it is asked.
+        """Yield all servers again whenever they have changed, for as long as the caller iterates.
 
         Args:
             every: seconds between two looks.
@@ -116,10 +116,10 @@ class WatchedSettings:
     """``[gateway]`` of ``antiphon.toml`` with a profile, read again when a file changes.
 
     Args:
-        files: the files, there or not.
-        read: reads them.
-        profile: name of the profile in force, if there is one.
-        take_up: called with what is said now.
+        files: the files, whether they exist or not.
+        read: reads the configuration.
+        profile: name of the profile in force; ``None`` without one.
+        take_up: called with the settings and the profile when they have changed.
     """
 
     def __init__(
@@ -135,10 +135,13 @@ class WatchedSettings:
         self._take_up = take_up
         self._config = read()
         self.chosen = self._config.gateway.profile(profile).only or ()
-        """The servers that the profile chooses; none for all."""
+        """The names of the servers that the profile chooses; empty for all."""
 
     def look(self) -> bool:
-        """Look at the files once; take up what can be, say what cannot, and return whether anything has changed."""
+        """Check the files once: apply what can change while the gateway runs, and log what needs a restart.
+
+        Returns whether anything has changed.
+        """
         if not self._watched.have_changed():
             return False
         before = self._config
@@ -162,15 +165,15 @@ class WatchedSettings:
 
 
 def _of_the_start(config: Config) -> Config:
-    """Return what is taken up only when the gateway starts."""
+    """Return the parts of a configuration that apply only from the next start of the gateway."""
     kept = GatewaySettings(search=config.gateway.search, model_api=config.gateway.model_api)
     return structs.replace(config, gateway=kept, files=())
 
 
 class _Files:
-    """Some files, looked at again and again.
+    """Tells when any of some files has changed.
 
-    ``paths``: returns where they are, there or not.
+    ``paths``: returns the paths of the files, whether they exist or not.
     """
 
     def __init__(self, paths: Callable[[], Iterable[Path]]) -> None:
@@ -178,9 +181,9 @@ class _Files:
         self._seen = self._before = self._look()
 
     def have_changed(self) -> bool:
-        """Tell whether they have changed since this was last true.
+        """Tell whether the files have changed since this last returned true.
 
-        Only what stays for two looks counts: a file may be in the middle of being written.
+        A change counts only if two calls in a row see the same, because a file may still be being written.
         """
         before, self._before = self._before, self._look()
         if self._before != before or before == self._seen:

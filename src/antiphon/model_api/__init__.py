@@ -1,1 +1,1 @@
-"""The model API: servers that call a vendor's API themselves ask the host instead, at an endpoint on this machine."""
+"""The model API: an endpoint on this machine by which programs that call a vendor's API ask the host instead."""

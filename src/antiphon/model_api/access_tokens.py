@@ -1,4 +1,4 @@
-"""Tokens instead of keys: one for each process, bound to who it is, and worth nothing after its end."""
+"""Tokens that replace a vendor's key: one for each process, valid only for that process and until it ends."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from antiphon.wire.origin import Origin
 __all__ = ["Token", "Tokens"]
 
 _PREFIX = "sk-antiphon-"
-"""Looks like a vendor's key, so that whatever masks keys (ours does) masks tokens as well."""
+"""Looks like a vendor's key, so that programs that mask keys, such as this one, mask tokens as well."""
 _BYTES = 32
-"""256 bits: nobody finds a token by trying."""
+"""256 bits, so that no token can be guessed."""
 
 
 class Token:
-    """What one process may do. ``origin`` makes the origin of an ask of it, with the call that is open then."""
+    """The access of one process. ``origin`` makes the origin of an ask, with the call that is open at that moment."""
 
     def __init__(self, digest: bytes, origin: Callable[[], Origin]) -> None:
         self.digest = digest
@@ -45,7 +45,7 @@ class Tokens:
         return text, token
 
     def find(self, given: bytes) -> Token | None:
-        """Return the token of a text, in a time that tells nothing about any of them."""
+        """Return the token of a text. How long this takes reveals nothing about any token."""
         digest = _digest(given)
         found = [token for token in self._tokens.values() if hmac.compare_digest(token.digest, digest)]
         return found[0] if found else None
@@ -56,7 +56,7 @@ class Tokens:
         token.calls.close()
 
     def close(self) -> None:
-        """Revoke all."""
+        """Revoke all tokens."""
         for token in list(self._tokens.values()):
             self.revoke(token)
 

@@ -1,7 +1,7 @@
-"""The endpoint as an ASGI application: who may call it, which request it is, and the response or the stream.
+"""The endpoint as an ASGI application: it checks who calls, reads the request, and sends the response or the stream.
 
-Owns the guards. A browser is never let in: a page of anybody's could otherwise reach this machine (DNS rebinding), so a
-request with an ``Origin`` is refused, whatever it is, and so is a ``Host`` that is not ours.
+Owns the guards. Requests of browsers are refused, because any page could otherwise call this machine (DNS rebinding):
+those with an ``Origin`` header, whatever its value, and those with a ``Host`` that is not ours.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from antiphon.wire.origin import Origin
 __all__ = ["CROWDED", "KEEP_ALIVE", "TRACED", "App"]
 
 KEEP_ALIVE = 10.0
-"""Seconds without news after which a stream says that it still lives; then refusals are errors inside the stream."""
+"""Seconds without data after which a stream sends a sign of life. From then on a refusal is an error in the stream."""
 TRACED = "antiphon.traced"
 """Member of a connection's state: the tokens whose process is known to be at the other end of the connection."""
 CROWDED = "antiphon.crowded"
-"""Member of a connection's state: whether so many were open when it came that its requests are refused."""
+"""Member of a connection's state: whether too many connections were open when it came, so that it is refused."""
 _ONCE = (b"host", b"authorization", b"x-api-key", b"content-length", b"content-type")
-"""Headers of which a second one would leave open what counts."""
+"""Headers that may come only once: with two, it would be unclear which one counts."""
 _LONGEST_KEY = 256
 
 
@@ -65,9 +65,9 @@ class App:
     """Serves the requests of all processes.
 
     Args:
-        host: answers.
-        tokens: those that are valid.
-        hosts: the ``Host`` headers that are ours.
+        host: answers the requests.
+        tokens: the valid tokens.
+        hosts: values of the ``Host`` header that are accepted.
         keep_alive: seconds, see ``KEEP_ALIVE``.
     """
 
@@ -91,7 +91,7 @@ class App:
                 raise Failure(429, "refused_limit", "Too many connections are open.")
             token = self._admitted(http)
             if token.calls.is_full and _retries(http) == 0 and b"idempotency-key" not in http.headers:
-                # Before its process is looked for and its body is read, which cost the most.
+                # Refused before the process is looked up and the body is read, which take longest.
                 raise too_many()
             await self._trace(scope, token)
             await self._served(http, token)
@@ -99,7 +99,7 @@ class App:
             await _refuse(http, failure, write)
 
     async def wait_reported(self) -> None:
-        """Wait until it is recorded what became of all answers."""
+        """Wait until the audit has what became of each answer."""
         if self._reports:
             await asyncio.wait(self._reports)
 
@@ -107,7 +107,7 @@ class App:
         """Return the token of a request.
 
         Raises:
-            Failure: it may not come in.
+            Failure: the request is refused.
         """
         names = [name for name, _ in http.pairs]
         if any(names.count(name) > 1 for name in _ONCE):
@@ -125,10 +125,10 @@ class App:
         return token
 
     async def _trace(self, scope: Scope, token: Token) -> None:
-        """Check once for each connection that it comes from the process that has the token.
+        """Check, once for each connection, that it comes from the process that the token was given to.
 
         Raises:
-            Failure: it comes from another one.
+            Failure: it comes from another process.
         """
         peer, ours = scope.get("client"), scope.get("server")
         traced: set[bytes] | None = scope.get("state", {}).get(TRACED)
@@ -241,7 +241,7 @@ class App:
         try:
             return list(await asyncio.gather(*tasks))
         finally:
-            # One refusal refuses all: a program that asks for three choices can do nothing with two.
+            # If one choice is refused, all are: a program that asks for three choices cannot use two.
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)

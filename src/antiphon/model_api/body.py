@@ -1,7 +1,8 @@
 """The body of a request: read, examined, hashed and decoded, without holding up other requests.
 
-Small values cost the most time, a hundred times more for each byte than long texts or images do. So a body may hold a
-limited number of them, and a large one with many is examined in a side process before it is decoded.
+Decoding takes time for each value rather than for each byte: small values take a hundred times as long as long texts
+or images of the same size. So the number of values is limited, and a large body that may exceed it is examined in a
+side process before it is decoded.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ __all__ = ["BODY_SECONDS", "MAX_BODY", "MAX_VALUES", "Body", "read_json"]
 MAX_BODY = 16 * 1024 * 1024
 """Most bytes of one request, as of one message of a server."""
 BODY_SECONDS = 30.0
-"""Seconds for all of a body."""
+"""Seconds in which the whole body must arrive."""
 MAX_VALUES = 50_000
 """Most values in one request: ten times those of a conversation of 500 messages, and 10 ms of decoding at worst."""
 _MAX_DEPTH = 80
-"""Deepest nesting of a request: the deepest schema that the host takes, in its place."""
+"""Deepest nesting of a request: that of the deepest schema a host accepts, plus that of the place where it stands."""
 _SMALL = 64 * 1024
-"""Bytes of a body that is examined at once: it cannot hold more than ``MAX_VALUES``."""
+"""Most bytes of a body that needs no examination: it cannot hold more than ``MAX_VALUES`` values."""
 _SLICE = 1024 * 1024
 """Bytes that are counted at once, in about a millisecond."""
 _SEPARATORS = (b",", b"[", b"{")
@@ -39,18 +40,18 @@ _DEEP, _MANY = b"deep", b"many"
 
 
 class Body(NamedTuple):
-    """A body."""
+    """The body of a request, decoded."""
 
     members: Mapping[str, Any]
     digest: bytes
-    """Of the path and of all bytes: the same for a retry."""
+    """Hash of the path and of all bytes; a retry has the same."""
 
 
 async def read_json(http: Http) -> Body:
-    """Return the body of a request, which is an object.
+    """Return the body of a request, which must be a JSON object.
 
     Raises:
-        Failure: it is none, or is beyond a limit.
+        Failure: it is not, or it exceeds a limit.
     """
     kind = http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if kind != b"application/json" or b"content-encoding" in http.headers:
@@ -75,14 +76,14 @@ async def read_json(http: Http) -> Body:
 
 
 async def _problem(raw: bytes) -> bytes:
-    """Return what is wrong with JSON that is not decoded yet; nothing if it may be."""
+    """Return what is wrong with JSON before it is decoded; empty if it may be decoded."""
     if len(raw) <= _SMALL:
         return _DEEP if too_deep(raw, _MAX_DEPTH) else b""
     found = 0
     for at in range(0, len(raw), _SLICE):
         found += sum(raw.count(separator, at, at + _SLICE) for separator in _SEPARATORS)
         if found > _MAX_DEPTH:
-            # They may all be in texts. Finding that out takes longer.
+            # The brackets and commas that were counted may all be inside texts. Finding that out takes longer.
             return await run_aside(examine, raw)
         await asyncio.sleep(0)
     return b""
@@ -91,7 +92,7 @@ async def _problem(raw: bytes) -> bytes:
 def examine(raw: bytes) -> bytes:
     """Return what is wrong with JSON, in a side process."""
     bare = without_strings(raw)
-    # Each value but the first follows a comma, or begins what a bracket opens.
+    # Every value except the first follows a comma or an opening bracket, so these are counted.
     if sum(map(bare.count, _SEPARATORS)) > MAX_VALUES:
         return _MANY
     return _DEEP if too_deep(bare, _MAX_DEPTH) else b""

@@ -1,8 +1,8 @@
-"""The requests of one process: each runs once, whoever waits for it, and outlives its connection.
+"""The requests of one process: each runs once, even if its connection is lost and the client sends it again.
 
-A person may think longer than a client waits. Its retry then joins the request that is open, instead of putting the
-question a second time, and an answer that nobody took is kept for a while. Owns which request is a retry of which; two
-equal requests that are no retries stay two.
+A person may take longer than a client waits. The client's retry then joins the open request, so that the person is not
+asked twice; and an answer that no connection has received is kept for a while. Owns the decision which request is a
+retry: equal requests that are not retries remain separate.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from antiphon.model_api.dialects.failures import Failure, failure_of
 __all__ = ["KEPT", "MAX_KEPT", "MAX_LARGE", "MAX_OPEN", "Answered", "Call", "Calls", "too_many"]
 
 KEPT = 600.0
-"""Seconds for which a request outlives its last connection: ten minutes, as long as a review may take by default."""
+"""Seconds that a request is kept without a connection: ten minutes, as long as a review may take by default."""
 MAX_OPEN = 64
-"""Most open requests of one process; as many asks of one server are open at most by default."""
+"""Most open requests of one process: the default limit for open asks of one server."""
 MAX_LARGE = 16
-"""Most requests of one process whose answers are large (embeddings), each until it was read: 256 MiB together."""
+"""Most requests of one process with large answers (embeddings) that are not read yet: together 256 MiB."""
 MAX_KEPT = 64
 """Most answers of one process that are kept; the oldest is dropped."""
 
@@ -44,12 +44,12 @@ class Call(Generic[Answered]):
         self.keeps = keeps
         """Whether its answer is kept for a retry, once it has one."""
         self.pieces: list[str] = []
-        """The text that has come so far."""
+        """The text that has arrived so far."""
         self.readers = 0
-        """Connections that wait for it."""
+        """Number of connections that wait for it."""
         self.timer: asyncio.TimerHandle | None = None
         self.on_end: Callable[[bool], None] = lambda delivered: None
-        """Called once: when somebody has its answer, or when it is forgotten and nobody had."""
+        """Called once, with true when a connection has received the answer, or false when the call is dropped."""
         self._has_ended = False
         self._news = asyncio.Event()
         self.task: asyncio.Task[Answered | Failure] = asyncio.create_task(self._run(work), name="antiphon-model-api")
@@ -61,7 +61,7 @@ class Call(Generic[Answered]):
         self._tell()
 
     def delivered(self) -> None:
-        """Note that somebody has its answer."""
+        """Note that a connection has received the answer."""
         self.end(was_delivered=True)
 
     def end(self, *, was_delivered: bool) -> None:
@@ -100,7 +100,7 @@ class Call(Generic[Answered]):
 
 
 def too_many() -> Failure:
-    """Make the refusal of a request where too many are open."""
+    """Make the refusal of a request because too many are open."""
     return Failure(429, "refused_limit", "Too many requests are open.")
 
 
@@ -117,14 +117,14 @@ class Calls:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many are open as may be."""
+        """Whether ``MAX_OPEN`` requests are open."""
         return sum(not call.task.done() for call in self._calls) >= MAX_OPEN
 
     def find(self, digest: bytes, key: str | None, *, is_retry: bool) -> Call[Any] | None:
         """Return the request that this one repeats, or ``None`` if it is a new one.
 
         Args:
-            digest: of the path and the body; a client repeats both byte by byte.
+            digest: hash of the path and the body, both of which a client repeats byte by byte.
             key: its idempotency key, if it has one.
             is_retry: whether the client says that it is a retry.
 
@@ -138,7 +138,7 @@ class Calls:
             if named is not None or not is_retry:
                 return named
         alike = [call for call in self._calls if call.digest == digest] if is_retry else []
-        # Of several, one that lost its connection.
+        # If there are several, the retry is of one that has lost its connection.
         return min(alike, key=lambda call: call.readers, default=None)
 
     def open(
@@ -152,13 +152,13 @@ class Calls:
         """Begin a request.
 
         Args:
-            digest: of the path and the body.
+            digest: hash of the path and the body.
             key: its idempotency key, if it has one.
             work: makes the answer.
-            keeps: whether the answer is kept for a retry; one that is large and soon made again is not.
+            keeps: whether the answer is kept for a retry; false for answers that are large and soon made again.
 
         Raises:
-            Failure: too many are open, or its process has ended while the request came in.
+            Failure: too many requests are open, or the process has ended while the request was read.
         """
         if self._is_closed:
             raise Failure(401, "revoked", "The token was revoked.")
@@ -176,7 +176,7 @@ class Calls:
             call.timer = None
 
     def detach(self, call: Call[Any]) -> None:
-        """Note that it does not any more: the request is forgotten after a while, unless a retry comes."""
+        """Note that a connection waits no longer. Without one, the request is dropped after ``kept`` seconds."""
         call.readers -= 1
         if call.readers == 0 and call.task.done() and not call.keeps:
             self._forget(call)

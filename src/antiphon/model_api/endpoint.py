@@ -1,4 +1,4 @@
-"""The endpoint: listens on this machine from the first process on that is equipped, and closes with its host."""
+"""The endpoint of the model API: it begins to listen when the first process is equipped, and closes with its host."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from antiphon.wire.origin import Equipment, Origin
 __all__ = ["LIMITS", "SERVED", "Endpoint"]
 
 LIMITS = Limits(max_connections=2_048)
-"""Connections of all processes together, beyond which one is closed at once; at most half of the files that may be
-open, since the host needs the rest."""
+"""Most connections of all processes together; further ones are closed at once. Also at most half of the files that this
+process may open, since the host needs the rest."""
 SERVED = 512
-"""Connections of all processes together, beyond which a request is refused: far more than they have requests open."""
+"""Most connections of all processes whose requests are served, far more than can have open requests."""
 _ADDRESS = "127.0.0.1"
 
 
@@ -42,7 +42,7 @@ class Endpoint:
         self._port: asyncio.Future[int] | None = None
 
     async def equip(self, origin: Callable[[], Origin]) -> Equipment:
-        """Make the equipment of one server; the endpoint listens from then on."""
+        """Make the equipment of one server, and listen if the endpoint does not do so yet."""
         return _Equipment(self._tokens, origin, await self._listening())
 
     async def aclose(self) -> None:
@@ -107,7 +107,7 @@ def _files() -> int:
     """Return how many files this process may have open."""
     if sys.platform == "win32":
         return 2 * LIMITS.max_connections
-    # Only there on other systems.
+    # A module that Windows does not have.
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -115,7 +115,7 @@ def _files() -> int:
 
 
 class _Connection(BoundedConnection):
-    """Remembers from whose process it comes, so that this is found out once, and whether too many are open."""
+    """A connection that remembers which process it comes from, and whether too many were open when it came."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -136,7 +136,7 @@ class _Quiet(GracefulServer):
 
 
 class _Equipment:
-    """What one process gets. See ``wire.origin.Equipment``."""
+    """The equipment of one process. See ``wire.origin.Equipment``."""
 
     def __init__(self, tokens: Tokens, origin: Callable[[], Origin], address: str) -> None:
         self._tokens = tokens
@@ -149,7 +149,7 @@ class _Equipment:
         return equipped(env, address=self._address, token=text)
 
     def started(self, pid: int) -> None:
-        """Note which process it is."""
+        """Bind the token to the process."""
         self._token.pid = pid
 
     def ended(self) -> None:

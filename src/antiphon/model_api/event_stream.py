@@ -1,4 +1,4 @@
-"""A response as server-sent events: the answer while it comes, and signs of life while a person thinks."""
+"""A response as server-sent events: the answer while it arrives, and signs of life while a person decides."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Stream:
     Args:
         http: the request.
         writer: writes the events.
-        call: what is waited for.
-        sign: an event that says nothing but that the stream lives.
-        every: seconds without news after which it is sent.
+        call: the call whose answer is sent.
+        sign: an event without content, as a sign of life.
+        every: seconds without data after which ``sign`` is sent.
     """
 
     def __init__(self, http: Http, writer: Writer, call: Call[list[Said]], sign: bytes, *, every: float) -> None:
@@ -99,7 +99,7 @@ class Stream:
         flowed = "".join(self._call.pieces)
         rests = [answer.text for answer in outcome]
         if flowed:
-            # What has flowed cannot be taken back; an answer that does not go on from it is none.
+            # The text that was sent cannot be taken back, so an answer that does not begin with it is an error.
             if not rests[0].startswith(flowed) and not flowed.startswith(rests[0]):
                 return self._writer.failed(Failure(502, "answer_changed", "The answer is not the one that had begun."))
             rests[0] = rests[0][len(flowed) :]

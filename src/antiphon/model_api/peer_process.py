@@ -1,8 +1,8 @@
 """Which process is at the other end of a connection on this machine, as far as Linux tells.
 
-A token that leaks to another process of the same user is worth nothing there: its connections do not come from the
-process that the token was given to, nor from one that this has started. That is no sandbox: a process of the same user
-has other ways to act as another one. Elsewhere than on Linux nothing is known, and the token alone counts.
+A token that leaks to another process of the same user is useless there: a connection counts only if it comes from the
+process that the token was given to, or from one that this process has started. This is no sandbox, because processes of
+one user have other ways to act for each other. On systems other than Linux this is unknown, and the token alone counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SET_DUMPABLE = 4
 def protect_memory() -> None:
     """Keep other processes of the same user from reading the memory and the environment of this one, on Linux.
 
-    The environment holds the vendors' keys that a server is not to have.
+    Its environment holds the vendors' keys, which servers must not get.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
@@ -32,14 +32,14 @@ def protect_memory() -> None:
 
 
 class PeerProcess:
-    """Whose the connections are that come with one token. Those that come together are looked for together."""
+    """Checks the connections that use one token. Those that come at the same time are checked together."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, asyncio.Future[bool]] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def is_other(self, port: int, ours: int, pid: int) -> bool:
-        """Tell whether a connection certainly comes from none of a process and those that it has started.
+        """Tell whether a connection certainly comes neither from a process nor from one that it has started.
 
         Args:
             port: the port of the other end.
@@ -51,7 +51,7 @@ class PeerProcess:
             found = self._waiting[port] = asyncio.get_running_loop().create_future()
         if self._looking is None:
             self._looking = asyncio.create_task(self._look(ours, pid), name="antiphon-peer-process")
-        # Another request of the same connection may wait for the same.
+        # Another request of the same connection may wait for the same result.
         return await asyncio.shield(found)
 
     async def _look(self, ours: int, pid: int) -> None:
@@ -64,7 +64,7 @@ class PeerProcess:
 
 
 def other_peers(ports: Collection[int], ours: int, pid: int, *, proc: Path = _PROC) -> set[int]:
-    """Return the connections that certainly come from none of a process and those that it has started.
+    """Return the connections that certainly come neither from a process nor from one that it has started.
 
     Reads as many small files as there are processes: call it in a thread, once for each connection at most.
 
@@ -81,7 +81,7 @@ def other_peers(ports: Collection[int], ours: int, pid: int, *, proc: Path = _PR
     for each in _family(pid, proc):
         sockets = _sockets(proc / str(each))
         if sockets is None:
-            # It lets nobody look, so any of them may be its.
+            # Its files cannot be read, so any of the connections may come from it.
             return set()
         held |= sockets
     return {port for port, inode in sought.items() if f"socket:[{inode}]" not in held}
@@ -122,7 +122,7 @@ def _family(pid: int, proc: Path) -> Iterator[int]:
 
 
 def _sockets(folder: Path) -> set[str] | None:
-    """Return what the files of a process are; ``None`` if it does not let others look, as one with secrets does."""
+    """Return the sockets that a process has open; ``None`` if it hides its files, as a process with secrets may do."""
     found: set[str] = set()
     try:
         for each in (folder / "fd").iterdir():

@@ -15,7 +15,7 @@ GIVEN: Mapping[str, str] = {
     "ANTHROPIC_API_BASE": "{address}",  # LiteLLM
     "ANTHROPIC_API_KEY": "{token}",
 }
-"""What a process gets: all variables by which the vendors' clients, and those around them, find address and key."""
+"""The variables that a process gets: all by which vendors' clients and wrappers of them find address and key."""
 
 TAKEN = (
     # It would be sent beside our token, and Anthropic's client complains.
@@ -24,7 +24,7 @@ TAKEN = (
     *("OPENAI_CUSTOM_HEADERS", "OPENAI_KEY", "OPENAI_API_TYPE", "OPENAI_API_VERSION"),
     *("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT"),
 )
-"""What is taken out besides: keys of the same vendors under other names, and what would change where calls go."""
+"""Further variables that are removed: keys of the same vendors, and settings that would change where calls go."""
 
 _LOCAL = ("127.0.0.1", "localhost")
 _NO_PROXY = ("NO_PROXY", "no_proxy")
@@ -40,7 +40,7 @@ def equipped(env: Mapping[str, str], *, address: str, token: str) -> dict[str, s
     """
     kept = {name: value for name, value in env.items() if name.upper() not in TAKEN}
     given = {name: value.format(address=address, token=token) for name, value in GIVEN.items()}
-    # No proxy may see what goes to this machine. Of the two spellings, programs read one or the other.
+    # Calls to this machine must not go through a proxy. Programs read either of the two spellings.
     excepted = [each for name in _NO_PROXY for each in kept.get(name, "").split(",") if each.strip()]
     around = ",".join(dict.fromkeys([*(each.strip() for each in excepted), *_LOCAL]))
     return {**kept, **given, **dict.fromkeys(_NO_PROXY, around)}

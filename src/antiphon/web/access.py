@@ -106,7 +106,7 @@ class Access:
         digest = _digest(token)
         if digest not in self._tokens:
             return None
-        # Before anything waits: of two that come at the same time, one gets in.
+        # Removed before anything is awaited, so that of two concurrent requests only one gets a session.
         used = self._tokens.pop(digest)
         if used is not None:
             used()

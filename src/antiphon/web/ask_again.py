@@ -1,6 +1,6 @@
-"""Asking again from the history: a request that was kept, to the same model or another, answered for the page alone.
+"""Asking a request from the history again, to the same model or another; only the page gets the answer.
 
-Owns the views. Who answers is ``host.own_request.Asker``; what is kept of the answers is ``own_requests``'s business.
+Owns the views. A ``host.own_request.Asker`` answers, and ``own_requests`` keeps the answers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from antiphon.wire.sampling import CreateMessageRequestParams
 __all__ = ["again", "ask", "asked", "done", "stop", "text"]
 
 _WAIT = 20.0
-"""Seconds that the page's script waits for an answer at once; then it asks again."""
+"""Seconds that one request of the page's script waits for an answer; then the script sends the next."""
 _LONGEST_ID = 32
 
 
@@ -48,7 +48,7 @@ async def again(site: Site, request: Request) -> Response:
 
 
 async def ask(site: Site, request: Request) -> Response:
-    """Have it answered, and lead to the answer."""
+    """Have the edited request answered, and redirect to the answer."""
     form = Form(form_of(request))
     id = form("id")
     if not id.isalnum() or len(id) > _LONGEST_ID:
@@ -68,12 +68,12 @@ async def ask(site: Site, request: Request) -> Response:
         model = form("model")
         own = OwnRequest(id, told.row.seq, params, model)
         site.own.start(own, asker.ask(params, told.row.identity, by=site.by(request), model=model or None))
-    # Sent twice, by a double click or an impatient reload, it is asked once.
+    # A form that was sent twice, by a double click or a reload, is asked once.
     return site.done(request, "done.asked", then=f"/asked/{id}")
 
 
 async def asked(site: Site, request: Request) -> Response:
-    """Show the answer, or that it is being waited for."""
+    """Show the answer, or that it has not arrived yet."""
     own = site.own.get(str(request.path_params["id"]))
     if own is None:
         return _gone(site, request)
@@ -93,7 +93,7 @@ async def text(site: Site, request: Request) -> Response:
 
 
 async def done(site: Site, request: Request) -> Response:
-    """Wait for an answer, for the page's script; say whether it is there."""
+    """Wait for an answer, and tell the page's script whether it has arrived."""
     own = site.own.get(str(request.path_params["id"]))
     if own is None:
         return JSONResponse({"done": True})
@@ -106,7 +106,7 @@ async def done(site: Site, request: Request) -> Response:
 
 
 async def stop(site: Site, request: Request) -> Response:
-    """Wait no longer for an answer. What it has cost until then counts."""
+    """Stop waiting for an answer. Its cost up to now counts as spent."""
     own = site.own.get(str(request.path_params["id"]))
     if own is None:
         return site.problem(request, 404, "problem.gone")
@@ -117,7 +117,7 @@ async def stop(site: Site, request: Request) -> Response:
 
 
 def _to_ask(site: Site, told: Told | None) -> tuple[Shown, Asker] | None:
-    """Return what can be asked again, and who answers."""
+    """Return the request that can be asked again, and the host that answers; ``None`` if it cannot be asked."""
     if told is None or told.asked is None or site.own.asker is None:
         return None
     return told.asked, site.own.asker

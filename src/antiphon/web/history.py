@@ -21,7 +21,7 @@ __all__ = ["export", "history", "record", "text", "told_of"]
 
 _FORMS = {"audit.jsonl": "application/jsonl", "audit.csv": "text/csv"}
 _AT_ONCE = 500
-"""Records of an export in memory at once: some 200 kB, or the content of as many requests."""
+"""Records of an export that are in memory at once: some 200 kB, more if their content is kept."""
 
 
 async def history(site: Site, request: Request) -> Response:

@@ -1,6 +1,6 @@
-"""Texts that are too long to be drawn at once: which there are of a question, and each of their pieces.
+"""Long texts of a question, which the page shows piece by piece.
 
-Owns that drawing a text costs what is shown of it: making ten megabytes inert would hold the event loop for 0.3 s.
+Only the piece that is shown is made inert: doing it for ten megabytes at once would hold the event loop for 0.3 s.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ __all__ = ["piece"]
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True):
-    """A text, and what of it looks like a secret."""
+    """A complete text, and its ranges that look like secrets."""
 
     text: str
     spots: tuple[tuple[int, int], ...] = ()
 
 
 def piece(site: Site, request: Request, shown: Shown | None, back: str) -> Response:
-    """Show a piece of the text that the address names, from the character that it names.
+    """Show a piece of a long text; the address of the request names the text and the first character.
 
     Args:
-        shown: what the text is part of; ``None`` if that is gone.
-        back: address of the whole.
+        site: the parts of the page.
+        request: the request.
+        shown: the question that the text is part of; ``None`` if it does not exist any more.
+        back: address of the page that shows the whole question.
     """
     key = request.path_params["key"]
     whole = None if shown is None else next((text for name, text in _texts(shown) if name == key), None)

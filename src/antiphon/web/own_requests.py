@@ -1,7 +1,7 @@
-"""A person's own requests, while they are answered and for as long as this process keeps the answers.
+"""A person's own requests: those that are being answered, and the latest answers.
 
-Owns that memory and its bounds. The answers are for the page alone: nothing here is stored, and the audit keeps of them
-what it keeps of any.
+Owns this memory and its bounds. Answers are only for the page and end with its process; the audit records these
+requests like any others.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from antiphon.wire.sampling import CreateMessageRequestParams
 __all__ = ["MAX_KEPT", "MAX_RUNNING", "ConfiguredAsker", "OwnRequest", "OwnRequests"]
 
 MAX_KEPT = 20
-"""Answers that are kept; the oldest goes."""
+"""Most answers that are kept; the oldest is dropped."""
 MAX_RUNNING = 4
-"""Own requests that are answered at the same time: each may hold money of the budget."""
+"""Most own requests that are answered at the same time, since each reserves money."""
 
 
 class OwnRequest:
-    """One of them."""
+    """One own request."""
 
     def __init__(self, id: str, seq: int, params: CreateMessageRequestParams, model: str) -> None:
         self.id = id
@@ -37,17 +37,17 @@ class OwnRequest:
         """The ask that it repeats, by its first record."""
         self.params = params
         self.model = model
-        """Who was asked."""
+        """The model that was asked."""
         self.answer: OwnAnswer | None = None
         self.failure: AntiphonError | None = None
         self.stopped = False
         self.seconds = 0.0
-        """How long it took."""
+        """Seconds that the answer took."""
         self.over = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
     async def run(self, answering: Coroutine[Any, Any, OwnAnswer]) -> None:
-        """Wait for the answer, and keep what came."""
+        """Wait for the answer, and keep it or its failure."""
         began = time.monotonic()
         try:
             self.answer = await answering
@@ -57,7 +57,7 @@ class OwnRequest:
             self.stopped = True
             raise
         except Exception as error:
-            # Of another's host; its text may hold anything.
+            # An ``Asker`` may be code of others, whose error may contain anything: only the type is shown.
             self.failure = InternalError(type(error).__name__)
         finally:
             self.seconds = time.monotonic() - began
@@ -65,7 +65,7 @@ class OwnRequest:
 
 
 class ConfiguredAsker:
-    """The host that is configured, opened in the process of the page when it is first asked."""
+    """The configured host, which is opened in the process of the page on first use."""
 
     def __init__(self, config: Config, store: Store) -> None:
         self._config = config
@@ -94,32 +94,32 @@ class ConfiguredAsker:
 
 
 class OwnRequests:
-    """Those of one page."""
+    """The own requests of one page."""
 
     def __init__(self, asker: Asker | None, configured: ConfiguredAsker | None) -> None:
         self.asker: Asker | None = asker or configured
-        """Who answers; ``None`` if the page has no host."""
+        """The host that answers; ``None`` if the page has none."""
         self._configured = configured
         self._known: OrderedDict[str, OwnRequest] = OrderedDict()
 
     def get(self, id: str) -> OwnRequest | None:
-        """Return one of them."""
+        """Return a request by its id, or ``None``."""
         return self._known.get(id)
 
     @property
     def full(self) -> bool:
-        """Whether as many as may be are being answered."""
+        """Whether as many requests as allowed are being answered."""
         return sum(not each.over.is_set() for each in self._known.values()) >= MAX_RUNNING
 
     def start(self, own: OwnRequest, answering: Coroutine[Any, Any, OwnAnswer]) -> None:
-        """Have one answered, in the background."""
+        """Have a request answered in the background."""
         own.task = asyncio.create_task(own.run(answering), name="antiphon-own-request")
         self._known[own.id] = own
         for id in [id for id, each in self._known.items() if each.over.is_set()][: max(0, len(self._known) - MAX_KEPT)]:
             del self._known[id]
 
     async def aclose(self) -> None:
-        """Stop those that are being answered, and close the host if it was opened here."""
+        """Stop the requests that are being answered, and close the host if it was opened here."""
         tasks = [each.task for each in self._known.values() if each.task is not None]
         for task in tasks:
             task.cancel()

@@ -85,7 +85,7 @@ async def settings(site: Site, request: Request) -> Response:
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule as configured: conditions that it does not set are left out."""
+    """A rule as configured, without the conditions that it does not set."""
 
     effect: str
     parts: list[tuple[str, str]]

@@ -31,9 +31,9 @@ STATIC = _HERE / "static"
 _MARKS = re.compile("(\u27e6[^\u27e7]*\u27e7)")
 """Our marks. A server's own brackets of this kind are marked themselves, so that it cannot imitate one."""
 LONG = 4_000
-"""Characters of a text beyond which it is shown in a window of its own, with its size."""
+"""Characters from which a text is shown in a box of its own that scrolls, with its size."""
 PIECE = 50_000
-"""Characters of a text that are drawn at once; there is a way to the rest."""
+"""Characters of a text that are drawn at once; a link leads to the rest."""
 
 
 def environment() -> Environment:
@@ -65,10 +65,10 @@ _BEFORE, _BEHIND = Markup('<mark class="risky">'), Markup("</mark>")
 
 
 def _marked(value: str, spots: Sequence[tuple[int, int]] = (), first: int = 0, last: int | None = None) -> Markup:
-    """Show a text with our marks for what cannot be seen set apart, so that one can go from one to the next.
+    """Render a text in which marks of invisible characters are highlighted, so that a person can step through them.
 
-    ``spots`` are set apart as well: first character and the one after the last, in order; of two that overlap, the
-    first. Of the text, the characters from ``first`` up to ``last`` are shown, and only these are looked at.
+    ``spots`` are highlighted as well: ranges in order, each with its first character and the one after its last; of two
+    that overlap, the first counts. Only the characters from ``first`` up to ``last`` are rendered.
     """
     last = len(value) if last is None else min(last, len(value))
     shown, at = Markup(""), first
@@ -81,7 +81,7 @@ def _marked(value: str, spots: Sequence[tuple[int, int]] = (), first: int = 0, l
 
 
 def _apart(value: str) -> Markup:
-    # One join for all of them: there may be thousands, and a template for each takes ten times as long.
+    # One join for all marks: there may be thousands, and formatting each by itself takes ten times as long.
     pieces = enumerate(_MARKS.split(inert(value)))
     return Markup("").join(each for at, piece in pieces for each in ((_BEFORE, piece, _BEHIND) if at % 2 else (piece,)))
 

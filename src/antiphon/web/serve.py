@@ -150,7 +150,7 @@ class _Connection(H11Protocol):
         waiting = [each for each in self._others() if each.late is not None and not each.served]
         if len(waiting) > MAX_HALF_OPEN:
             oldest = min(waiting, key=lambda each: each.since)
-            # Not counted any more, although its end is reported later.
+            # Stop counting it now, since its end is reported only later.
             oldest.came()
             self.connections.discard(oldest)
             oldest.transport.abort()

@@ -1,4 +1,4 @@
-"""What all views of the page use, and making responses from templates.
+"""The parts that all views of the page use, and responses made from templates.
 
 Owns language, theme and name of the visitor, which are kept by the browser.
 """
@@ -128,7 +128,7 @@ class Site:
         return "" if is_plain(request) else unquote(request.cookies.get("antiphon-name", ""))[:_NAME]
 
     def by(self, request: Request) -> str:
-        """Return who decides, for the record."""
+        """Return the name under which a decision is recorded."""
         return self.named(request) or f"page {_let_in(request).number}"
 
     def too_soon(self, request: Request, subject: str, stamp: str) -> bool:
@@ -161,7 +161,7 @@ class Site:
         return self._environment.get_template(template).render(**self._words(request), **context)
 
     def doorway(self, request: Request) -> Response:
-        """Send the script that sends the session, to a browser that opens an address under a plain name."""
+        """Send a page with only the script, which then requests the page again with the session in a header."""
         return HTMLResponse(self._environment.get_template("doorway.html").render(**self._words(request)))
 
     def problem(self, request: Request, status: int, key: str, *, detail: str = "", **values: object) -> Response:
@@ -174,9 +174,9 @@ class Site:
         return self.html(request, "failure.html", status=status, problem=f"{text} {detail}".strip(), back=back)
 
     def done(self, request: Request, key: str, *, then: str = "/", undo: str = "", **more: str | float) -> Response:
-        """Say that it was done: to the page's own script, or at the next place where there is none.
+        """Report that an action is done: as JSON for the page's script, else by a redirect to ``then``.
 
-        ``undo`` is the question whose decision can still be taken back.
+        ``undo`` is the id of the question whose decision can still be taken back.
         """
         if undo:
             more = {**more, "undo": undo}
@@ -226,7 +226,7 @@ def _key(action: str) -> str:
 
 
 def wants_data(request: Request) -> bool:
-    """Tell whether the page's script asks, which shows the response itself."""
+    """Tell whether the page's script sent the request; it wants JSON, and shows the result itself."""
     return "application/json" in request.headers.get("accept", "")
 
 

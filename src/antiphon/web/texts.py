@@ -1,4 +1,4 @@
-"""What the page says, in each of its languages: its own words (``languages/*.json``) over those all reviews share."""
+"""The texts of the page in each language: its own catalogues (``languages/*.json``) extend the shared ones."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ PAGE_WORDS = Path(__file__).parent / "languages"
 
 @cache
 def texts(language: str) -> Texts:
-    """Return the words of a language; English for one that is not spoken here."""
+    """Return the texts of a language; English for an unknown one."""
     return shared.texts(language, PAGE_WORDS)

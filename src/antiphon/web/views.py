@@ -1,6 +1,6 @@
-"""What can be looked at: the queue, one question, its media, and the stream that says that something has changed.
+"""The views of the page: the queue, one question, its media, and the stream of changes.
 
-Owns reading only: nothing here changes anything. Decisions are ``actions``, the past is ``records``.
+Nothing here changes anything. ``actions`` has the decisions; ``history`` and ``records`` show the past.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from antiphon.web.site import Site
 __all__ = ["alike", "edit", "live", "media", "outcome", "question", "queue", "similar", "text"]
 
 _HEARTBEAT = 15.0
-"""Seconds: proxies and sleeping laptops notice a dead stream only when something is written to it."""
+"""Seconds between two writes to a stream: proxies and sleeping laptops notice a dead stream only by a write."""
 _LOOK = 0.1
-"""Seconds between two looks at the store while nothing happens, in which other processes are not heard of."""
+"""Seconds between two reads of a store that sends no notices of changes by other processes."""
 
 
 async def queue(site: Site, request: Request) -> Response:
-    """Show what waits."""
+    """Show the waiting questions."""
     await site.pending()
     waiting = _waiting(site, request.query_params)
     if request.headers.get("x-part") != "queue":
@@ -48,7 +48,7 @@ async def queue(site: Site, request: Request) -> Response:
 
 
 def _waiting(site: Site, asked: Mapping[str, str]) -> dict[str, Any]:
-    """Collect what the queue shows: filtered and sorted as the address says, as of the last look at what waits."""
+    """Collect the values for the queue's template: the questions as last read, filtered and sorted by the address."""
     sifting = Sifting.of(asked)
     return {
         "groups": arranged(site.rows.groups(), sifting.order, sifting.wanted),
@@ -82,7 +82,7 @@ async def question(site: Site, request: Request) -> Response:
 
 
 def _is_part(request: Request) -> bool:
-    """Tell whether the page's script asks for the question alone; without it whole pages are shown."""
+    """Tell whether the page's script wants the question alone. A browser without the script gets whole pages."""
     return request.headers.get("x-part") == "detail"
 
 
@@ -93,7 +93,7 @@ async def _gone(site: Site, request: Request) -> Response:
 
 
 async def edit(site: Site, request: Request) -> Response:
-    """Show the form in which a request is edited."""
+    """Show the form for editing a request."""
     try:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
@@ -113,7 +113,7 @@ async def text(site: Site, request: Request) -> Response:
 
 
 async def outcome(site: Site, request: Request) -> Response:
-    """Say what became of a decision, as far as anybody knows."""
+    """Show what became of a decision, as far as known."""
     try:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
@@ -126,7 +126,7 @@ def _became(site: Site, request: Request, found: Question) -> str:
 
 
 async def alike(site: Site, request: Request) -> Response:
-    """Show the requests that can be approved together with this one, each whole."""
+    """Show the requests that can be approved together with this one, each completely."""
     try:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
@@ -142,7 +142,7 @@ def similar(found: Question, pending: list[Question]) -> list[Question]:
 
 
 async def media(site: Site, request: Request) -> Response:
-    """Send a picture or a sound of a question, as what its content is, and as nothing else."""
+    """Send an image or a sound of a question, with the media type of its actual content."""
     try:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
@@ -156,7 +156,7 @@ async def media(site: Site, request: Request) -> Response:
     if number >= len(held) or not held[number].playable:
         return PlainTextResponse("", 404)
     try:
-        # A type outside those few is refused here: a drawing in SVG is a program.
+        # Only the accepted formats are sent. SVG is not one of them, because it can contain scripts.
         inspected = inspect_media(held[number].data, held[number].mime_type)
     except ValueError:
         return PlainTextResponse("", 415)
@@ -165,9 +165,9 @@ async def media(site: Site, request: Request) -> Response:
 
 
 async def live(site: Site, request: Request) -> Response:
-    """Say each time that a question has changed, and how many wait."""
+    """Send an event for each change of a question, with the number of waiting questions."""
     if request.method == "HEAD":
-        # Whether one may listen is asked so; a stream that nobody reads would hold its connection for ever.
+        # HEAD asks only whether listening is allowed; a stream that nobody reads would keep its connection for ever.
         return Response(media_type="text/event-stream")
     return StreamingResponse(_events(site, request), media_type="text/event-stream")
 

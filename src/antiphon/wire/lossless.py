@@ -38,7 +38,7 @@ class Received(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, made: Wire) -> Received:
-        """Return what no peer sent, as if one had.
+        """Return an object made here, in the form of one that a peer has sent.
 
         Args:
             made: the object.
@@ -54,10 +54,10 @@ class Received(Struct, frozen=True, eq=False):
         return Raw(merge(self.raw, self.read, after))
 
     def changed(self, after: Wire) -> Received:
-        """Return this with what was decoded changed, or replaced by something else.
+        """Return this with another decoded object; the JSON is changed accordingly.
 
         Args:
-            after: what stands in the place of ``read``.
+            after: replaces ``read``.
         """
         if after is self.read:
             return self
@@ -69,9 +69,9 @@ _OF_ONE_CONNECTION = "io.modelcontextprotocol/"
 
 
 def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
-    """Return an object of a peer as another peer may see it: without what ``_meta`` says of this connection.
+    """Return an object of a peer for another peer: without the members of ``_meta`` that concern one connection.
 
-    ``without``: further members that are not for the other peer.
+    ``without``: names of further members to leave out.
     """
     members = _decode_object(raw or b"{}")
     for name in without:
@@ -87,7 +87,7 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
 
 
 def meta_of(raw: Raw) -> Object:
-    """Return the members of ``_meta``; none if it is no object."""
+    """Return the members of ``_meta``; empty if there is no such object."""
     try:
         return _decode_object(raw)
     except msgspec.ValidationError:
@@ -111,21 +111,21 @@ def merge(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
     if texts is not None:
         return bytes(_with_texts(original, texts))
     old, new = encode(before), encode(after)
-    # What is encoded here are objects; a document that is none was not decoded to one.
+    # Both encoded values are objects, so ``original`` is one as well.
     return bytes(original if old == new else _merge_objects(Raw(original), old, new))
 
 
 def _changed_texts(before: Wire, after: Wire) -> dict[str, str | None] | None:
-    """Return the members that differ, by their names on the wire, if each was a text and is one or absent now.
+    """Return the members that differ, by their names on the wire, if only texts were changed or removed.
 
-    Otherwise it returns ``None``, and both are encoded to be compared. Of most calls only the name of the tool changes,
-    and of most results ``resultType``.
+    Returns ``None`` otherwise; both values must then be encoded to be compared. This covers most messages: in a call
+    mostly the name of the tool changes, in a result ``resultType``.
     """
     kind = type(before)
     if type(after) is not kind:
         return None
     changed: dict[str, str | None] = {}
-    # In C, since most members are the same.
+    # Compared by ``map`` in C, since most members are the same.
     differing = map(is_not, msgspec.structs.astuple(before), msgspec.structs.astuple(after))
     for field, name, is_optional in compress(_members_of(kind), differing):
         was, now = getattr(before, field), getattr(after, field)

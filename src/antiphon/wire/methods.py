@@ -88,7 +88,7 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
     cacheable: bool = False
     """Its result may carry ``ttlMs`` and ``cacheScope`` (modern)."""
     deprecated_since: str | None = None
-    """First revision that deprecates it; it is still served."""
+    """First revision that deprecates it, although it is still served; ``None`` if none does."""
     extension: str | None = None
     """The extension that it belongs to, which both sides must have declared in modern revisions; ``None`` for the
     protocol itself."""

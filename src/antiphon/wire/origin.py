@@ -34,7 +34,7 @@ __all__ = [
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 MEMORY = "memory:"
-"""First word of a target that is no program but an object in this process."""
+"""First word of a target that is an object in this process, and not a program."""
 _COMMAND = "command:2."
 """Prefix of a launch's identity. Earlier releases hashed the words of the command line: ``command:<sha256>``."""
 
@@ -86,11 +86,11 @@ class OriginTask(msgspec.Struct, frozen=True, kw_only=True):
     """The task that an ask belongs to (modern era). Only ``says`` comes from its server."""
 
     name: str
-    """Names the task in every process that follows it: a hash, since whoever has the id itself can act on the task."""
+    """Name of the task, the same in every process that follows it. A hash, because the id allows acting on the task."""
     ask: str
-    """Names the ask in its task; the same when it is asked again, because whoever followed the task was killed."""
+    """Name of the ask in its task; the same if it is asked again after the process that followed the task has died."""
     started: float | None = None
-    """When its call was made, in seconds since the epoch; ``None`` if this client has only picked it up."""
+    """When its call was made, in seconds since the epoch; ``None`` if another client has made the call."""
     says: str = ""
     """The server's last message about it; not verified."""
     first: float | None = None
@@ -142,7 +142,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def chain(self) -> str:
-        """Names what the ask is counted with: its task, whoever follows it; else its call; or else itself."""
+        """Name of the group of asks that this one is counted with: its task, or else its call, or else itself alone."""
         if self.task is not None:
             return f"task:{self.task.name}"
         return self.call.id if self.call is not None else f"ask:{self.id}"
@@ -154,13 +154,13 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Equipment(Protocol):
-    """What an answerer gives to the process of a server that a client starts, for as long as it runs."""
+    """What a host gives to the process of a server, for as long as it runs, so that it can use the model API."""
 
     def environment(self, env: Mapping[str, str]) -> Mapping[str, str]:
         """Return the environment of the child, made from the one it would have.
 
         Args:
-            env: the variables it would have.
+            env: the variables that the child would have without this.
         """
         ...
 
@@ -206,14 +206,14 @@ def coarser(target: str | Sequence[str] | Launch) -> tuple[str, ...]:
 
 
 def task_name(identity: str, *words: str) -> str:
-    """Make the name of a task, or of an ask of it, from words that only its client and its server may know."""
+    """Make the name of a task, or of an ask of it, as a hash of words that only its client and its server know."""
     return _digest(chr(0).join((identity, *words)))[:32]
 
 
 def is_former(identity: str) -> bool:
     """Tell whether an identity is in the form of earlier releases, which hashed a command line as it was typed.
 
-    A permission under it holds for nothing any more.
+    Permissions for such an identity are not used any more.
     """
     return identity.startswith("command:") and not identity.startswith(_COMMAND)
 

@@ -53,14 +53,14 @@ class Task(Result, frozen=True, kw_only=True):
     task_id: str
     status: TaskStatus
     status_message: str | None = None
-    """What is being done, or why it ended so, for people."""
+    """What the task does now, or why it has ended, for people."""
     created_at: str
     """Date and time in ISO 8601."""
     last_updated_at: str
     ttl_ms: int | None
     """Milliseconds since its creation after which the server may forget it; ``None``: never. It may change."""
     poll_interval_ms: int | None = None
-    """Milliseconds a client should wait between two looks."""
+    """Milliseconds a client should wait between two requests for the state."""
 
 
 class CreateTaskResult(Task, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class TaskWish(Wire, frozen=True, kw_only=True):
 
 
 class WishingParams(Wire, frozen=True, kw_only=True):
-    """What else the params of a call may say in 2025-11-25; read beside them, so that other calls need not have it."""
+    """Member of a call's params that only 2025-11-25 has. Decoded separately, so that other calls need not have it."""
 
     task: TaskWish | None = None
 
@@ -124,7 +124,7 @@ class ExperimentalHandle(Result, frozen=True, kw_only=True):
 
 
 def as_experiment(task: Task, _revision: str = "") -> Any:
-    """Convert what is said of a task to the form of 2025-11-25, which says nothing of its asks and its result."""
+    """Convert the state of a task to the form of 2025-11-25, which has neither its asks nor its result."""
     return ExperimentalTask(
         task_id=task.task_id,
         status=task.status,

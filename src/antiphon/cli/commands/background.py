@@ -115,6 +115,6 @@ async def _on(
         try:
             return await work(client.task(task.id, tool=task.tool, started=task.started), teller)
         except InvalidParams:
-            # Nobody will ever hear of it again.
+            # The server does not know the task any more, and never will again.
             forget(task.id)
             raise

@@ -83,7 +83,7 @@ async def _call(
     output: Path | None,
     leave: Callable[[str], int] | None,
 ) -> int:
-    """Call the tool and print its result. ``leave``: what to do with the id of a task that is not waited for."""
+    """Call the tool and print its result. ``leave``: called with the id of a task, instead of waiting for its end."""
     async with opening as client:
         tool = await _find(client, name)
         with placed(name):

@@ -153,7 +153,7 @@ def command(
     wanted = _wanted(settings, names, search)
     selected = wanted.profile(profile)
     servers = WatchedServers(files, only or [], selected.only or [])
-    # Around the host, too, which is made in a thread.
+    # Must begin before the host is made, which starts a thread.
     with REAPER.running():
         host = choose_host(answers, config=settings, soon=True, model_api=model_api or wanted.model_api)
         running = _running(servers, listens, starts=start, idle_timeout=idle or None, max_processes=max_processes)
@@ -172,7 +172,7 @@ def command(
 
 
 def _wanted(settings: Path | None, names: Style | None, search: bool | None) -> GatewaySettings:
-    """Return what the configuration says of gateways, and the options say in its place."""
+    """Return the gateway's settings: those of the configuration, overridden by the options."""
     said = configuration(settings, os.environ).gateway
     return structs.replace(said, names=names or said.names, search=said.search if search is None else search)
 
@@ -189,13 +189,13 @@ def _expose(gateway: Gateway, wanted: GatewaySettings, selected: Profile) -> Non
 
 def _running(servers: WatchedServers, listens: _Listens | None, **chosen: Unpack[RunOptions]) -> RunOptions:
     """Return how the servers are run: as the options say, with the lists and the logins of this user."""
-    # A token that all share says nothing of who sends it: whoever has it acts for this user.
+    # A single shared token does not tell clients apart, so all of them use the logins of this user.
     own = listens is not None and "auth" in listens.options
     return {**chosen, "lists": state_folder(os.environ) / "lists", "sign_in": _logins(servers, own=own)}
 
 
 def _logins(servers: WatchedServers, *, own: bool) -> SignIn:
-    """Return the logins of servers. ``own``: each client has its own; otherwise all are this user."""
+    """Return the logins of servers. ``own``: each client uses its own logins; otherwise all use this user's."""
 
     async def sign_in(name: str, principal: str | None) -> Auth | None:
         where = resolve(servers.targets[name])
@@ -214,10 +214,10 @@ class _Listens(Struct, frozen=True, kw_only=True):
 
 
 def _listens(listening: Listening, settings: Path | None) -> _Listens | None:
-    """Read where to serve, and who may connect there: everybody only on this machine.
+    """Read where to serve, and who may connect. Without a check of tokens only this machine can be served.
 
     Raises:
-        ConfigError: somebody else could call the tools; the message says how to let in only those who may.
+        ConfigError: anybody on the network could call the tools; the message says how to require a token.
     """
     place = listening.place
     if place is None:
@@ -246,13 +246,13 @@ def _serve(gateway: Gateway, names: Iterable[str], listens: _Listens | None) -> 
 
 
 def _sorted(files: Sequence[Path]) -> tuple[list[Path], Path | None]:
-    """Tell the files of servers from that of our own settings, if there is one."""
+    """Separate the files with servers from the file with our own settings, if there is one."""
     with_servers = [path for path in files if path.suffix != ".toml" or _has_servers(path)]
     return with_servers, next((path for path in files if path not in with_servers), None)
 
 
 def _has_servers(path: Path) -> bool:
-    """Tell whether a TOML file is another program's, with servers in it (Codex), and not one of our settings."""
+    """Tell whether a TOML file is another program's list of servers (Codex), and not our settings."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

@@ -81,7 +81,7 @@ def installation(host: str, file: Path | None) -> Installation:
     known = KNOWN[host]
     usual = place_of(known, os.environ)
     path = Path(os.path.realpath(file or usual))
-    # Each project's file is an installation of its own.
+    # Each file of a project counts as a separate installation.
     own = path != Path(os.path.realpath(usual))
     name = f"{host}-{hashlib.sha256(str(path).encode()).hexdigest()[:12]}" if own else host
     return Installation(name, known, path, home=home(), state=state_folder(os.environ))
@@ -99,7 +99,7 @@ def _check_own_servers(title: str) -> None:
 
 
 def _program() -> str:
-    """Return this program in full: hosts have a PATH of their own."""
+    """Return the full path of this program, because hosts have a PATH of their own."""
     beside = Path(sys.executable).with_name("antiphon")
     found = str(beside) if beside.is_file() else shutil.which("antiphon")
     if found is None:

@@ -1,4 +1,4 @@
-"""``antiphon model-api``: run any program under the host, with a token in the place of a vendor's key."""
+"""``antiphon model-api``: run any program whose calls to a vendor go to the host, with a token instead of a key."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Name = Annotated[
     typer.Option("--as", metavar="NAME", help="The program's name in reviews.", show_default=False),
 ]
 _GRACE = 2.0
-"""Seconds that the program has to end when it is told to."""
+"""Seconds that the program has to end after it was told to."""
 
 
 @option_sets
@@ -69,7 +69,7 @@ async def _run(host: Configured, line: Sequence[str], name: str | None) -> int:
 
 
 class _Origins:
-    """Makes the origin of each ask of a program, whose identity is what its command line runs."""
+    """Makes the origin of each ask of a program. Its identity is computed from its command line."""
 
     def __init__(self, line: Sequence[str], name: str | None) -> None:
         self._launch = launch_of(line)
@@ -99,7 +99,7 @@ async def _finished(line: Sequence[str], equipment: Equipment) -> int:
     try:
         code = await process.wait()
     except asyncio.CancelledError:
-        # Ctrl-C reaches the program as well; what ignores it is ended.
+        # Ctrl-C reaches the program as well; if it ignores that, it is ended.
         await _ended(process)
         raise
     # As shells say it: 128 and the number of the signal.

@@ -76,7 +76,7 @@ def print_list(items: Sequence[T], columns: Mapping[str, Callable[[T], str]], *,
 def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
 
-    # Both are needed: rich takes no width by itself if the terminal is a dumb one.
+    # Both are given, because rich ignores a width alone if the terminal is a dumb one.
     width, height = shutil.get_terminal_size()
     # Empty columns would take room from the others.
     kept = [at for at in range(len(titles)) if any(row[at] for row in rows)]

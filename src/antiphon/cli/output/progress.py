@@ -1,7 +1,7 @@
 """Output beside the data: log messages, protocol messages, progress.
 
 Owns the order of lines on one stream: a progress bar is cleared before a line, and nothing is written while a person is
-being asked at the same terminal. ``output`` writes the data.
+being asked at the same terminal. ``formats`` writes the data.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Teller:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Write nothing inside: the terminal is used for a question. What is written meanwhile follows afterwards."""
+        """Hold all output while the terminal is used for a question; it is written afterwards."""
         self.clear()
         self._asking += 1
         try:

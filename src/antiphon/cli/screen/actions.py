@@ -64,11 +64,11 @@ class Stage(Protocol):
         ...
 
     def follow(self, ids: Iterable[str], said: str) -> None:
-        """Report what becomes of these decisions, behind what was ``said`` of them."""
+        """Report later what becomes of these decisions. ``said``: the message about them, which the report follows."""
         ...
 
     def seen_whole(self) -> bool:
-        """Tell whether all that must be seen before it is approved has been visible."""
+        """Tell whether everything has been visible that a person must see before an approval."""
         ...
 
     async def ask(self, screen: Screen[T]) -> T | None:

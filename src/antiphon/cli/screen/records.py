@@ -1,6 +1,6 @@
 """History, grants and spending over the queue: lists to move in, to search, and to open.
 
-Owns the keys of these lists and when they are read anew. What they show is ``past``'s; nothing here decides anything
+Owns the keys of these lists, and when the lists are read again. ``drawn.past`` draws the entries. Nothing here decides
 about a request.
 """
 
@@ -41,16 +41,16 @@ __all__ = ["GrantList", "HistoryList", "Records"]
 T = TypeVar("T")
 
 _PATIENCE = 0.3
-"""Seconds in which new records are gathered before a list is shown; the rest is while somebody reads."""
+"""Seconds for which new records are gathered before a list is shown; the rest is gathered while somebody reads."""
 _MOST = 1_000
-"""Asks in one list; beyond them a search finds more than reading on."""
+"""Most asks in one list: beyond that a search is of more use than reading on."""
 
 
 _STEPS = {"next": 1, "previous": -1}
 
 
 class Records(msgspec.Struct, frozen=True, kw_only=True):
-    """What these lists are read from."""
+    """The sources of these lists."""
 
     store: Store
     queue: Queue
@@ -60,7 +60,7 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
     program: App[None]
 
     async def gather(self) -> int:
-        """Have the store read on in the audit, for a moment. Returns how many records are left."""
+        """Let the store gather audit records, for ``_PATIENCE`` seconds. Returns how many are left."""
         loop = asyncio.get_running_loop()
         end = loop.time() + _PATIENCE
         while (left := await self.store.gather()) and loop.time() < end:
@@ -68,11 +68,11 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
         return left
 
     async def names(self, identities: Iterable[str] = ()) -> dict[str, str]:
-        """Find out where servers are found."""
+        """Return the targets of servers, by identity; see ``server_names``."""
         return await server_names(self.store, self.queue, self.known, identities)
 
     async def spent(self, words: Words) -> Sheet:
-        """Make the sheet of what was spent."""
+        """Make the sheet with the spending."""
         await self.gather()
         figures = await spending(self.store, Audit(self.store), self.clock())
         names = await self.names({line.identity for line in figures.lines})
@@ -93,7 +93,7 @@ class _List(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(self, records: Records, words: Words, title: str, offers: Sequence[str]) -> None:
-        """``offers``: the actions of the keymap that count here, beside moving and going back."""
+        """Prepare the list. ``offers``: the actions of the keymap that work here, besides moving and going back."""
         super().__init__()
         self.records = records
         self.words = words
@@ -121,12 +121,12 @@ class _List(ModalScreen[None]):
         self.begin(self.load)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lay out the keys in the width there is."""
+        """Arrange the keys for the width."""
         offers = [offer(action, self.words) for action in self._offers]
         self.query_one("#keys", Static).update(key_line(offers, event.size.width * 96 // 100 - 4))
 
     def on_key(self, event: events.Key) -> None:
-        """Do what a key of this list stands for; other keys scroll."""
+        """Run the action of a key of this list; other keys scroll."""
         key = ACTIONS.get(event.character or event.key) or ACTIONS.get(event.key)
         if key is None or key.action not in self._offers:
             return
@@ -140,7 +140,7 @@ class _List(ModalScreen[None]):
             self.begin(self._acts[key.action])
 
     def begin(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Do one thing at a time."""
+        """Run an action, unless another one is still running."""
         if not self.busy:
             self.busy = True
             self.run_worker(self._done(act))
@@ -152,11 +152,11 @@ class _List(ModalScreen[None]):
             self.busy = False
 
     def say(self, text: str) -> None:
-        """Tell the person something, in one line."""
+        """Show the person a line of text."""
         self.query_one("#notice", Static).update(Content(inert_line(text)))
 
     async def ask(self, screen: Screen[T]) -> T | None:
-        """Show something over this, and wait for its end."""
+        """Show a screen over this one, and wait for its result."""
         return await self.records.program.push_screen_wait(screen)
 
     async def load(self) -> None:
@@ -164,7 +164,7 @@ class _List(ModalScreen[None]):
         raise NotImplementedError
 
     async def show(self, entries: Iterable[Iterable[Piece]], empty: str, *, keep_place: bool = False) -> None:
-        """Show other entries, from the first one or from where one is; ``empty`` says that there are none."""
+        """Show other entries, at the first one or at the present position. ``empty``: the text if there are none."""
         pieces: list[Piece] = []
         self._starts = []
         for entry in entries:
@@ -175,7 +175,7 @@ class _List(ModalScreen[None]):
         self.mark()
 
     def mark(self) -> None:
-        """Mark the entry one is at."""
+        """Mark the current entry."""
         if self._starts:
             self._rows.mark(self._rows.document.start(self._starts[self.at]))
 
@@ -186,7 +186,7 @@ class _List(ModalScreen[None]):
 
 
 class HistoryList(_List):
-    """What was decided: the latest first, searched, each to be opened."""
+    """The history of decisions, the latest first. It can be searched, and each entry can be opened."""
 
     def __init__(self, records: Records, words: Words) -> None:
         super().__init__(records, words, words("nav.history"), ("show", "filter"))
@@ -197,7 +197,7 @@ class HistoryList(_List):
         self._count = 0
 
     async def load(self) -> None:
-        """Read the latest page of what is looked for."""
+        """Read the first page of what the filters match."""
         behind = await self.records.gather()
         self._names = await self.records.names()
         self._found = []
@@ -228,7 +228,7 @@ class HistoryList(_List):
             self.begin(self._refresh)
 
     async def _refresh(self) -> None:
-        """Gather on, and show what came of it where one is still at the beginning."""
+        """Gather more records, and show new entries if the first entry is still the current one."""
         behind = await self.records.gather()
         if self.at == 0 and len(self._found) <= PAGE:
             self._found = []
@@ -272,7 +272,7 @@ class HistoryList(_List):
 
 
 class GrantList(_List):
-    """What was allowed for more than one request, and which servers are blocked; each can be taken back."""
+    """The grants and the blocked servers; each can be withdrawn."""
 
     def __init__(self, records: Records, words: Words) -> None:
         super().__init__(records, words, words("nav.grants"), ("revoke",))

@@ -95,14 +95,14 @@ class ReviewStage(Screen[None]):
         self._wanted = ""
         """The text that listed questions must contain."""
         self._followed: dict[str, str] = {}
-        """Questions decided here whose outcome is not known yet, each with what was said of it."""
+        """Questions decided here whose outcome is not known yet, each with the message that was shown about it."""
         self._place = 0
         """Position of the question in the queue, also after it is gone."""
         self._bell = Bell(self._ring)
         self._moves = self._movements()
 
     def _movements(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return what the keys do that decide nothing about what is shown."""
+        """Return the actions of the keys that decide nothing about the question that is shown."""
         return {
             "next": lambda: self._move(1),
             "previous": lambda: self._move(-1),
@@ -297,11 +297,11 @@ class ReviewStage(Screen[None]):
         self.say(self.words(f"sort.{self._order}"))
 
     def follow(self, ids: Iterable[str], said: str) -> None:
-        """Report what becomes of these decisions, behind what was ``said`` of them."""
+        """Report later what becomes of these decisions. ``said``: the message about them, which the report follows."""
         self._followed.update(dict.fromkeys(ids, said))
 
     def seen_whole(self) -> bool:
-        """Tell whether all that must be seen before it is approved has been visible."""
+        """Tell whether everything has been visible that a person must see before an approval."""
         return self.panes.rows.seen_to >= self.panes.rows.document.end()
 
     async def _follow(self) -> None:

@@ -11,7 +11,7 @@ from antiphon.host.review.queue import Queue
 __all__ = ["Bell", "persisting", "readable", "watch"]
 
 _PAUSE = 0.1
-"""Seconds between two reads of a queue that changes all the time."""
+"""Least seconds between two reads of the queue, for one that changes all the time."""
 _TROUBLE = 2.0
 """Seconds until another attempt to read a store."""
 _QUIET = 2.0
@@ -32,7 +32,7 @@ async def watch(queue: Queue, look: Act, trouble: Callable[[], None]) -> None:
 
 
 async def persisting(act: Act, trouble: Callable[[], None]) -> None:
-    """Run something endless, and again whenever the store could not be read, until cancelled."""
+    """Run an endless task, and start it again whenever the store could not be read, until cancelled."""
     while True:
         await readable(act, trouble)
         await asyncio.sleep(_TROUBLE)

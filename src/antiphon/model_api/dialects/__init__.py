@@ -1,1 +1,1 @@
-"""How vendors write requests, answers and errors, and what of it a host can be asked."""
+"""How vendors write requests, answers and errors, and which parts of a request a host can serve."""

@@ -1,7 +1,8 @@
-"""A vendor's request, read: what the host is asked, and how the answer is to be written. And the answer, as read.
+"""A vendor's request as a question to the host, with the form of its answer; and the host's answer.
 
-Owns answers by a JSON schema. MCP's sampling has none, so the schema is offered as the only tool, which must be used;
-its input is the answer. Where no tools are offered, or the request brings its own, the schema is asked for in words.
+Owns answers by a JSON schema. MCP's sampling has no such thing, so the schema is offered as a tool that must be used,
+and the input of that tool is the answer. If tools cannot be offered, or the request has tools of its own, the prompt
+asks for the schema in words.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     params: CreateMessageRequestParams
     model: str
-    """As the program wished."""
+    """Whether the program wants a stream."""
     n: int = 1
     streams: bool = False
     counts: bool = False
@@ -69,7 +70,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Own(msgspec.Struct, frozen=True, kw_only=True):
-    """What a vendor writes in its own way, as read by its dialect."""
+    """The parts of a request that each vendor writes differently, as its dialect has read them."""
 
     messages: list[SamplingMessage]
     system: str | None
@@ -84,7 +85,7 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked_for(body: Mapping[str, Any], table: tuple[Member, ...], own: Own, *, offers_tools: bool) -> Asked:
-    """Read what all vendors write alike, and put a request together.
+    """Read the parts of a request that all vendors write alike, and make the request for the host.
 
     Raises:
         Failure: a member cannot be used.
@@ -123,7 +124,7 @@ def tools_in(body: Mapping[str, Any], read: Callable[[object, str], Tool]) -> li
 
 
 def only_tool(tools: Sequence[Tool], name: str, place: str) -> list[Tool]:
-    """Return the tool of a name, which is then the only one offered."""
+    """Return the tool of a name as a list of one, since no other tool is offered then."""
     found = [tool for tool in tools if tool.name == name]
     if not found:
         raise unusable(place, "there is no such tool")

@@ -27,7 +27,7 @@ from antiphon.wire.tools import Tool
 __all__ = ["DEFAULT_TOKENS", "MAX_CHOICES", "Chat", "image_of"]
 
 DEFAULT_TOKENS = 4_096
-"""Tokens of an answer where a request names no bound: the reservation needs one."""
+"""Most tokens of an answer if the request sets no bound; the reservation needs one."""
 MAX_CHOICES = 8
 """Most choices of one request; each is an ask."""
 
@@ -171,7 +171,7 @@ def _tool_call(use: ToolUseContent) -> dict[str, Any]:
 
 
 def _conversation(given: Sequence[object]) -> tuple[str | None, list[SamplingMessage]]:
-    """Read the messages: those of the system become its prompt, results of tools in a row one message."""
+    """Read the messages. System messages become the system prompt; tool results in a row become one message."""
     system: list[str] = []
     messages: list[SamplingMessage] = []
     results: list[ToolResultContent] = []

@@ -20,7 +20,7 @@ from antiphon.model_api.dialects.values import items, optional_text, text, unusa
 __all__ = ["Wanted", "read", "written"]
 
 _PIECE = 64 * 1024
-"""Bytes of a response that are written at once: below a millisecond."""
+"""Bytes of a response that are written at once, which takes less than a millisecond."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Why a request through the model API fails, in the shapes of error that the vendors' clients read.
 
-Nothing of a provider, a key or a person's words is in them. All say that the request must not be repeated: a retry
-would be one more question for a person.
+They contain nothing of a provider, a key or a person's words. All of them tell the client not to repeat the request,
+because a retry would ask a person again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from antiphon.errors import InvalidParams, Rejected
 __all__ = ["NO_RETRY", "Failure", "anthropic_error", "failure_of", "openai_error"]
 
 NO_RETRY = (b"x-should-retry", b"false")
-"""The vendors' clients repeat what failed with 408, 409, 429 and 5xx, unless the response has this header."""
+"""The vendors' clients repeat a request that failed with 408, 409, 429 or 5xx, unless the response has this header."""
 
 
 class Failure(Exception):

@@ -1,8 +1,8 @@
 """What becomes of each member of a vendor's request: carried, noted, or refused.
 
-This is data: requests are read by it, and the table in the documentation is made from it. *Carried* reaches the model.
-*Noted* has no effect here: the person who reviews the request sees its name, and the response names it in the header
-``antiphon-without-effect``. *Refused* would change what the answer is, so a request with it fails.
+Requests are read by these tables, and the documentation's table is made from them. *Carried* members reach the model.
+*Noted* members have no effect here: the person who reviews the request sees their names, and the response lists them in
+the header ``antiphon-without-effect``. *Refused* members would change the answer, so a request with one fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     remark: str = ""
     """For people: how it is carried, or what to do instead."""
     harmless: tuple[Any, ...] = ()
-    """Values of a refused member that ask for nothing, and are accepted."""
+    """Values of a refused member that are accepted, because they mean the same as leaving it out."""
 
 
 def _carried(name: str, remark: str = "") -> Member:
@@ -169,7 +169,7 @@ EMBEDDINGS: tuple[Member, ...] = (
 
 
 def noted_in(body: Mapping[str, Any], table: tuple[Member, ...]) -> tuple[str, ...]:
-    """Return the names of the members that have no effect; those that are not in the table are among them.
+    """Return the names of the members that have no effect, including those that are not in the table.
 
     Raises:
         Failure: a member is refused.
@@ -188,4 +188,4 @@ def noted_in(body: Mapping[str, Any], table: tuple[Member, ...]) -> tuple[str, .
 
 
 _LONGEST, _MOST = 64, 32
-"""Characters of a name, and number of names, that are noted: more than any vendor's request has."""
+"""Most characters of a name, and most names, that are noted: more than any vendor's request has."""

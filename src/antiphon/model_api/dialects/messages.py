@@ -36,7 +36,7 @@ class Messages:
 
     @staticmethod
     def read(body: Mapping[str, Any], *, offers_tools: bool, counting: bool = False) -> Asked:
-        """Read a request; ``counting``: one whose tokens are to be counted, which names no bound.
+        """Read a request. ``counting``: only its tokens are to be counted, so it needs no ``max_tokens``.
 
         Raises:
             Failure: it cannot be used.
@@ -165,7 +165,7 @@ def _conversation(given: Sequence[object]) -> list[SamplingMessage]:
         if role not in ("user", "assistant"):
             raise unusable(f"{place}.role", "must be user or assistant")
         blocks = list(_blocks(message.get("content"), f"{place}.content"))
-        # MCP: a message with results of tools holds nothing else.
+        # In MCP a message with tool results holds nothing else.
         results = [block for block in blocks if isinstance(block, ToolResultContent)]
         others = [block for block in blocks if not isinstance(block, ToolResultContent)]
         if results:
@@ -186,7 +186,7 @@ def _blocks(value: object, place: str) -> Iterator[SamplingContent]:
 
 
 def _block(block: Mapping[str, Any], place: str) -> SamplingContent | None:
-    """Read a block; ``None`` for hidden reasoning, which is no part of a conversation here."""
+    """Read a block; ``None`` for hidden reasoning, which is left out of the conversation."""
     kind = block.get("type")
     if kind in _HIDDEN:
         return None

@@ -1,6 +1,6 @@
 """OpenAI's responses: its requests as asks of the host, and answers as its responses and streams.
 
-Nothing is kept between requests, so a conversation is sent whole each time (``store=False``, as its clients can).
+Nothing is kept between requests, so clients must send the whole conversation each time (``store=False``).
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _output(answer: Said, id: str) -> list[dict[str, Any]]:
 
 
 def _conversation(given: object) -> tuple[list[str], list[SamplingMessage]]:
-    """Read the input: texts of the system, and messages. Uses and results of tools in a row are one message each."""
+    """Read the input: system texts, and messages. Tool uses in a row become one message, and so do tool results."""
     if isinstance(given, str):
         return [], [SamplingMessage(role="user", content=TextContent(text=given))]
     system: list[str] = []
@@ -237,7 +237,7 @@ def _are_results(blocks: Sequence[SamplingContent]) -> bool:
 
 
 def _item(item: Mapping[str, Any], place: str) -> tuple[str, list[SamplingContent]]:
-    """Read an item: who says it, and what; nobody says hidden reasoning."""
+    """Return the role and the blocks of an item; the role of hidden reasoning is empty, since it is left out."""
     kind = item.get("type") or "message"
     if kind == "reasoning":
         return "", []

@@ -65,7 +65,7 @@ def members(value: object, place: str) -> Mapping[str, Any]:
 
 
 def arguments(value: object, place: str) -> Mapping[str, Any]:
-    """Return the arguments of a tool, which OpenAI writes as JSON in a text; an absent one has none."""
+    """Return the arguments of a tool, which OpenAI writes as JSON in a string; none if the member is absent."""
     try:
         given: object = msgspec.json.decode(text(value or "{}", place))
     except (ValueError, RecursionError):

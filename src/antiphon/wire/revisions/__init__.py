@@ -40,8 +40,8 @@ class Revision:
         self.modern = modern
         """No handshake, and rounds instead of requests from the server."""
         self.asks_for_tasks = name == v2025_11_25.NAME
-        """Whether clients want a task in their call, and wait for its result by ``tasks/result``; from 2026-07-28 the
-        server decides."""
+        """Whether clients ask for a task in their call, and wait for its result by ``tasks/result``. From 2026-07-28 on
+        the server decides whether a call becomes a task."""
         self.batches = name == v2025_03_26.NAME
         """Whether one frame may hold several messages."""
         self.null_id = name < v2025_11_25.NAME

@@ -94,7 +94,7 @@ def _url_with_id(params: ElicitRequestParams, revision: str) -> ElicitRequestPar
 
 
 def _without_tasks(capabilities: C, _revision: str) -> C:
-    """Leave out the one extension of ours, whose messages need a later revision; others are their owners' matter."""
+    """Leave out the extension for tasks, whose messages need a later revision. Other extensions are kept."""
     if not capabilities.extensions or TASKS not in capabilities.extensions:
         return capabilities
     kept = {name: value for name, value in capabilities.extensions.items() if name != TASKS}

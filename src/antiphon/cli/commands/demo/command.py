@@ -94,7 +94,7 @@ def command(
     if not yes and (host.reviewer is None or not host.reviewer.available):
         raise ConfigError("there is no terminal to ask you at; --yes approves without asking")
     if store is not None:
-        Store(store).close()  # a file that is no store is reported here and not by the server
+        Store(store).close()  # so that a file that is no store is reported here, and not by the server
     display = Display(as_json=as_json, messages=messages)
     pace = interval if interval is not None else _QUICK if yes else _HUMAN
     with tempfile.TemporaryDirectory(prefix="antiphon-demo-") as folder:

@@ -1,1 +1,1 @@
-"""What the screen shows of a question, as pieces and as a page of them. Which keys do what is not known here."""
+"""What the screen shows of a question: pieces, and documents made of them. Nothing here depends on keys."""

@@ -1,6 +1,6 @@
-"""Decisions that were made, permissions that were given and money that was spent, as pieces for a terminal.
+"""Past decisions, grants and spending, as pieces for a terminal.
 
-Pure. The records and figures are those of the page, and so are the words; this owns how a terminal shows them.
+Pure. The page shows the same records and numbers, with the same texts; this owns their form on a terminal.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _BAR = 24
 _HASH = 12
 """Digits of a hash, as on the page."""
 _DIGITS = 20
-"""Characters of an identity where no name is known, as on the page."""
+"""Characters of an identity that are shown if no name is known, as on the page."""
 _LINES = 300
-"""Rows of the table of what was spent; the command line has all of them."""
+"""Most rows of the table of spending; the command line shows all of them."""
 
 
 def row_of(row: AskRow, names: Mapping[str, str], words: Words) -> Iterator[Piece]:
-    """Show one ask in a list: when, whose, what was decided by whom, how it ended, its cost; and its first words."""
+    """Show one ask in a list: its time, server, decision, end, cost and first words."""
     whose = " · ".join(filter(None, (_server(names, row.identity, row.server), row.tool)))
     said = " · ".join(filter(None, (decision(row, words), ending(row, words), _cost(row, words))))
     yield ours(f"{_moment(row.at)}  {whose}", "strong", "   ")
@@ -44,7 +44,7 @@ def row_of(row: AskRow, names: Mapping[str, str], words: Words) -> Iterator[Piec
 
 
 def decision(row: AskRow, words: Words) -> str:
-    """Say what was decided, and by whom; nothing where nobody was asked."""
+    """Say what was decided, and by whom; empty if nobody was asked."""
     by = f" {words('history.by_whom', by=row.by)}" if row.by else ""
     reason = f" “{row.reason}”" if row.reason else ""
     return f"{_word('decision', row.decision, words)}{by}{reason}".strip()
@@ -68,7 +68,7 @@ def ending(row: AskRow, words: Words) -> str:
 
 
 def record(told: Told, names: Mapping[str, str], words: Words) -> Iterator[Piece]:
-    """Show one ask in full: its facts, what was asked, changed and answered as far as it was kept, and each step."""
+    """Show one ask completely: its facts, each step, and as far as kept, the request, its changes and the answer."""
     row = told.row
     yield fact(
         words("history.server"), f"{_server(names, row.identity, row.server)}  {row.identity[:_DIGITS]}", "strong"
@@ -119,7 +119,7 @@ def _contents(told: Told, words: Words) -> Iterator[Piece]:
 
 
 def happened(steps: list[Placed], words: Words) -> Iterator[Piece]:
-    """Show each step of an ask: its record, when, by whom; then what, model, tokens, cost and the hash."""
+    """Show each step of an ask: number, time and person; then outcome, model, tokens, cost and hash."""
     rows = [[words(f"step.{name}") for name in ("record", "at", "by", "step")]]
     for seq, step in steps:
         said = [_word("stepped", step.step, words), _word("charge", step.outcome, words), step.model or ""]
@@ -156,7 +156,7 @@ def covered(given: Given, words: Words) -> str:
 
 
 def given(given: Given, spent: Mapping[str, int], names: Mapping[str, str], words: Words) -> Iterator[Piece]:
-    """Show a grant: what it allows, to whom, since when, and how much of it is used up."""
+    """Show a grant: what it allows, which server has it, since when, and how much of it is used."""
     grant, terms = given.grant, given.grant.terms
     yield ours(covered(given, words), "strong", "   ")
     yield ours(_server(names, grant.identity), "", "   ")
@@ -236,7 +236,7 @@ def _days(figures: Spending) -> Iterator[Piece]:
 
 
 def _bar(amount: int, most: int) -> str:
-    # Whatever there is has one cell: a sum is not nothing because another is large.
+    # Any amount above 0 has at least one cell, so that it does not look like 0 beside a large one.
     full = min(_BAR, -(-amount * _BAR // most)) if most and amount > 0 else 0
     return "█" * full + "·" * (_BAR - full)
 
@@ -252,11 +252,11 @@ def _server(names: Mapping[str, str], identity: str, known: str = "") -> str:
 
 
 def _word(kind: str, said: str, words: Words) -> str:
-    """Say a word of a record in the person's language; one that is not known, as it is."""
+    """Return a word of a record in the person's language; an unknown word unchanged."""
     key = f"{kind}.{said}"
     return words(key) if said and words.has(key) else said
 
 
 def _moment(at: float) -> str:
-    """Write a moment where the person is."""
+    """Format a time in the local time zone."""
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -42,7 +42,7 @@ class Piece(NamedTuple):
     kept: bool = False
     """Whether it is never folded, because whoever decides must have seen all of it."""
     theirs: bool = False
-    """Whether it holds words of the server's without a gutter before them: one fact beside its label, a name."""
+    """Whether it contains text of the server without a gutter, such as a name, or a fact beside its label."""
     rows: int = 8
     """Number of rows of a usual terminal that are shown of it when it is folded."""
 
@@ -94,7 +94,7 @@ def folded(piece: Piece, words: Texts) -> Iterator[Piece]:
 
 
 def theirs(piece: Piece) -> Piece:
-    """Say that the words of a piece are the server's: what is hidden in them is pointed out."""
+    """Mark a piece as text of the server, so that invisible characters in it are pointed out."""
     return piece._replace(theirs=True)
 
 
