@@ -17,6 +17,7 @@ from antiphon import Client
 from antiphon.gateway import Gateway
 from antiphon.gateway import gateway as module
 from antiphon.host import Host, Policy, Scripted
+from tests.support import hiding
 from tests.support.network import until
 from tests.support.processes import lives
 
@@ -162,38 +163,23 @@ async def test_what_it_is_given_anew_is_taken_up(tmp_path: Path):
         assert [tool.name async for tool in client.tools()] == ["two__pid"]
 
 
-HIDES = """
-import os, sys, time
-if sys.argv[2:] == ["hidden"]:
-    note = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(note, f"{os.getpid()}\\n".encode())
-    time.sleep(600)
-elif os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.closerange(0, 3)
-        os.execve(sys.executable, [sys.executable, "-IS", __file__, sys.argv[1], "hidden"], {})
-    os._exit(0)
-sys.stdin.read()
-"""
-
 SERVES = """
 import sys
 from antiphon.gateway import Gateway
 from antiphon.host import Host, Policy, Scripted
 
-Gateway({"s": [sys.executable, "-IS", *sys.argv[1:]]}, Host(Scripted([]), policy=Policy(default="allow"))).run()
+Gateway({"s": [sys.executable, *sys.argv[1:]]}, Host(Scripted([]), policy=Policy(default="allow"))).run()
 """
 
 
 @pytest.mark.parametrize("how", ["program", "command"])
 async def test_a_server_that_hides_a_process_leaves_none_behind_a_killed_gateway(tmp_path: Path, how: str):
     """Out of the group, the session and the environment: it is found as a descendant."""
-    server, note, config = tmp_path / "server.py", tmp_path / "note", tmp_path / "servers.json"
-    server.write_text(HIDES)
-    config.write_text(json.dumps({"mcpServers": {"s": {"command": sys.executable, "args": [str(server), str(note)]}}}))
+    note, config = tmp_path / "note", tmp_path / "servers.json"
+    hides = ["-IS", hiding.__file__, str(note)]
+    config.write_text(json.dumps({"mcpServers": {"s": {"command": sys.executable, "args": hides}}}))
     commands = {
-        "program": [sys.executable, "-c", SERVES, str(server), str(note)],
+        "program": [sys.executable, "-c", SERVES, *hides],
         "command": [sys.executable, "-m", "antiphon", "gateway", "--config", str(config)],
     }
     gateway = await asyncio.to_thread(

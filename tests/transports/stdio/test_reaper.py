@@ -15,28 +15,9 @@ from typing import Any
 import pytest
 
 from antiphon.transports.stdio.reaper import Reaper
+from tests.support import hiding
 from tests.support.network import until
 from tests.support.processes import lives
-
-HIDING = """
-import os, sys, time
-if sys.argv[1:2] == ["hidden"]:
-    note = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(note, f"{os.getpid()}\\n".encode())
-    time.sleep(600)
-elif os.fork() == 0:
-    # Out of the session, the group and the environment, and without a parent.
-    os.setsid()
-    if os.fork() == 0:
-        os.closerange(0, 3)
-        os.execve(sys.executable, [sys.executable, "-IS", __file__, "hidden", *sys.argv[1:]], {})
-    os._exit(0)
-while not (os.path.exists(sys.argv[1]) and os.path.getsize(sys.argv[1])):
-    time.sleep(0.01)
-print("started", flush=True)
-sys.stdin.read()
-raise SystemExit(7)
-"""
 
 PARENT = """
 import asyncio, json, os, sys
@@ -64,9 +45,8 @@ with REAPER.running():
 
 def parent(folder: Path, how: str) -> subprocess.Popen[str]:
     """Start a process whose child leaves another one behind."""
-    program = folder / "hiding.py"
-    program.write_text(HIDING)
-    command = [sys.executable, "-c", PARENT, how, sys.executable, "-IS", str(program), str(folder / "note")]
+    hides = [sys.executable, "-IS", hiding.__file__, str(folder / "note"), "started"]
+    command = [sys.executable, "-c", PARENT, how, *hides]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
