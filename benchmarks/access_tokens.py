@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from joserfc.jwk import ECKey
 from benchmarks.load.http import Connection, connect, exchange, head
 from benchmarks.load.messages import MODERN, call
 from benchmarks.processes import cpu_of
+from tests.support.ports import free_port
 
 ISSUER, AUDIENCE, KEYS = "https://issuer.example", "https://bench.example/mcp", "ANTIPHON_BENCHMARK_KEYS"
 CONNECTIONS = 16
@@ -122,8 +122,7 @@ async def measure(without: Asked, signed: Asked, rounds: int) -> list[Speed]:
 @contextmanager
 def served(keys: str | None) -> Generator[tuple[int, int]]:
     """Run a server; yields its port and its process id."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.access_tokens", "serve", str(port)],
         env={**os.environ, **({} if keys is None else {KEYS: keys})},

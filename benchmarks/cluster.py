@@ -31,8 +31,9 @@ from benchmarks.load.http import Connection, connect, exchange
 from benchmarks.load.http_load import legacy_head, open_session
 from benchmarks.load.messages import call
 from benchmarks.machine import describe
-from benchmarks.processes import Cores, cpu_of, environment, family, free_port, place, start, stop
+from benchmarks.processes import Cores, cpu_of, environment, family, place, start, stop
 from benchmarks.workloads.servers import listens
+from tests.support.ports import free_port
 from tests.support.postgres import own_postgres
 from tests.support.redis import own_redis
 

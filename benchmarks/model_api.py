@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import socket
 import statistics
 import sys
 import tempfile
@@ -30,6 +29,7 @@ from antiphon.host.catalogue import Catalogue, Model, Price
 from antiphon.host.models.models import Models
 from antiphon.model_api.endpoint import Endpoint
 from antiphon.wire.origin import Origin
+from tests.support.ports import free_port
 
 CHUNK = (
     'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":%s,'
@@ -63,13 +63,6 @@ async def answer(request: web.Request) -> web.StreamResponse:
     counted = '{"prompt_tokens":10,"completion_tokens":12,"total_tokens":22}'
     await response.write(f"data: {usage % counted}\n\ndata: [DONE]\n\n".encode())
     return response
-
-
-def free_port() -> int:
-    """Find a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @asynccontextmanager

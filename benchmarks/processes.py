@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-__all__ = ["ROOT", "Cores", "cpu_of", "environment", "family", "free_port", "memory_of", "place", "start", "stop"]
+__all__ = ["ROOT", "Cores", "cpu_of", "environment", "family", "memory_of", "place", "start", "stop"]
 
 ROOT = Path(__file__).parent.parent
 PROC = Path("/proc")
@@ -130,10 +129,3 @@ def stop(process: subprocess.Popen[bytes]) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     process.wait()
-
-
-def free_port() -> int:
-    """Find a port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

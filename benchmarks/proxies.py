@@ -32,7 +32,8 @@ import uvloop
 
 from antiphon import Client
 from benchmarks.gateway_start import SERVER as TOOLS_ONLY
-from benchmarks.processes import Cores, cpu_of, environment, family, free_port, start, stop
+from benchmarks.processes import Cores, cpu_of, environment, family, start, stop
+from tests.support.ports import free_port
 
 HERE = Path(__file__).parent
 SERVER = [sys.executable, str(HERE / "server.py"), "stdio"]

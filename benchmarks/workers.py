@@ -28,7 +28,8 @@ from typing import NamedTuple
 
 from benchmarks.load.http import HOST, head
 from benchmarks.load.messages import INITIALIZED, LEGACY, MODERN, call, initialize
-from benchmarks.processes import ROOT, Cores, cpu_of, environment, family, free_port
+from benchmarks.processes import ROOT, Cores, cpu_of, environment, family
+from tests.support.ports import free_port
 
 CONNECTIONS = 16
 SECONDS = 1.0

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator
@@ -23,7 +22,7 @@ import yaml
 from antiphon import Client
 from tests.support.child_server import listens
 from tests.support.network import until
-from tests.support.postgres import free_port
+from tests.support.ports import free_port
 from tests.support.raw_client import said
 
 ROOT = Path(__file__).parents[1]
@@ -133,8 +132,7 @@ async def test_what_the_files_start_answers_probes_and_clients(orchestrator: str
     arguments = compose()["services"]["shop"]["command"] if orchestrator == "compose" else deployed["args"]
     name = arguments[arguments.index("--allow-host") + 1]
     (tmp_path / "keys").write_text("k" * 32 + "\n", encoding="utf-8")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     program, *rest = [word.replace(":8000", f":{port}") for word in json.loads(instruction("ENTRYPOINT"))]
     assert program == "antiphon"
     process = await asyncio.create_subprocess_exec(

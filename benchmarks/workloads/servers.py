@@ -10,7 +10,8 @@ from pathlib import Path
 
 from benchmarks.load.stdio import Pipes
 from benchmarks.peers.catalogue import Peer
-from benchmarks.processes import Cores, environment, family, free_port, start, stop
+from benchmarks.processes import Cores, environment, family, start, stop
+from tests.support.ports import free_port
 
 __all__ = ["Running", "Servers", "Unavailable"]
 

@@ -24,6 +24,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tests.conformance.verdicts import Baseline, Verdict, judge, lost
+from tests.support.ports import free_port
 from tests.support.three_replicas import three_replicas
 
 HERE = Path(__file__).parent.absolute()
@@ -49,9 +50,7 @@ def suite(*arguments: str) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def serving(log: Path, program: str, *arguments: str) -> Iterator[str]:
     """Start the everything server, or the gateway in front of it; the value is its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, str(HERE / program), "--port", str(port), *arguments]
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:

@@ -15,7 +15,7 @@ from antiphon import Client
 from tests.support.child_server import listens, started
 from tests.support.network import until
 from tests.support.nginx import own_nginx
-from tests.support.postgres import free_port
+from tests.support.ports import free_port
 from tests.support.redis import own_redis
 
 pytestmark = pytest.mark.nginx

@@ -22,7 +22,8 @@ import pytest
 
 from tests.support.child_server import listens, started
 from tests.support.network import META, moment, until
-from tests.support.postgres import Postgres, free_port, own_postgres
+from tests.support.ports import free_port
+from tests.support.postgres import Postgres, own_postgres
 from tests.support.redis import OwnRedis, own_redis
 
 PROGRAM = '''

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -17,6 +16,7 @@ import pytest
 
 from tests.support.child_server import ended, listens
 from tests.support.network import request_bytes, until
+from tests.support.ports import free_port
 
 PROGRAM = '''
 import contextlib
@@ -49,8 +49,7 @@ OPENING: dict[str, Any] = {
 async def under_uvicorn(folder: Path, app: str, *options: str) -> AsyncIterator[tuple[Any, str]]:
     """Serve the program with the command line of uvicorn; yields the process and its address."""
     (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "uvicorn", f"program:{app}", "--port", str(port), "--log-level", "info", *options]
     process = await asyncio.to_thread(
         subprocess.Popen, command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True

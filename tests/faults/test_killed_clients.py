@@ -15,7 +15,7 @@ import pytest
 from antiphon.host import Approve, Queue, digest
 from antiphon.host.review.question import Question
 from antiphon.host.store import open_store
-from tests.support.postgres import free_port
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from antiphon.wire.task import TASKS
-from tests.support.postgres import free_port, shared_postgres
+from tests.support.ports import free_port
+from tests.support.postgres import shared_postgres
 from tests.support.raw_client import said
 
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]

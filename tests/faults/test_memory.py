@@ -6,7 +6,6 @@ import asyncio
 import gc
 import io
 import json
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ import aiohttp
 import pytest
 
 from antiphon import Context, Server
+from tests.support.ports import free_port
 from tests.support.raw_client import RawClient, raw_client
 
 MIB = 1024 * 1024
@@ -77,9 +77,7 @@ class Heavy:
 @asynccontextmanager
 async def heavy(limit: int) -> AsyncIterator[Heavy]:
     """Run the server in a process of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "tests.faults.heavy", str(port), str(limit)]
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
     try:

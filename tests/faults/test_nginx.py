@@ -15,7 +15,7 @@ from antiphon import Client
 from tests.support.child_server import ended, listens, started
 from tests.support.network import until
 from tests.support.nginx import DEPLOY, own_nginx
-from tests.support.postgres import free_port
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.nginx
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import signal
-import socket
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -19,6 +18,7 @@ from aiohttp import web
 
 from antiphon import Client
 from tests.faults import replica
+from tests.support.ports import free_port
 
 HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "host"}
 
@@ -37,9 +37,7 @@ class Replicas:
 
     async def start(self) -> None:
         """Start one more process, and wait until it listens."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         command = [sys.executable, "-m", "tests.faults.replica", str(port), str(self.notes), *self._store]
         process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
         self.processes.append(process)

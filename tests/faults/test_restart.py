@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import pytest
 
@@ -11,6 +10,7 @@ from antiphon import Client, ConnectionClosed, PeerError
 from antiphon.transports.http.client.failures import UNREACHABLE, is_broken
 from tests.support.child_server import listens, started
 from tests.support.network import until
+from tests.support.ports import free_port
 
 PROGRAM = '''
 import asyncio, pathlib
@@ -49,8 +49,7 @@ class Mortal:
         self._file.write_text(PROGRAM)
         self._option = option
         self.go = folder / "go"
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            self.place = f"127.0.0.1:{taken.getsockname()[1]}"
+        self.place = f"127.0.0.1:{free_port()}"
         self._process = None
 
     async def start(self):

@@ -17,7 +17,8 @@ from antiphon.errors import AntiphonError
 from antiphon.server.calls.sql_state_store import SqlStateStore
 from tests.faults.test_replicas import _listens
 from tests.support.network import until
-from tests.support.postgres import free_port, shared_postgres
+from tests.support.ports import free_port
+from tests.support.postgres import shared_postgres
 
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,13 +15,7 @@ from antiphon import Client
 from antiphon.host.host import Host
 from tests.interop.answers import Answerer
 from tests.interop.peers import OUR_SERVER, SURVEYING_SERVER, Peers
-
-
-def free_port() -> int:
-    """Find a port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from tests.support.ports import free_port
 
 
 @contextlib.asynccontextmanager

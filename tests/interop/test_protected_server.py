@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,6 +19,7 @@ from tests.interop.authorization_server.start import AS_PROGRAM, PROGRAM, Author
 from tests.interop.peers import Peers
 from tests.support.issuer import Sender, b64
 from tests.support.network import listening
+from tests.support.ports import free_port
 
 RESOURCE = "https://mcp.example.com/mcp"
 OPAQUE = "https://mcp.example.com/opaque"
@@ -101,8 +101,7 @@ async def test_tokens_bound_to_a_key_are_taken_with_proofs(peers: Peers) -> None
 @pytest.mark.parametrize("dpop", [DPoP(), DPoP(required=True), DPoP(required=True, nonces=True)], ids=repr)
 async def test_our_client_signs_in(peers: Peers, dpop: DPoP) -> None:
     """From the first 401 on, with more scopes where they are missing, with proofs and nonces where they are wanted."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
     async with authorization_server(peers) as authority:
         auth = ResourceServer(authority.issuer, url, scopes_supported=["orders:read"], dpop=dpop)
@@ -119,8 +118,7 @@ async def test_our_client_signs_in(peers: Peers, dpop: DPoP) -> None:
 @pytest.mark.parametrize("name", ["python2", "ts2"])
 async def test_an_official_client_signs_in(peers: Peers, name: str) -> None:
     """From the first 401 on: metadata, registration, code, token, call; and once more where a scope is missing."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
     async with authorization_server(peers) as authority:
         auth = ResourceServer(authority.issuer, url, scopes_supported=["orders:read"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,13 +22,13 @@ from tests.auth.server.protected import shop
 from tests.interop.authorization_server.start import PROGRAM, AuthorizationServer, authorization_server
 from tests.interop.peers import PROGRAMS, Peers
 from tests.interop.test_over_network import listening as started
+from tests.support.ports import free_port
 
 
 @asynccontextmanager
 async def serving(peers: Peers, seconds: int = 600, **options: Any) -> AsyncIterator[tuple[AuthorizationServer, str]]:
     """Run an authorization server, and a server that takes its tokens; the value is both, the second by its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
     async with authorization_server(peers, seconds) as authority:
         auth = ResourceServer(authority.issuer, audience=url, **options)
@@ -165,8 +164,7 @@ async def _confirm(page: DevicePage) -> None:
 async def test_a_server_of_the_official_sdk_is_signed_in_to(peers: Peers, revision: str) -> None:
     """Its metadata, its challenge and its check of the audience are other people's."""
     browser = Browser()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     async with authorization_server(peers) as authority:
         command = [peers.python2_server[0], str(PROGRAMS / "python2_protected.py"), str(port), authority.issuer]
         async with (

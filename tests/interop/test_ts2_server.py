@@ -13,7 +13,8 @@ from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import MissingCapability, RemoteProtocolError
 from tests.interop.answers import Answerer
 from tests.interop.peers import Peers
-from tests.interop.test_over_network import free_port, listening
+from tests.interop.test_over_network import listening
+from tests.support.ports import free_port
 
 WAYS = [("stdio", "2026-07-28"), ("stdio", "2025-11-25"), ("http", "2026-07-28"), ("http", "2025-11-25")]
 CHAIN = [f"Question {number}" for number in range(12)]

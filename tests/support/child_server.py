@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.support.network import until
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -25,8 +26,7 @@ async def served(program, folder, option="--http"):
     """Write a program into a folder and serve it; yields the process and its address, once it listens."""
     file = folder / "program.py"
     file.write_text(program)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        place = f"127.0.0.1:{taken.getsockname()[1]}"
+    place = f"127.0.0.1:{free_port()}"
     process = started("serve", str(file), option, place)
     try:
         await until(lambda: listens(place))

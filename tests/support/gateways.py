@@ -13,7 +13,6 @@ import json
 import os
 import re
 import signal
-import socket
 import statistics
 import sys
 import time
@@ -30,6 +29,7 @@ from antiphon import Client
 from antiphon.host.store import Store, open_store
 from antiphon.types import CallToolResult
 from antiphon.web.site import ARMING
+from tests.support.ports import free_port
 from tests.support.postgres import own_postgres
 from tests.web.pages import visitor
 
@@ -256,8 +256,7 @@ class Gateways:
 
     async def start(self, review: str = "page") -> Gateway:
         """Start one more."""
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
+        port = free_port()
         own = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
         homes = {name: str(self._folder) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")}
         command = [sys.executable, "-m", "antiphon", "gateway", "--http", f"127.0.0.1:{port}", "--review", review]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.support.postgres import free_port
+from tests.support.ports import free_port
 
 __all__ = ["DEPLOY", "MORE_THAN_ONE_MACHINE", "await_port", "own_nginx"]
 

@@ -6,13 +6,14 @@ import atexit
 import os
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from tests.support.ports import free_port
 
 DEBIAN = Path("/usr/lib/postgresql")
 
@@ -122,10 +123,3 @@ def _run(command: list[str], user: str | None) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr + done.stdout
-
-
-def free_port() -> int:
-    """Find a port of this machine that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.support.postgres import free_port
+from tests.support.ports import free_port
 
 __all__ = ["OwnRedis", "own_redis"]
 

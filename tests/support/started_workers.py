@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon import Client
+from tests.support.ports import free_port
 
 __all__ = ["PATIENCE", "Started", "started"]
 
@@ -58,8 +58,7 @@ class Started:
 @asynccontextmanager
 async def started(**environment: str) -> AsyncGenerator[Started]:
     """Start the server in a process group of its own, which is killed at the end."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "tests.support.worker_program", str(port)]
     process = await asyncio.create_subprocess_exec(
         *command,

@@ -11,7 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.support.nginx import await_port, own_nginx
-from tests.support.postgres import free_port, running_postgres
+from tests.support.ports import free_port
+from tests.support.postgres import running_postgres
 from tests.support.redis import own_redis
 
 __all__ = ["ENGINE", "FOLDER", "three_replicas"]

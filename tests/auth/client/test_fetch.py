@@ -12,6 +12,7 @@ from antiphon.auth.client import fetch as module
 from antiphon.auth.client.fetch import MAX_BODY, Fetch, Unreachable, fetching
 from antiphon.errors import Unauthorized
 from tests.support.authority import listening
+from tests.support.ports import free_port
 
 SERVER = URL("http://127.0.0.1/mcp")
 PUBLIC = URL("https://93.184.215.14/mcp")
@@ -58,8 +59,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch):
 
 async def test_nobody_there_is_told_apart_from_a_refusal():
     """What was kept stays; the message shows no query, which may hold secrets."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     async with fetching(SERVER) as fetch:
         with pytest.raises(Unreachable) as caught:
             await fetch.document(URL(f"http://127.0.0.1:{port}/x?code=s3cret"))
@@ -142,8 +142,7 @@ async def test_nor_by_a_name_that_leads_there(monkeypatch):
 async def test_a_host_that_the_user_named_may_be_anywhere():
     """A company's own issuer, say: then only the network can say no."""
     async with fetching(PUBLIC, named=frozenset({"127.0.0.1"})) as fetch:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
+        port = free_port()
         with pytest.raises(Unreachable):
             await fetch.document(URL(f"https://127.0.0.1:{port}/x"))
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, SERVERS, SHOP, environment
 from tests.support.authority import Person, protected
 from tests.support.issuer import Issuer
+from tests.support.ports import free_port
 
 
 def written(path: Path, **servers: object) -> Path:
@@ -125,8 +125,7 @@ async def on_a_network(
 ) -> AsyncIterator[Served]:
     """Serve the servers to clients of an issuer; ``[auth]`` says which. ``kind``: the option that names the place."""
     file = written(folder / "mcp.json", **servers)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        place = f"127.0.0.1:{taken.getsockname()[1]}"
+    place = f"127.0.0.1:{free_port()}"
     url = f"http://{place}/{'mcp' if kind == 'http' else kind}"
     settings = folder / "gateway.toml"
     settings.write_text(f"[auth]\nissuers = ['{issuer.url}']\naudience = 'ours'\nurl = '{url}'\n")

@@ -20,6 +20,7 @@ from antiphon.errors import AntiphonError, ConfigError
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, ROOT, SERVERS, environment, in_process
 from tests.support.certificates import write_certificate
+from tests.support.ports import free_port
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -74,8 +75,7 @@ def test_a_file_that_is_no_python_is_refused(tmp_path):
 @contextmanager
 def served(option: str, *more: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Serve over a network in a process of its own; yields the address once it listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        place = f"127.0.0.1:{taken.getsockname()[1]}"
+    place = f"127.0.0.1:{free_port()}"
     process = subprocess.Popen(
         [*COMMAND, "serve", f"{SERVERS / 'two.py'}:second", option, place, *more],
         cwd=ROOT,

@@ -7,7 +7,6 @@ import base64
 import hashlib
 import os
 import secrets
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 import aiohttp
 
 from tests.interop.peers import Peers
+from tests.support.ports import free_port
 
 __all__ = ["AS_PROGRAM", "PROGRAM", "AuthorizationServer", "authorization_server"]
 
@@ -87,8 +87,7 @@ def _challenge(verifier: str) -> str:
 @asynccontextmanager
 async def authorization_server(peers: Peers, seconds: int = 600) -> AsyncIterator[AuthorizationServer]:
     """Run the server on a free port. ``seconds``: how long its access tokens are good."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         peers.node,
         str(_SERVER),
