@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +17,18 @@ from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, LocalPro
 from antiphon.server.network import server_app
 from antiphon.wire.tools import ToolAnnotations
 from tests.support.asgi import running
-from tests.support.network import until
+from tests.support.network import let_deadlines_pass, moment, until
 from tests.support.web import legacy, result, serving
 
 INFO = {"name": "web", "version": "1"}
-QUIET = "import sys; print('I am busy', file=sys.stderr, flush=True); sys.stdin.read()"
+QUIET = """
+import sys
+from pathlib import Path
+
+print("I am busy", file=sys.stderr, flush=True)
+Path(sys.argv[1]).touch()
+sys.stdin.read()
+"""
 
 
 def shop() -> Server:
@@ -62,10 +70,16 @@ async def test_a_server_in_memory_that_fails_is_not_started_again() -> None:
     assert tries == [1]
 
 
-async def test_a_server_that_never_answers_is_given_up() -> None:
+async def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
     """The error says how long it had, and what it said on stderr."""
-    with pytest.raises(CallTimeout, match=r"within 0\.8 s(.|\n)*I am busy"):
-        await Client([sys.executable, "-c", QUIET], timeout=0.8, revision="2025-11-25").connect()
+    said = tmp_path / "said"
+    client = Client([sys.executable, "-c", QUIET, str(said)], timeout=80, revision="2025-11-25")
+    connecting = asyncio.create_task(client.connect())
+    await until(lambda: said.exists() or connecting.done())
+    await moment()
+    let_deadlines_pass(80)
+    with pytest.raises(CallTimeout, match=r"within 80 s(.|\n)*I am busy"):
+        await connecting
 
 
 def test_nothing_is_called_before_it_is_open() -> None:

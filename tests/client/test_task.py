@@ -27,6 +27,7 @@ from antiphon.host.models.choice import Chosen
 from antiphon.server import CallNext, ServerRequest, SqlTaskStore, TaskOptions
 from antiphon.types import CallToolResult
 from tests.host.asks import Person, approve
+from tests.support.network import let_deadlines_pass
 
 
 class Measured(msgspec.Struct):
@@ -227,12 +228,24 @@ async def test_what_a_person_refuses_and_what_is_too_much_ends_the_task(
 
 async def test_deadlines() -> None:
     """One of the caller's own cancels the task; one for waiting lets it go on."""
-    async with Client(working(), sampling=forever) as client:
-        with pytest.raises(CallTimeout):
-            await client.call_tool("write", {"topic": "x"}, timeout=0.2)
+    asked = asyncio.Semaphore(0)
+
+    async def asking(params: Any, origin: Any) -> str:
+        asked.release()
+        return await forever(params, origin)
+
+    async def given_up(waiting: Any) -> None:
+        late = asyncio.ensure_future(waiting)
+        for _ in range(2):
+            await asked.acquire()
+        let_deadlines_pass(60)
+        with pytest.raises(CallTimeout, match="60 s"):
+            await late
+
+    async with Client(working(), sampling=asking) as client:
+        await given_up(client.call_tool("write", {"topic": "x"}, timeout=60))
         handle = await client.start_task("write", {"topic": "x"})
-        with pytest.raises(CallTimeout):
-            await handle.result(timeout=0.2)
+        await given_up(handle.result(timeout=60))
         assert (await handle.refresh()).status == "input_required"
         await handle.cancel()
 

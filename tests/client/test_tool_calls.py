@@ -15,6 +15,8 @@ from antiphon.host import Approve, Deny, Host, Policy, Rule, digest
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
 from tests.host.asks import Person
+from tests.support.linked import settle
+from tests.support.network import let_deadlines_pass
 from tests.support.web import result, serving
 
 INFO = {"name": "web", "version": "1"}
@@ -94,6 +96,7 @@ def endless(calls: list[Any]) -> Any:
             said = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": INFO}
             return result(seen.body["id"], {**done, **said})
         if method == "tools/list":
+            let_deadlines_pass(20)
             return result(seen.body["id"], {**done, "tools": [], "nextCursor": f"page {len(calls)}"})
         if seen.body["params"]["name"] == "checked":
             content = {"content": [], "structuredContent": {"a": 1}}
@@ -115,9 +118,9 @@ async def test_a_call_and_the_lists_it_needs_have_one_timeout(need: str) -> None
     """Pages without end, each of them in time: whatever wants the list, the call ends when its own time is over."""
     calls: list[Any] = []
     options: dict[str, Any] = {"confirm": allow} if need == "consent" else {}
-    async with serving(endless(calls)) as site, Client(site.url, **options) as client, asyncio.timeout(60):
-        with pytest.raises(CallTimeout, match=r"was not answered within 0\.5 s"):
-            await client.call_tool("checked" if need == "schema" else "query", {"region": "eu"}, timeout=0.5)
+    async with serving(endless(calls)) as site, Client(site.url, **options) as client:
+        with pytest.raises(CallTimeout, match="was not answered within 60 s"):
+            await client.call_tool("checked" if need == "schema" else "query", {"region": "eu"}, timeout=60)
     assert calls.count("tools/list") > 1
     assert calls.count("tools/call") == (0 if need == "consent" else 1)
 
@@ -127,13 +130,14 @@ async def test_a_persons_decision_takes_none_of_that_time() -> None:
     calls: list[Any] = []
 
     async def slowly(_params: Any, _origin: Any) -> bool:
-        await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=0.6)
+        let_deadlines_pass(100)
+        await settle()
         return True
 
     plain = {"name": "query", "inputSchema": {"type": "object"}}
     async with serving(site_of([plain], calls)) as site, Client(site.url, confirm=slowly) as client:
         with pytest.raises(HeaderMismatch):
-            await client.call_tool("query", {"region": "eu"}, timeout=0.5)
+            await client.call_tool("query", {"region": "eu"}, timeout=60)
 
 
 ERAS = ["2025-11-25", "2026-07-28"]

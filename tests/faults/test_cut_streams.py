@@ -59,7 +59,7 @@ class Watched:
             sampling=self.sample,
             log_level="info",
             on_log=lambda params: self.logged.append(params.data),
-            timeout=4,
+            timeout=60,
             **self.options,
         )
 

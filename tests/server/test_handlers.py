@@ -228,7 +228,7 @@ async def test_a_server_may_have_no_rate() -> None:
 
 async def test_a_function_that_is_not_async_runs_in_a_thread() -> None:
     """The loop goes on meanwhile: two of them may wait for each other."""
-    server, meeting = Server("s"), threading.Barrier(2, timeout=5)
+    server, meeting = Server("s"), threading.Barrier(2, timeout=60)
 
     @server.tool
     def meet() -> str:

@@ -70,7 +70,7 @@ async def test_the_address_is_printed_and_another_one_opened(
     monkeypatch.setattr("webbrowser.open", show)
     async with opened_page(MemoryStore()) as running:
         printed = capsys.readouterr().err.split()[2]
-        assert shown.wait(5)
+        assert shown.wait(60)
         led = address_in(opened[0])
         assert {printed.partition("?")[0], led.partition("?")[0]} == {f"{running.origin}/open"}
         assert printed != led

@@ -115,7 +115,7 @@ def test_a_reader_that_goes_is_no_failure():
         assert child.stdout.readline()
         child.stdout.close()
         assert child.stderr.read() == b""
-        assert child.wait(15) == 0
+        assert child.wait(60) == 0
 
 
 def test_a_person_is_needed_without_yes(cli: Cli):

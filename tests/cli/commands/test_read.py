@@ -16,7 +16,7 @@ def test_text_is_printed(shop: Cli):
 def test_binary_data_goes_into_a_pipe():
     """Byte for byte."""
     done = subprocess.run(
-        [*COMMAND, "read", SHOP, "shop://logo"], capture_output=True, check=True, env=environment(), timeout=15
+        [*COMMAND, "read", SHOP, "shop://logo"], capture_output=True, check=True, env=environment(), timeout=60
     )
     assert done.stdout == b"\x89PNG\x00"
 

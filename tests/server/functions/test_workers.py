@@ -51,7 +51,7 @@ async def test_no_more_than_the_limit_run_at_once():
     def hold(number: int) -> int:
         running.append(number)
         begun.release()
-        release.wait(5)
+        release.wait(60)
         return number
 
     tasks = [asyncio.create_task(workers.run(lambda number=number: hold(number))) for number in range(3)]
@@ -76,11 +76,11 @@ async def test_a_cancelled_caller_is_free_at_once():
 
     def hold() -> None:
         begun.set()
-        release.wait(5)
+        release.wait(60)
 
     task = asyncio.create_task(workers.run(hold))
     await asyncio.sleep(0)
-    begun.wait(5)
+    begun.wait(60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

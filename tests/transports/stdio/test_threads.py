@@ -33,7 +33,7 @@ async def test_closing_ends_a_thread_that_waits_for_a_terminal():
     await connect_reader(opened(theirs, "rb"), reader)
     (thread,) = set(threading.enumerate()) - before
     reader.close()
-    thread.join(2)
+    thread.join(60)
     assert not thread.is_alive()
     os.close(ours)
 
