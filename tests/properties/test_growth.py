@@ -119,6 +119,7 @@ def growth(function: Callable[[str], object], piece: str) -> float:
     return seconds(function, piece * (LARGE * length // len(piece) + 1)) / short
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_time_grows_with_the_length_and_no_faster(name: str):
     """With each of the pieces; what seems to grow faster is measured again."""
@@ -134,6 +135,7 @@ ALPHABET = st.text(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(piece=ALPHABET)
 def test_no_other_piece_is_found_that_is_worse(piece: str):

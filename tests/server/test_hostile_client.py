@@ -287,8 +287,10 @@ async def abandon(client: RawClient, first: int, count: int) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "principal", "count", "kept"),
-    [((), None, 12_000, 10_000), ((KEY,), "greedy", 3_000, 2_500)],
-    ids=["nobody in particular", "one principal"],
+    [
+        pytest.param((), None, 12_000, 10_000, id="nobody in particular", marks=pytest.mark.slow),
+        pytest.param((KEY,), "greedy", 3_000, 2_500, id="one principal"),
+    ],
 )
 async def test_abandoned_calls_are_bounded(
     keys: tuple[bytes, ...], principal: str | None, count: int, kept: int

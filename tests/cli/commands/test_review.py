@@ -115,7 +115,7 @@ async def test_hostile_text_is_inert(words: list[str], desk: Waiting):
     """Whatever a terminal would obey, or an eye would miss, is marked or escaped."""
     await desk.ask(request(HOSTILE, system_prompt=HOSTILE))
     id = (await desk.pending()).id
-    done = await desk.elsewhere(*(word or id for word in words))
+    done = await desk.run(*(word or id for word in words))
     assert done.code == 0
     assert not set("\x1b\x07\u202e\u2066\U000e0041") & set(done.out)
     assert "owned" in done.out
@@ -264,7 +264,7 @@ async def test_wrong_usage_decides_nothing(words: list[str], message: str, desk:
     """And exits with 2."""
     await desk.ask()
     id = (await desk.pending()).id
-    done = await desk.elsewhere("review", *(id if word == "ID" else word for word in words), XDG_STATE_HOME="nowhere")
+    done = await desk.run("review", *(id if word == "ID" else word for word in words))
     assert done.code == 2
     assert message in done.err
     assert len(await desk.queue.pending()) == 1

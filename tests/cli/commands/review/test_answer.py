@@ -106,13 +106,17 @@ SUGGESTED = ElicitRequestParams.form("Sure?", {"properties": {"delete": {"type":
 
 
 @pytest.mark.parametrize("params", [ADDRESS, SUGGESTED], ids=["address", "suggested"])
-async def test_a_script_accepts_only_what_was_printed(desk: Waiting, params: ElicitRequestParams):
+async def test_a_script_accepts_only_what_was_printed(
+    desk: Waiting, params: ElicitRequestParams, monkeypatch: pytest.MonkeyPatch
+):
     """An id alone, or with a part of the hash, accepts nothing; as a list in a pipe or show prints it, it does."""
     asked = await desk.ask_person(params)
     id = (await desk.pending()).id
     listed = (await desk.run("review")).out.split("\t")[0]
     for name in (id, f"{id}:", listed[:-1]):
-        refused = await desk.elsewhere("review", "approve", name, XDG_STATE_HOME="nowhere")
+        with monkeypatch.context() as of_somebody_else:
+            of_somebody_else.setenv("XDG_STATE_HOME", "nowhere")
+            refused = await desk.run("review", "approve", name)
         assert (refused.code, f"antiphon review show {id}" in refused.err) == (2, True)
     assert [each.id for each in await desk.queue.pending()] == [id]
     assert listed in (await desk.run("review", "show", id)).out
