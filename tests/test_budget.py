@@ -134,7 +134,7 @@ async def post(app: Any, body: bytes, headers: dict[str, str]) -> tuple[dict[byt
     """Send one request to an ASGI application."""
     client = Client(body, HEADERS | headers)
     await app.hold()
-    await app.endpoint.serve(client)
+    await app._endpoint.serve(client)
     return client.answered, client.answer
 
 
@@ -249,7 +249,7 @@ async def connect(app: Any) -> tuple[BoundedConnection, Wire]:
     await app.hold()
     config = uvicorn.Config(app, lifespan="off", log_config=None, proxy_headers=False)
     config.load()
-    connection, wire = bounded_by(Limits(), app.endpoint.serve)(config, ServerState(), {}), Wire()
+    connection, wire = bounded_by(Limits(), app._endpoint.serve)(config, ServerState(), {}), Wire()
     connection.connection_made(wire)
     return connection, wire
 

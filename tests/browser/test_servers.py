@@ -20,7 +20,7 @@ async def test_a_tool_is_switched_off_by_keyboard(chromium: Browser, locale: str
     store = MemoryStore()
     async with (
         gated(store) as (gateway, client),
-        desk(store=store, servers=gateway.shown) as page,
+        desk(store=store, servers=gateway) as page,
         visit(chromium, page, locale=locale, viewport={"width": 390, "height": 900}) as seen,
     ):
         await seen.page.wait_for_selector("body[data-ready]")

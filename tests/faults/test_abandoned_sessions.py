@@ -115,7 +115,7 @@ async def test_abandoned_sessions_leave_nothing_behind(traced):
     """No task, no socket, and hardly a byte, whatever their clients were doing."""
     server = make_server(parked_for=IDLE)
     async with listening(server, idle_timeout=IDLE) as network:
-        endpoint = network.config.app.endpoint
+        endpoint = network.config.app._endpoint
         before = Figures()
 
         def is_quiet():
@@ -138,7 +138,7 @@ async def test_abandoned_sessions_hold_little_while_they_live(traced, monkeypatc
     count = 240
     server = make_server()
     async with listening(server) as network:
-        sessions, connections = network.config.app.endpoint._sessions, network.server_state.connections
+        sessions, connections = network.config.app._endpoint._sessions, network.server_state.connections
         await abandon(network.place, WARM_UP)
         await until(lambda: not connections)
         before, held = Figures(), len(sessions)

@@ -98,7 +98,7 @@ async def test_a_rule_for_one_server_is_none_for_another() -> None:
     seen = Gateway({"good": server, "evil": Evil()}, Host(Scripted([]), policy=ALLOW, reviewer=None))
     async with Client(seen.server) as client:
         await client.list_tools()
-        identities = {one.name: one.identity for one in seen.shown.running_servers()}
+        identities = {one.name: one.identity for one in seen.upstreams}
     rules = (Rule(effect="allow", kind="tool", server=identities["good"]),)
     host = Host(Scripted([]), policy=Policy(rules=rules, default="deny"), reviewer=None, store=store)
     async with Client(Gateway({"good": server, "evil": Evil()}, host).server) as client:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from antiphon import Tool
-from antiphon.gateway import Filters, Offer
+from antiphon.gateway import Filters
 from antiphon.gateway.catalogue import Catalogue, Exposure, Owned
 from antiphon.gateway.names import MAX_NAME, Given, look
+from antiphon.gateway.offer import Offer
 from antiphon.types import Prompt, Resource, ResourceTemplate
 
 

@@ -9,9 +9,10 @@ from msgspec import Raw, json
 
 from antiphon import Client
 from antiphon.errors import InvalidParams, MethodNotFound
-from antiphon.gateway import Gateway, Offer
+from antiphon.gateway import Gateway
 from antiphon.gateway.catalogue import Catalogue, Exposure
 from antiphon.gateway.extensions import addressed, chosen
+from antiphon.gateway.offer import Offer
 from antiphon.types import Tool
 from antiphon.wire.common import RequestParams
 from antiphon.wire.lossless import Received

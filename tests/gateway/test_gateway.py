@@ -15,7 +15,7 @@ from antiphon.channel import Channel
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.gateway import Gateway
 from tests.support.authority import protected
-from tests.support.behind_gateway import CELLS, ERAS, Offering, host, shop
+from tests.support.behind_gateway import CELLS, ERAS, Offering, host, shop, upstreams_of
 from tests.support.raw_client import raw_client
 
 
@@ -125,7 +125,7 @@ async def test_a_server_that_died_is_started_again(tmp_path: Path, client_era: s
                 assert "tried again in" in again.text
                 await asyncio.sleep(0.1)
         assert again.text != first.text
-        [mortal] = gateway.upstreams
+        [mortal] = upstreams_of(gateway)
     assert mortal.state == "stopped"
 
 

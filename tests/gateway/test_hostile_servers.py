@@ -13,6 +13,7 @@ from antiphon import Client
 from antiphon.errors import AntiphonError
 from antiphon.gateway import Gateway, group, upstream
 from antiphon.host import Host, Policy, Scripted
+from tests.support.behind_gateway import upstreams_of
 from tests.support.processes import lives
 
 BASE = """
@@ -138,7 +139,7 @@ async def test_while_one_floods_another_answers(tmp_path: Path, program: str):
         assert not calling.done()
         calling.cancel()
         await asyncio.wait([calling])
-        pids = [one.process for one in gateway.upstreams]
+        pids = [one.process for one in upstreams_of(gateway)]
     assert not any(lives(pid) for pid in pids if pid is not None)
 
 
@@ -173,7 +174,7 @@ async def test_one_that_dies_in_every_call_is_started_less_and_less_often(
         assert "tried again in" in await answered(client, "bad__go")
         (tmp_path / "bad.py").write_text(BASE + GOOD)
         monkeypatch.setattr(upstream, "_PAUSES", (0.0, 0.0))
-        [bad] = [one for one in gateway.upstreams if one.name == "bad"]
+        [bad] = [one for one in upstreams_of(gateway) if one.name == "bad"]
         bad._again_at = 0.0
         assert (await answered(client, "bad__go"), bad.failures) == ("done", 0)
 

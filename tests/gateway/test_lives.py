@@ -18,6 +18,7 @@ from antiphon.gateway import Gateway
 from antiphon.gateway import gateway as module
 from antiphon.host import Host, Policy, Scripted
 from tests.support import hiding
+from tests.support.behind_gateway import upstreams_of
 from tests.support.network import until
 from tests.support.processes import lives
 
@@ -102,7 +103,7 @@ async def test_of_too_many_principals_the_longest_unused_goes(tmp_path: Path, mo
     gateway = made(servers(tmp_path, "one"))
     async with Client(Caller(gateway, "ann")) as ann, Client(Caller(gateway, "ben")) as ben:
         hers = await pid(ann, "one")
-        [upstream] = [one for one in gateway.upstreams if one.process == hers]
+        [upstream] = [one for one in upstreams_of(gateway) if one.process == hers]
         with upstream.held():
             assert "try again later" in str(await asyncio.gather(ben.ping(), pid(ben, "one"), return_exceptions=True))
         await pid(ben, "one")
@@ -119,7 +120,7 @@ async def test_there_are_never_more_processes_than_the_limit(tmp_path: Path):
     async def look() -> None:
         nonlocal most
         while True:
-            most = max(most, sum(one.process is not None and lives(one.process) for one in gateway.upstreams))
+            most = max(most, sum(one.process is not None and lives(one.process) for one in upstreams_of(gateway)))
             await asyncio.sleep(0.005)
 
     async with Client(gateway.server) as client:
@@ -128,7 +129,7 @@ async def test_there_are_never_more_processes_than_the_limit(tmp_path: Path):
         pids = [await pid(client, name) for name in names]
         looking.cancel()
         assert len(set(pids)) == 5
-        assert (most, gateway.processes.running) == (2, 2)
+        assert (most, gateway._terms.processes.running) == (2, 2)
 
 
 async def test_servers_are_exchanged_while_it_runs(tmp_path: Path):

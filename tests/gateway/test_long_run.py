@@ -81,7 +81,7 @@ async def main():
             most = max(most, len(children()))
             if number % (SESSIONS // 500) == 0:
                 sizes.append(resident())
-        print(json.dumps({"most": most, "sizes": sizes, "running": gateway.processes.running}), flush=True)
+        print(json.dumps({"most": most, "sizes": sizes, "running": gateway._terms.processes.running}), flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(main())

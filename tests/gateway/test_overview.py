@@ -34,7 +34,7 @@ async def test_what_is_known_of_a_server_is_shown():
     made = gateway()
     async with Client(made.server) as client:
         assert [tool.name async for tool in client.tools()] == ["shop__order", "shop__stock"]
-        (server,) = made.shown.running_servers()
+        (server,) = made.upstreams
         assert (server.name, server.state, server.error) == ("shop", "running", None)
         assert {each.tool.name: each.called for each in server.tools} == {
             "order": "shop__order",
@@ -49,7 +49,7 @@ async def test_a_server_that_failed_is_shown_with_what_it_wrote():
     made = Gateway({"bad": [sys.executable, "-c", program]}, Host(Scripted([]), policy=ALLOW, reviewer=None))
     async with Client(made.server) as client:
         assert [tool async for tool in client.tools()] == []
-        (server,) = made.shown.running_servers()
+        (server,) = made.upstreams
         assert server.state == "failed"
         assert "exit code 3" in (server.error or "")
         assert "no key was given" in server.heard
@@ -61,18 +61,18 @@ async def test_a_tool_is_switched_off_and_on():
     made = gateway(store)
     async with Client(made.server) as client, client.listen(tools=True) as changes:
         assert len([tool async for tool in client.tools()]) == 2
-        (server,) = made.shown.running_servers()
-        await made.shown.switch_tool(server.identity, "order", on=False, by="me")
+        (server,) = made.upstreams
+        await made.switch_tool(server.identity, "order", on=False, by="me")
         async with asyncio.timeout(30):
             assert (await anext(aiter(changes))).kind == "tools"
         assert [tool.name async for tool in client.tools()] == ["shop__stock"]
         with pytest.raises(PeerError, match="Unknown tool"):
             await client.call_tool("shop__order", {})
-        (off,) = [each for each in made.shown.running_servers()[0].tools if each.is_off]
+        (off,) = [each for each in made.upstreams[0].tools if each.is_off]
         assert (off.tool.name, off.called) == ("order", None)
     again = gateway(store)
-    await again.shown.recall()
+    await again._shown.recall()
     async with Client(again.server) as client:
         assert [tool.name async for tool in client.tools()] == ["shop__stock"]
-        await again.shown.switch_tool(server.identity, "order", on=True, by="me")
+        await again.switch_tool(server.identity, "order", on=True, by="me")
         assert (await client.call_tool("shop__order", {})).text == "done"

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Server, Tool
-from antiphon.gateway import Gateway, Offer
+from antiphon.gateway import Gateway
 from antiphon.gateway.catalogue import Catalogue, Exposure
+from antiphon.gateway.offer import Offer
 from antiphon.gateway.search import MAX_RESULT, MAX_RESULTS, Index
 from antiphon.host import Host, Policy, Rule, Scripted
 from tests.gateway.test_catalogue import tools

@@ -13,7 +13,7 @@ from antiphon import Client, Context, Server
 from antiphon.errors import InvalidParams
 from antiphon.gateway import Gateway
 from antiphon.wire.task import TASKS
-from tests.support.behind_gateway import ERAS, Offering, host
+from tests.support.behind_gateway import ERAS, Offering, host, upstreams_of
 from tests.support.network import until
 from tests.support.raw_client import RawClient, raw_client, said
 from tests.support.raw_server import CAPABILITIES, RawServer
@@ -264,7 +264,7 @@ async def test_a_task_that_nobody_listens_to_is_not_followed() -> None:
         assert (await heard(other, 1))[0]["notifications"] == {"taskIds": []}
         listening = listens(own, id)
         await heard(own, 2)
-        await until(lambda: any(each.is_used for each in gateway.upstreams))
+        await until(lambda: any(each.is_used for each in upstreams_of(gateway)))
         own.send({"method": "notifications/cancelled", "params": {"requestId": listening}})
-        await until(lambda: not any(each.is_used for each in gateway.upstreams))
+        await until(lambda: not any(each.is_used for each in upstreams_of(gateway)))
         assert len(other.notifications) == 1

@@ -201,6 +201,6 @@ def test_a_server_that_is_configured_itself_is_bound_by_its_own_entry(tmp_path: 
     one, two = (ServerEntry(target=("python", "shop.py"), cwd=str(each)) for each in folders)
     assert one.known_as != two.known_as and one.coarser == two.coarser
     strict = msgspec.structs.replace(one, review="refuse")
-    config = configured(strict, two).config
+    config = configured(strict, two)._config
     assert config.for_server(two.known_as, *two.coarser).review != "refuse"
     assert config.for_server("elsewhere", *two.coarser).review == "refuse"

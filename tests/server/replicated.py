@@ -163,7 +163,7 @@ class Trio:
         await self._kill(self.replicas[at].cluster)
         # As after the silence of a lease, which has to pass first.
         for each in self.replicas:
-            each.app.endpoint._membership._relays._spoken.clear()
+            each.app._endpoint._membership._relays._spoken.clear()
 
 
 @pytest.fixture
@@ -314,7 +314,7 @@ class Replicated:
         call = trio.call(1, "describe", product="hat")
         await call.response.until(b"sampling/createMessage")
         stopping = asyncio.ensure_future(trio.replicas[0].app.drain(30))
-        home = trio.replicas[0].app.endpoint
+        home = trio.replicas[0].app._endpoint
         await until(lambda: home._draining)
         later = [trio.call(at, "whoami", id=at + 5) for at in range(3)]
         await until(lambda: len(home._membership._relays._served) == 3)

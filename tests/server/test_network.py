@@ -262,6 +262,6 @@ async def test_an_address_that_cannot_be_served_is_named():
 
 def test_streamable_http_is_a_name_of_its_transport():
     """As other frameworks call it."""
-    assert type(server_app(Server("s")._service, "streamable-http", {}).endpoint) is type(
-        server_app(Server("s")._service, "http", {}).endpoint
+    assert type(server_app(Server("s")._service, "streamable-http", {})._endpoint) is type(
+        server_app(Server("s")._service, "http", {})._endpoint
     )

@@ -86,7 +86,7 @@ async def test_the_engine_learns_no_secret(trio: Trio):
     await trio.open(0)
     call = trio.call(0, "describe", product="secret-hat")
     await call.response.until(b"sampling/createMessage")
-    shared = trio.replicas[0].cluster.shared
+    shared = trio.replicas[0].cluster._shared
     kept = repr((shared.records, shared.events))
     assert shared.records
     assert shared.events
@@ -133,11 +133,11 @@ async def test_a_replica_that_was_taken_for_dead_gives_its_sessions_up(trio: Tri
     name = first.replica
     await trio.die(0)
     assert (await trio.call(1, "whoami").done()).json["result"]
-    first.shared.members[name] = first
+    first._shared.members[name] = first
     for lapse in list(first._lapses):
         lapse()
-    await trio.replicas[0].app.endpoint._membership._recorder
-    assert trio.replicas[0].app.endpoint._sessions.all() == []
+    await trio.replicas[0].app._endpoint._membership._recorder
+    assert trio.replicas[0].app._endpoint._sessions.all() == []
     assert (await trio.call(0, "whoami").done()).json["result"]
 
 
@@ -164,7 +164,7 @@ async def test_a_call_that_a_stopping_replica_gives_up_does_not_end_its_session(
     held = trio.replicas[0].hold()
     call = trio.call(0, "look_up", product="hat")
     await held.wait()
-    await trio.replicas[0].app.endpoint.close()
+    await trio.replicas[0].app._endpoint.close()
     assert (await call.done()).status == 503
     await trio.replicas[0].app.close()
     assert (await trio.call(1, "whoami").done()).json["result"]
@@ -173,7 +173,7 @@ async def test_a_call_that_a_stopping_replica_gives_up_does_not_end_its_session(
 async def test_a_request_for_a_session_that_moves_on_finds_it(trio: Trio, monkeypatch: pytest.MonkeyPatch):
     """It was passed on to a replica where the session lives no more."""
     await trio.open(0)
-    kept = trio.replicas[1].app.endpoint._membership._records
+    kept = trio.replicas[1].app._endpoint._membership._records
     find, stale = kept.find, [trio.replicas[2].cluster.replica]
 
     async def found(id: bytes) -> Any:
@@ -230,7 +230,7 @@ async def test_a_call_finds_a_session_that_has_left_since_it_was_found(trio: Tri
     assert (await trio.call(1, "whoami").done()).json["result"]
     await trio.replicas[0].app.drain(30)
     assert (await trio.call(1, "whoami", id=2).done()).json["result"]["content"][0]["text"] == "ann blue"
-    assert [len(each.app.endpoint._sessions) for each in trio.replicas] == [0, 1, 0]
+    assert [len(each.app._endpoint._sessions) for each in trio.replicas] == [0, 1, 0]
 
 
 @pytest.mark.usefixtures("long_known")
@@ -240,7 +240,7 @@ async def test_a_replica_that_stops_stays_until_no_other_remembers_its_sessions(
     """It refuses what is passed on to it; if it were gone, a call that may not run twice would end with an error."""
     await trio.open(0)
     assert (await trio.call(1, "whoami").done()).json["result"]
-    home = trio.replicas[0].app.endpoint
+    home = trio.replicas[0].app._endpoint
     with monkeypatch.context() as patch:
         patch.setattr(membership, "_STAYS", 3_600)
         stopping = asyncio.ensure_future(home.close())
@@ -259,11 +259,11 @@ async def test_a_call_finds_a_session_that_has_moved_since_it_was_found(trio: Tr
     first = trio.replicas[0].cluster
     await trio.die(0)
     assert (await trio.call(2, "whoami", id=2).done()).json["result"]
-    first.shared.members[first.replica] = first
+    first._shared.members[first.replica] = first
     for lapse in list(first._lapses):
         lapse()
-    await trio.replicas[0].app.endpoint._membership._recorder
-    assert trio.replicas[0].app.endpoint._sessions.all() == []
+    await trio.replicas[0].app._endpoint._membership._recorder
+    assert trio.replicas[0].app._endpoint._sessions.all() == []
     assert (await trio.call(1, "whoami", id=3).done()).json["result"]["content"][0]["text"] == "ann blue"
 
 
@@ -274,7 +274,7 @@ async def test_a_request_to_a_replica_that_has_died_since_goes_on_if_it_may(
     monkeypatch.setattr(records, "KNOWN_FOR", 3_600)
     await trio.open(0)
     assert (await trio.call(1, "whoami").done()).json["result"]
-    relays = trio.replicas[1].app.endpoint._membership._relays
+    relays = trio.replicas[1].app._endpoint._membership._relays
     trio.replicas[0].cluster.die()
     listing = trio.begin(1, {"id": 2, "method": "tools/list"})
     call = trio.call(1, "describe", id=3, product="hat")
@@ -288,7 +288,7 @@ async def test_a_request_to_a_replica_that_has_died_since_goes_on_if_it_may(
 async def test_no_token_is_passed_on(trio: Trio):
     """It is checked where it arrives; who has sent the request is told instead."""
     await trio.open(0)
-    relays, cluster = trio.replicas[0].app.endpoint._membership._relays, trio.replicas[0].cluster
+    relays, cluster = trio.replicas[0].app._endpoint._membership._relays, trio.replicas[0].cluster
     arrived: list[bytes] = []
 
     def deliver(sender: str, data: bytes) -> None:
@@ -315,15 +315,15 @@ async def test_sessions_outlive_an_engine_that_has_lost_everything(trio: Trio):
     """Until they are recorded again it is not known whether a session lives: that is no "session not found"."""
     await trio.open(0)
     first = trio.replicas[0].cluster
-    first.shared.records.clear()
+    first._shared.records.clear()
     other = trio.replicas[1].cluster
-    del first.shared.members[other.replica]
+    del first._shared.members[other.replica]
     unsure = await trio.call(1, "whoami").done()
     assert (unsure.status, unsure.headers["retry-after"]) == (503, "5")
-    first.shared.members[other.replica] = other
+    first._shared.members[other.replica] = other
     for lapse in list(first._lapses):
         lapse()
-    await trio.replicas[0].app.endpoint._membership._recorder
+    await trio.replicas[0].app._endpoint._membership._recorder
     assert (await trio.call(1, "whoami").done()).json["result"]
 
 
@@ -339,11 +339,11 @@ async def test_what_a_client_changes_while_the_engine_is_gone_is_recorded_later(
         assert subscribed.json["result"] == {}
     trio.replicas[0].cluster.reachable(True)
     async with asyncio.timeout(30):
-        await trio.replicas[0].app.endpoint._membership._recorder
+        await trio.replicas[0].app._endpoint._membership._recorder
     await trio.die(0)
     assert (await trio.call(1, "whoami").done()).json["result"]
     subscriptions = trio.replicas[1].server._service.subscriptions
-    [session] = trio.replicas[1].app.endpoint._sessions.all()
+    [session] = trio.replicas[1].app._endpoint._sessions.all()
     assert sorted(subscriptions.of(session.peer)) == ["catalogue://coat", "catalogue://hat"]
 
 

@@ -6,13 +6,20 @@ import itertools
 from typing import Any
 
 from antiphon import Context, Server
+from antiphon.gateway import Gateway
+from antiphon.gateway.upstream import Upstream
 from antiphon.host import Approve, Host, Policy, Scripted
 from antiphon.types import ElicitResult
 
-__all__ = ["CELLS", "ERAS", "Offering", "Person", "host", "shop"]
+__all__ = ["CELLS", "ERAS", "Offering", "Person", "host", "shop", "upstreams_of"]
 
 ERAS = ["2025-11-25", "2026-07-28"]
 CELLS = list(itertools.product(ERAS, ERAS))
+
+
+def upstreams_of(gateway: Gateway) -> list[Upstream]:
+    """Return the servers behind a gateway that were started, with all that it knows of them."""
+    return [upstream for group in gateway._groups.values() for upstream in group.upstreams.values()]
 
 
 def shop(revision: str) -> Server:

@@ -5,11 +5,15 @@ A public place is a module whose ``__all__`` is a promise. Everything else may m
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import inspect
 import re
+import sys
+import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -38,7 +42,6 @@ GIVEN = {
     "ServerApp",
     "ServerRequest",
     "TaskHandle",
-    "Upstream",
 } | {f"Served{kind}" for kind in ("Prompt", "Resource", "Template", "Tool")}
 """Classes whose objects users are given and never make: what their constructors take is ours alone."""
 
@@ -53,11 +56,14 @@ def public() -> dict[str, object]:
     }
 
 
-def leaks() -> list[str]:
-    """List the places in public signatures whose type is ours and cannot be imported from a public place."""
+def leaks(things: Mapping[str, object] | None = None) -> list[str]:
+    """List the places in public signatures whose type is ours and cannot be imported from a public place.
+
+    ``things``: whose signatures are looked at, all public ones by default.
+    """
     named = {id(value) for value in public().values()}
     found: set[str] = set()
-    for name, value in public().items():
+    for name, value in (public() if things is None else things).items():
         for place, hint in _hints(name, value):
             found.update(
                 f"{place}: {kind.__module__}.{kind.__qualname__}"
@@ -104,6 +110,7 @@ def _hints(name: str, value: object) -> Iterator[tuple[str, object]]:
     """Yield each annotated place of a public object with what it is annotated with."""
     if inspect.isclass(value):
         yield from ((f"{name}.{member}", hint) for member, hint in _own_hints(value).items())
+        yield from ((f"{name}.{member}", hint) for member, hint in _given_by_methods(value))
         for member, what in inspect.getmembers_static(value):
             made = member == "__init__" and value.__name__ not in GIVEN
             if (made or not member.startswith("_")) and _is_ours(what):
@@ -132,6 +139,61 @@ def _own_hints(kind: type) -> dict[str, object]:
     return {member: hint for member, hint in _resolved(kind).items() if not member.startswith("_")}
 
 
+def _given_by_methods(kind: type) -> Iterator[tuple[str, object]]:
+    """Yield each public attribute that only a method annotates or assigns, with the type that this tells."""
+    known = _own_hints(kind)
+    for owner in [owner for owner in kind.__mro__ if owner.__module__.startswith("antiphon")]:
+        names = {**vars(sys.modules[owner.__module__]), **_imported_for_type_checkers(owner.__module__)}
+        [body] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+        for method in ast.iter_child_nodes(body):
+            if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+                annotated = {one.arg: one.annotation for one in [*method.args.args, *method.args.kwonlyargs]}
+                for target, value in _assigned(method):
+                    if ast.unparse(target.value) == "self" and target.attr not in known and target.attr[0] != "_":
+                        yield from ((target.attr, hint) for hint in _kinds(value, annotated, names, owner))
+
+
+def _assigned(method: ast.AST) -> Iterator[tuple[ast.Attribute, ast.expr]]:
+    """Yield the attributes that a method assigns, each with its annotation or else its value."""
+    for node in ast.walk(method):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
+            yield node.target, node.annotation
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute):
+                    yield target, node.value
+                elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = zip(target.elts, node.value.elts, strict=True)
+                    yield from ((one, value) for one, value in pairs if isinstance(one, ast.Attribute))
+
+
+def _kinds(
+    value: ast.expr, annotated: Mapping[str, ast.expr | None], names: Mapping[str, Any], owner: type
+) -> Iterator[object]:
+    """Yield the types of an assigned value, as far as an annotation or the called function tells."""
+    match value:
+        case ast.IfExp(body=one, orelse=other) | ast.BoolOp(values=[one, *_, other]):
+            yield from _kinds(one, annotated, names, owner)
+            yield from _kinds(other, annotated, names, owner)
+        case ast.Name(id=name) if annotated.get(name) is not None:
+            yield _evaluated(typing.cast("ast.expr", annotated[name]), names)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+            yield _resolved(getattr(owner, name)).get("return")
+        case ast.Call(func=ast.Name(id=name)) if inspect.isclass(names.get(name)):
+            yield names[name]
+        case ast.Call(func=ast.Name(id=name)) if inspect.isfunction(names.get(name)):
+            yield _resolved(names[name]).get("return")
+        case ast.Name() | ast.Subscript() | ast.BinOp(op=ast.BitOr()):
+            with contextlib.suppress(NameError):
+                yield _evaluated(value, names)
+        case _:
+            pass
+
+
+def _evaluated(annotation: ast.expr, names: Mapping[str, Any]) -> object:
+    return eval(compile(ast.Expression(annotation), "annotation", "eval"), dict(names))
+
+
 def _resolved(value: Any) -> dict[str, Any]:
     """Read annotations, names that are imported for type checkers only included."""
     return typing.get_type_hints(value, localns=_for_type_checkers(value), include_extras=False)
@@ -149,8 +211,6 @@ def _for_type_checkers(value: Any) -> dict[str, object]:
 @cache
 def _imported_for_type_checkers(module: str) -> dict[str, object]:
     """Import what one module names under ``TYPE_CHECKING``; read once, since most functions share their module."""
-    import ast
-
     names: dict[str, object] = {}
     for node in ast.walk(ast.parse(inspect.getsource(import_module(module)))):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":

@@ -24,6 +24,7 @@ from unittest.mock import patch
 from typer.main import get_group
 
 from antiphon.cli.main import COMMANDS, main
+from tests.support.public_surface import PLACES
 
 __all__ = ["FOLDER", "PAGES"]
 
@@ -62,16 +63,20 @@ MADE_HERE = {"RequestFacts", "PendingRound", "OriginCall", "Round", "Origin"}
 OWN = {"tool_wait", "describe_failure", "has", "arguments_of"}
 """Members that only the library's own handlers call."""
 
-NEIGHBOURS = ("antiphon.host", "antiphon.testing")
-"""Public modules besides the package itself."""
+NEIGHBOURS = [place for place in PLACES if place not in {"antiphon", "antiphon.errors"}]
+"""Public modules besides the package itself and its errors, which have sections of their own."""
 
 CLI_WORDS = """\
 `antiphon` and each of its commands, as `--help` prints it. Exit codes: 0 done, 1 failed, 2 wrong usage, 130
 interrupted. With `ANTIPHON_DEBUG=1` in the environment an error is shown with its traceback."""
 
-API_WORDS = """\
-Everything that `import antiphon` offers, and two modules beside it. What is not on this page may change without
-notice. Types of messages have the members of the schema, in snake_case: `max_tokens`, `structured_content`."""
+_BESIDE = ", ".join(f"`{place}`" for place in PLACES[1:])
+
+API_WORDS = f"""\
+Everything that can be imported: from `antiphon`, and from the modules beside it:
+{_BESIDE}.
+What is not on this page may change without notice. Types of messages have the members of the schema, in snake_case:
+`max_tokens`, `structured_content`."""
 
 GENERATED = "<!-- Written by `python -m tests.support.reference` out of the docstrings; change those, and run it. -->"
 
@@ -118,7 +123,7 @@ def api_page() -> str:
         "## antiphon",
         _table(package, things),
         "### Errors",
-        "How they hang together is on [errors](../topics/errors.md).",
+        "Also in `antiphon.errors`. How they hang together is on [errors](../topics/errors.md).",
         _table(package, list(errors.__all__)),
     ]
     for heading, path in OPENED.items():
@@ -131,15 +136,37 @@ def api_page() -> str:
 
 
 def _table(module: ModuleType, names: list[str]) -> str:
-    rows = [f"| `{name}` | {_described(getattr(module, name))} |" for name in sorted(names, key=str.lower)]
+    rows = [f"| `{name}` | {_described(module, name)} |" for name in sorted(names, key=str.lower)]
     return "\n".join(["| name | what it is |", "|---|---|", *rows])
 
 
-def _described(thing: Any) -> str:
-    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
-        members = getattr(thing, "__args__", ())
-        return " or ".join(f"`{member.__name__}`" for member in members) + "." if members else _first_sentence(thing)
-    return _first_sentence(thing).replace("|", "\\|")
+def _described(module: ModuleType, name: str) -> str:
+    thing = getattr(module, name)
+    is_made = inspect.isclass(thing) or inspect.isroutine(thing)
+    said = _first_sentence(thing) if is_made else _sentence(_below(module, name)) or _members_of(thing)
+    return said.replace("|", "\\|")
+
+
+def _members_of(alias: Any) -> str:
+    """Say what a name for several types or values stands for."""
+    members = [getattr(one, "__name__", None) or repr(one) for one in getattr(alias, "__args__", ())]
+    return " or ".join(f"`{member}`" for member in members) + "." if members else _first_sentence(alias)
+
+
+def _below(module: ModuleType, name: str) -> str:
+    """Read the docstring below the assignment of a name, in the module that this one imports it from."""
+    body = ast.parse(inspect.getsource(module))
+    homes = [node.module for node in ast.walk(body) if isinstance(node, ast.ImportFrom) and name in _names(node)]
+    if homes and homes[0] not in {None, "typing"}:
+        return _below(import_module(str(homes[0])), name)
+    for node, below in pairwise(body.body):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name and isinstance(below, ast.Expr):
+            return ast.literal_eval(below.value)
+    return ""
+
+
+def _names(node: ast.ImportFrom) -> set[str]:
+    return {one.name for one in node.names}
 
 
 def _members(kind: type) -> Iterator[str]:

@@ -10,6 +10,7 @@ from antiphon import Client, Server, Tool
 from antiphon.gateway import Gateway
 from antiphon.host import Host, MemoryStore, Policy, Rule, Scripted
 from antiphon.types import ToolAnnotations
+from tests.support.behind_gateway import upstreams_of
 
 ALLOW = Policy(rules=(Rule(effect="allow", kind="tool", any_definition=True),))
 FAILS = [sys.executable, "-c", "import sys; sys.stderr.write('no <key> was given\\n'); sys.exit(3)"]
@@ -28,7 +29,7 @@ async def gated(store: MemoryStore) -> AsyncIterator[tuple[Gateway, Client]]:
         listed = [tool async for tool in client.tools()]
         assert [tool.name for tool in listed] == ["shop__order", "shop__stock"]
         await client.call_tool("shop__order", {})
-        for upstream in gateway.upstreams:
+        for upstream in upstreams_of(gateway):
             if upstream.name == "shop":
                 before = upstream.offer.tools
                 upstream.offer = type(upstream.offer)(tools=tuple(_poisoned(tool) for tool in before))

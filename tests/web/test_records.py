@@ -194,7 +194,7 @@ async def test_models_and_servers_are_shown_as_configured():
 async def test_the_servers_of_a_gateway_are_shown_with_their_tools():
     """State, errors with what was written, what changed, what its server claims; all of it as text."""
     store = MemoryStore()
-    async with gated(store) as (gateway, _), desk(store=store, servers=gateway.shown) as page:
+    async with gated(store) as (gateway, _), desk(store=store, servers=gateway) as page:
         shown = text_of((await page.get("/servers")).text)
         for text in ("running", "calls of tools today: 1", "exit code 3", "no <key> was given", "Tools: 3"):
             assert text in shown
@@ -209,8 +209,8 @@ async def test_the_servers_of_a_gateway_are_shown_with_their_tools():
 async def test_a_tool_is_switched_off_on_the_page():
     """For all clients, with the name of who did it; a tool that is not there is none."""
     store = MemoryStore()
-    async with gated(store) as (gateway, client), desk(store=store, servers=gateway.shown) as page:
-        identity = gateway.shown.running_servers()[0].identity
+    async with gated(store) as (gateway, client), desk(store=store, servers=gateway) as page:
+        identity = gateway.upstreams[0].identity
         form = {"identity": identity, "tool": "order", "on": "false"}
         said = (await page.post("/servers/switch", form)).json()
         assert "switched off" in said["done"]

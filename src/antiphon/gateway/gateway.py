@@ -28,9 +28,9 @@ from antiphon.gateway.names import Given, Style
 from antiphon.gateway.overview import ShownServers
 from antiphon.gateway.requests import SERVED, SUBSCRIBED, pass_on
 from antiphon.gateway.terms import RunOptions, terms_of
-from antiphon.gateway.upstream import Upstream
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
+from antiphon.host.review.behind_gateway import ShownServer
 from antiphon.server.app import Server
 from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.server.network import ServeOptions
@@ -114,14 +114,11 @@ class Gateway:
         self.server = self._in_front()
         """The server that clients connect to."""
         self._terms = terms_of(host, options)
-        self.processes = self._terms.processes
-        """The processes of all servers, for all clients."""
         self._served = _searched() if search else SERVED
         self._exposure = Exposure(is_searched=search)
         self.expose(names=names, tools=tools, prefixes=prefixes, rename=rename)
         self._group = partial(Group, exposure=self._exposure)
-        self.shown = ShownServers(host, self._exposure, self._groups.values)
-        """The servers as the host's review page shows them."""
+        self._shown = ShownServers(host, self._exposure, self._groups.values)
 
     def _in_front(self) -> Server:
         declares = ("tools", "prompts", "resources", "completions")
@@ -133,9 +130,22 @@ class Gateway:
         return server
 
     @property
-    def upstreams(self) -> Sequence[Upstream]:
-        """The servers of all groups, in the given order."""
-        return [upstream for group in self._groups.values() for upstream in group.upstreams.values()]
+    def upstreams(self) -> Sequence[ShownServer]:
+        """The servers behind it as they are now, in the given order, for each kind of client that has connected."""
+        return self._shown.upstreams
+
+    async def switch_tool(self, identity: str, tool: str, *, on: bool, by: str | None = None) -> None:
+        """Show a tool to clients, or hide and refuse it, as a person does on the review page.
+
+        Other gateways with the same store refuse its calls at once, and hide it when they start.
+
+        Args:
+            identity: identity of its server, as in ``upstreams``.
+            tool: the server's own name for it.
+            on: whether it can be used.
+            by: who decided, for the record.
+        """
+        await self._shown.switch_tool(identity, tool, on=on, by=by)
 
     def run(
         self, transport: str = "stdio", *, host: str = "127.0.0.1", port: int = 8000, **options: Unpack[ServeOptions]
@@ -196,7 +206,7 @@ class Gateway:
             # Start before the first request, because a client begins with the lists.
             self._started(_key(None, None), self._by_host, None)
         reloading = asyncio.get_running_loop().create_task(self._reload())
-        recalling = asyncio.get_running_loop().create_task(self.shown.recall())
+        recalling = asyncio.get_running_loop().create_task(self._shown.recall())
         # Ends what a server leaves behind, when the server is stopped or this process is killed.
         with GUARDIAN.held():
             try:

@@ -16,7 +16,7 @@ from antiphon.gateway.group import Group
 from antiphon.gateway.upstream import Upstream
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
-from antiphon.host.review.behind_gateway import RunningServer, ServedTool
+from antiphon.host.review.behind_gateway import ShownServer, ShownTool
 from antiphon.host.review_page import PageReviewer
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.origin import describe_target
@@ -55,8 +55,9 @@ class ShownServers:
             return
         self._hide(frozenset((row.identity, row.tool) for row in rows if row.off is not None))
 
-    def running_servers(self) -> Sequence[RunningServer]:
-        """See ``Servers.running_servers``: one entry for each server of each group."""
+    @property
+    def upstreams(self) -> Sequence[ShownServer]:
+        """See ``Servers.upstreams``: one entry for each server of each group."""
         return [
             self._server(upstream, group.catalogue) for group in self._groups() for upstream in group.upstreams.values()
         ]
@@ -73,10 +74,10 @@ class ShownServers:
             for group in self._groups():
                 group.renew("tools")
 
-    def _server(self, upstream: Upstream, catalogue: Catalogue) -> RunningServer:
+    def _server(self, upstream: Upstream, catalogue: Catalogue) -> ShownServer:
         called = catalogue.names_of(upstream.name)
         off = self._exposure.off
-        return RunningServer(
+        return ShownServer(
             name=upstream.name,
             identity=upstream.identity,
             target=_described(upstream),
@@ -87,7 +88,7 @@ class ShownServers:
             error=upstream.error.partition("\n")[0] if upstream.error else None,
             heard=tuple(upstream.heard),
             tools=tuple(
-                ServedTool(tool=tool, called=called.get(tool.name), is_off=(upstream.identity, tool.name) in off)
+                ShownTool(tool=tool, called=called.get(tool.name), is_off=(upstream.identity, tool.name) in off)
                 for tool in upstream.offer.tools
             ),
             conflicts=tuple(str(one) for one in catalogue.conflicts if one.second.server == upstream.name),

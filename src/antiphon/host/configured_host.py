@@ -97,7 +97,7 @@ class Configured:
         Raises:
             ConfigError: the configuration contradicts itself.
         """
-        self.config = config
+        self._config = config
         self.provider = provider or Models(config.catalogue(), environ, patience=_patience(config))
         self.store = store or MemoryStore()
         self.audit = Audit(self.store)
@@ -227,13 +227,13 @@ class Configured:
 
     def _add(self, entry: ServerEntry) -> None:
         """Make the host of an entry and that of its coarser identities; they share one count of asks."""
-        own = self.config.for_server(entry.known_as)
+        own = self._config.for_server(entry.known_as)
         gate = Gate(own.limits())
         self._hosts[entry.known_as] = self._made(own, self.reviewer, gate, together=False)
         # An entry may also name a server by a coarser identity, or by one in the form of an earlier release.
         for name in (entry.known_as, *entry.coarser):
             if name not in self._alike:
-                bounds = self.config.for_server("", name)
+                bounds = self._config.for_server("", name)
                 self._alike[name] = self._made(bounds, self.reviewer, gate.within(bounds.limits()))
 
     def _made(
@@ -250,14 +250,14 @@ class Configured:
             self.provider,
             gate=gate or Gate(settings.limits()),
             audit=self.audit,
-            policy=Policy(default="deny") if review == "refuse" else self.config.policy,
+            policy=Policy(default="deny") if review == "refuse" else self._config.policy,
             reviewer=reviewer,
             review="never" if review == "never" else "ask",
             review_response=settings.review_response or "never",
-            review_timeout=self.config.review_timeout or REVIEW_TIMEOUT,
-            generate_timeout=self.config.generate_timeout or GENERATE_TIMEOUT,
+            review_timeout=self._config.review_timeout or REVIEW_TIMEOUT,
+            generate_timeout=self._config.generate_timeout or GENERATE_TIMEOUT,
             store=self.store,
-            undo=self.config.review.undo if reviewer == "terminal" else None,
+            undo=self._config.review.undo if reviewer == "terminal" else None,
             budget=msgspec.structs.replace(settings.spending(), together=together),
             allowed=settings.models,
         )

@@ -41,6 +41,7 @@ Elsewhere = str | PathLike[str] | Sequence[str] | Mapping[str, Any]
 """A server that is not in this process, as ``Client`` takes it."""
 
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
+"""Takes the server and returns an async context manager, open while the server runs; it yields ``Server.state``."""
 
 M = TypeVar("M", bound=Middleware)
 F = TypeVar("F", bound="Callable[[str, str | None], Tool | None]")

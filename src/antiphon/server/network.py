@@ -118,14 +118,16 @@ class ServerApp:
         endpoint: _Endpoint,
         drain: Callable[[float | None], Awaitable[None]] | None = None,
         auth: ResourceServer | None = None,
+        *,
+        watches: bool = True,
     ) -> None:
         self._service = service
         self._auth = auth
-        self.endpoint = endpoint
+        self._endpoint = endpoint
         """Serves the requests, once the lifespan has been entered."""
         self._drain = drain
         self._follows_lifespan = False
-        self.stop_watch: StopWatch | None = StopWatch(self._stop)
+        self._stop_watch = StopWatch(self._stop) if watches else None
         """Ends open requests when the surrounding server stops; ``None`` if that server tells us itself."""
         self._held = contextlib.AsyncExitStack()
         self._is_held = False
@@ -138,7 +140,7 @@ class ServerApp:
             return
         if not self._is_held:
             await self.hold()
-        await self.endpoint(scope, receive, send)
+        await self._endpoint(scope, receive, send)
 
     async def hold(self) -> None:
         """Enter the server's lifespan now rather than with the first request."""
@@ -146,8 +148,8 @@ class ServerApp:
             if not self._is_held:
                 await self._held.enter_async_context(self._service.serving())
                 self._is_held = True
-                if self.stop_watch is not None:
-                    self.stop_watch.start()
+                if self._stop_watch is not None:
+                    self._stop_watch.start()
 
     async def _stop(self, grace: float | None) -> None:
         await self.drain(None if grace is None else min(DRAIN, grace))
@@ -157,8 +159,8 @@ class ServerApp:
 
     async def close(self) -> None:
         """Let open requests end, then the sessions, then the server's lifespan."""
-        if self.stop_watch is not None:
-            self.stop_watch.end()
+        if self._stop_watch is not None:
+            self._stop_watch.end()
         await self.drain()
         async with self._gate:
             self._is_held = False
@@ -172,7 +174,7 @@ class ServerApp:
         Args:
             grace: most seconds for open requests; by default those of the endpoint.
         """
-        await (self.endpoint.close() if self._drain is None else self._drain(grace))
+        await (self._endpoint.close() if self._drain is None else self._drain(grace))
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Follow the lifespan protocol of ASGI; a start-up that fails says why."""
@@ -195,6 +197,13 @@ def server_app(service: Service, transport: str, options: HttpOptions) -> Server
     Raises:
         ConfigError: there is no such transport, or it has no such option; or a list of names is one text.
     """
+    return ServerApp(service, *_endpoint(service, transport, options))
+
+
+def _endpoint(
+    service: Service, transport: str, options: HttpOptions
+) -> tuple[_Endpoint, Callable[[float | None], Awaitable[None]] | None, ResourceServer | None]:
+    """Make what serves the requests of one transport, with what drains it and what checks its tokens."""
     given: dict[str, Any] = dict(options)
     for name in ("allowed_hosts", "allowed_origins"):
         if isinstance(given.get(name), str):
@@ -214,15 +223,15 @@ def server_app(service: Service, transport: str, options: HttpOptions) -> Server
             async def drain(grace: float | None) -> None:
                 await app.close(drain=DRAIN if grace is None else grace)
 
-            return ServerApp(service, app, drain, auth)
+            return app, drain, auth
         if transport == "sse":
             from antiphon.transports.sse.server import SseApp
 
-            return ServerApp(service, SseApp(serve, **given), auth=auth)
+            return SseApp(serve, **given), None, auth
         if transport == "websocket":
             from antiphon.transports.websocket.server import WebSocketApp
 
-            return ServerApp(service, WebSocketApp(serve, **given), auth=auth)
+            return WebSocketApp(serve, **given), None, auth
     except TypeError as error:
         raise ConfigError(f"{transport}: {error}; see HttpOptions for what there is") from None
     raise ConfigError(f'unknown transport {transport!r}: choose "stdio", "http", "sse" or "websocket"')
@@ -437,13 +446,15 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
     if transport in ("http", "streamable-http"):
         given.setdefault("health", True)
     tls, limits = _tls(given), _limits(given)
-    app = server_app(service, transport, cast("HttpOptions", given))
+    endpoint, drain, auth = _endpoint(service, transport, cast("HttpOptions", given))
+    # Our own server tells the application at once that it stops.
+    app = ServerApp(service, endpoint, drain, auth, watches=False)
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
         lifespan="on",
-        http=bounded_by(limits, app.endpoint.serve),
+        http=bounded_by(limits, endpoint.serve),
         ws="websockets-sansio",
         timeout_graceful_shutdown=DRAIN,
         timeout_keep_alive=REST,
@@ -454,8 +465,6 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         proxy_headers=False,
         ssl_context_factory=None if tls is None else _given(tls),
     )
-    # Our own server tells the application at once.
-    app.stop_watch = None
     return GracefulServer(config, app.drain, limits)
 
 

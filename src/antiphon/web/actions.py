@@ -180,7 +180,7 @@ async def unblock(site: Site, request: Request) -> Response:
 async def switch(site: Site, request: Request) -> Response:
     """Switch a tool of a server behind the gateway on or off."""
     form = Form(form_of(request))
-    found = () if site.servers is None else site.servers.running_servers()
+    found = () if site.servers is None else site.servers.upstreams
     offered = (each for server in found if server.identity == form("identity") for each in server.tools)
     if site.servers is None or form("tool") not in (each.tool.name for each in offered):
         return site.problem(request, 404, "problem.tool")

@@ -13,6 +13,7 @@ import pytest
 from antiphon.auth.server.introspection import MAX_QUESTIONS
 from antiphon.auth.server.issuer import Introspection
 from antiphon.auth.server.issuer import Issuer as Trusted
+from antiphon.auth.server.resource_server import _CHECKS
 from antiphon.errors import ConfigError
 from tests.auth.server.protected import protected
 from tests.support.issuer import AUDIENCE, Issuer
@@ -80,16 +81,16 @@ async def test_an_answer_is_remembered_for_a_moment():
             assert (await server.tool(token=WORD)).status == 200
         assert server.issuer.paths.count("/introspect") == 1
         server.issuer.answers[WORD]["active"] = False
-        server.auth.verifier._clock = lambda: time.time() + 61
+        _CHECKS[server.auth].verifier._clock = lambda: time.time() + 61
         assert (await server.tool(token=WORD)).status == 401
 
 
 async def test_an_answer_is_not_remembered_past_the_token_s_end():
     """Whatever the operator has set."""
     async with asking({"exp": 1020}, leeway=0) as server:
-        server.auth.verifier._clock = lambda: 1000.0
+        _CHECKS[server.auth].verifier._clock = lambda: 1000.0
         assert (await server.tool(token=WORD)).status == 200
-        server.auth.verifier._clock = lambda: 1021.0
+        _CHECKS[server.auth].verifier._clock = lambda: 1021.0
         assert (await server.tool(token=WORD)).status == 401
 
 
@@ -131,7 +132,7 @@ async def test_a_foreign_token_is_not_shown_to_the_issuer():
 async def test_questions_are_bounded():
     """Whoever makes up tokens does not turn us against the issuer."""
     async with asking() as server:
-        asked = next(iter(server.auth.verifier._introspectors.values()))
+        asked = next(iter(_CHECKS[server.auth].verifier._introspectors.values()))
         asked._open = MAX_QUESTIONS
         assert (await server.tool(token=WORD)).status == 503
         asked._open = 0

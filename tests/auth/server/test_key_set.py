@@ -22,6 +22,7 @@ from antiphon.auth.server.key_set import (
     PublicKey,
     read_keys,
 )
+from antiphon.auth.server.resource_server import _CHECKS
 from antiphon.errors import ConfigError
 from tests.auth.server.protected import protected
 from tests.support.issuer import EC, RSA, Issuer
@@ -47,7 +48,7 @@ class Clock:
 
 def keys_of(server):
     """Return the keys of a server's only issuer, and a clock that they go by from now on."""
-    keys = server.auth.verifier._keys[server.issuer.url]
+    keys = _CHECKS[server.auth].verifier._keys[server.issuer.url]
     keys._clock = Clock()
     return keys, keys._clock
 

@@ -11,6 +11,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from antiphon.auth.server import proofs as module
 from antiphon.auth.server.proofs import DPoP, Proofs, TooMany
+from antiphon.auth.server.resource_server import _CHECKS
 from tests.auth.server.protected import protected
 from tests.support.issuer import AUDIENCE, Sender
 
@@ -210,7 +211,7 @@ async def test_nonces_are_rotated():
     sender = Sender()
     async with protected(dpop=DPoP(nonces=True, nonce_for=100, max_age=600)) as server:
         old = (await sent(server, sender)).headers["dpop-nonce"]
-        proofs = server.auth.proofs
+        proofs = _CHECKS[server.auth].proofs
         proofs._clock = lambda: time.time() + 51
         answer = await sent(server, sender, nonce=old)
         new = answer.headers["dpop-nonce"]

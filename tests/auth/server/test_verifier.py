@@ -10,6 +10,7 @@ import pytest
 from joserfc.jwk import RSAKey
 
 from antiphon.auth.server.issuer import Issuer as Trusted
+from antiphon.auth.server.resource_server import _CHECKS
 from tests.auth.server.protected import protected
 from tests.support.issuer import AUDIENCE, EC, ED, OTHER_RSA, RSA, Issuer, b64, signed
 
@@ -170,7 +171,7 @@ async def test_a_token_that_was_remembered_ends_as_well():
     async with protected(leeway=0) as server:
         token = server.issuer.token(exp=int(time.time()) + 600)
         assert (await server.tool(token=token)).status == 200
-        server.auth.verifier._clock = lambda: time.time() + 601
+        _CHECKS[server.auth].verifier._clock = lambda: time.time() + 601
         assert (await server.tool(token=token)).status == 401
 
 

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from antiphon.host import Host, MemoryStore, Policy, Rule
 from antiphon.host.review import behind_gateway
-from antiphon.host.review.behind_gateway import RunningServer, ServedTool, shown_servers
+from antiphon.host.review.behind_gateway import ShownServer, ShownTool, shown_servers
 from antiphon.host.review.definitions import Digests
 from antiphon.wire.tools import Tool
 from tests.host.asks import origin
@@ -23,12 +23,11 @@ class Behind:
     def __init__(self, *tools: Tool) -> None:
         self.tools = tools
 
-    def running_servers(self) -> Sequence[RunningServer]:
-        tools = tuple(ServedTool(tool=tool, called=f"shop__{tool.name}") for tool in self.tools)
+    @property
+    def upstreams(self) -> Sequence[ShownServer]:
+        tools = tuple(ShownTool(tool=tool, called=f"shop__{tool.name}") for tool in self.tools)
         return [
-            RunningServer(
-                name="shop", identity=origin().identity, target="shop", state="running", since=0.0, tools=tools
-            )
+            ShownServer(name="shop", identity=origin().identity, target="shop", state="running", since=0.0, tools=tools)
         ]
 
     async def switch_tool(self, identity: str, tool: str, *, on: bool, by: str | None) -> None:

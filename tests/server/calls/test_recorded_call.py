@@ -71,7 +71,7 @@ async def resumed(trio: Trio, call: Open) -> Response:
 
 def records(trio: Trio) -> list[str]:
     """Return the keys of what is recorded of calls."""
-    return sorted(key for key in trio.replicas[0].cluster.shared.records if key.startswith("antiphon/"))
+    return sorted(key for key in trio.replicas[0].cluster._shared.records if key.startswith("antiphon/"))
 
 
 async def test_an_unmarked_call_without_steps_records_nothing(shops: Shops):
@@ -110,7 +110,7 @@ async def test_a_first_step_records_what_was_learnt_before(shops: Shops):
     response = await resumed(trio, call)
     assert result_of(response) == "1 1 2"
     assert runs == ["1"]
-    assert home.app.endpoint._sessions.all()[0].is_live(1) is False
+    assert home.app._endpoint._sessions.all()[0].is_live(1) is False
 
 
 async def test_branches_find_what_is_theirs(shops: Shops):

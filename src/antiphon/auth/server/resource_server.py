@@ -10,6 +10,8 @@ import importlib.util
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from antiphon.auth.server.access_token import Invalid
 from antiphon.auth.server.documents import Unavailable
@@ -35,6 +37,17 @@ _UNAVAILABLE = Denied(
 
 _WARNING_PAUSE = 60.0
 """Seconds between two warnings that tokens cannot be checked."""
+
+
+class _Checks(NamedTuple):
+    """What tokens are checked with, and the proofs of those that are bound to a key."""
+
+    verifier: Verifier
+    proofs: Proofs
+
+
+_CHECKS: WeakKeyDictionary[ResourceServer, _Checks] = WeakKeyDictionary()
+"""What each resource server checks with. It stands here, not in an attribute, since authors have no use for it."""
 
 
 class ResourceServer:
@@ -93,11 +106,13 @@ class ResourceServer:
         """The address of the server for clients."""
         self.scopes = _scopes("scopes", scopes)
         self.metadata_url = metadata_url
-        self._dpop = dpop or DPoP()
-        self.proofs = Proofs(self._dpop)
+        dpop = dpop or DPoP()
         self.covers = covers
-        self.verifier = Verifier(
-            taken, audiences, check=check, leeway=leeway, covers=covers, sees_only_allowed=hides, clock=time.time
+        _CHECKS[self] = _Checks(
+            Verifier(
+                taken, audiences, check=check, leeway=leeway, covers=covers, sees_only_allowed=hides, clock=time.time
+            ),
+            Proofs(dpop),
         )
         self._document = encoded(
             Document(
@@ -107,8 +122,8 @@ class ResourceServer:
                 scopes_supported=_scopes("scopes_supported", scopes_supported or scopes) or None,
                 resource_name=name,
                 resource_documentation=documentation,
-                dpop_signing_alg_values_supported=list(self._dpop.algorithms),
-                dpop_bound_access_tokens_required=self._dpop.required,
+                dpop_signing_alg_values_supported=list(dpop.algorithms),
+                dpop_bound_access_tokens_required=dpop.required,
             )
         )
 
@@ -122,7 +137,7 @@ class ResourceServer:
 
     async def close(self) -> None:
         """Stop asking issuers."""
-        await self.verifier.close()
+        await _CHECKS[self].verifier.close()
 
 
 class Entrance:
@@ -131,8 +146,7 @@ class Entrance:
     def __init__(self, auth: ResourceServer, path: str) -> None:
         self._place = Place(auth.url, path, auth.metadata_url)
         self._documents = dict.fromkeys(self._place.paths, auth.metadata)
-        self._verifier = auth.verifier
-        self._proofs = auth.proofs
+        self._verifier, self._proofs = _CHECKS[auth]
         self._scopes = auth.scopes
         self._warned: float | None = None
         self._wants_token = Denied(_UNAUTHORIZED, self._challenges())

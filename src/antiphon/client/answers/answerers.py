@@ -63,6 +63,7 @@ Elicitor = Callable[[ElicitRequestParams, Origin], Awaitable[ElicitResult | Mapp
 """Answers an elicitation; a mapping is an accepted form, ``None`` (or raising ``Rejected``) declines."""
 
 Roots = Sequence[str | Path | Root] | Callable[[], Awaitable[Sequence[str | Path | Root]]]
+"""The roots themselves, or an async function that returns them."""
 
 OnRound = Callable[[PendingRound[Any]], object]
 """Called with each round before any of its asks is answered; may be async. An exception from it ends the call."""

@@ -72,6 +72,7 @@ class Address(Struct, frozen=True, kw_only=True):
 
 _SCHEMES = ("http", "https", "ws", "wss")
 Target = Serves | str | Path | Sequence[str] | Mapping[str, Any]
+"""A server in memory, a URL, a file, a command line as a text or a list, or an entry of a configuration."""
 
 
 def resolve(target: Target) -> Serves | Command | Address:

@@ -19,7 +19,7 @@ from antiphon.host.store.base import DefinitionRow, Store
 from antiphon.wire.envelope import encode
 from antiphon.wire.tools import Tool, ToolAnnotations
 
-__all__ = ["Gated", "GatedTool", "RunState", "RunningServer", "ServedTool", "Servers", "shown_servers"]
+__all__ = ["Gated", "GatedTool", "RunState", "Servers", "ShownServer", "ShownTool", "shown_servers"]
 
 MAX_TOOLS = 500
 """Most tools of one server that are listed: nobody switches more one by one, since filters can do that."""
@@ -27,8 +27,8 @@ MAX_TOOLS = 500
 RunState = Literal["stopped", "starting", "running", "failed"]
 
 
-class ServedTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that a server offers."""
+class ShownTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that a server behind a gateway offers, and its name for clients."""
 
     tool: Tool
     """As its server defines it."""
@@ -38,8 +38,8 @@ class ServedTool(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a person has switched it off. If not, a tool that clients do not see is denied by the configuration."""
 
 
-class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
-    """One server."""
+class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
+    """One server behind a gateway, running or not: its state, its tools, and what it wrote last."""
 
     name: str
     """As configured."""
@@ -54,7 +54,7 @@ class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
     """Why it failed last."""
     heard: tuple[str, ...] = ()
     """The last lines that it wrote to standard error."""
-    tools: tuple[ServedTool, ...] = ()
+    tools: tuple[ShownTool, ...] = ()
     conflicts: tuple[str, ...] = ()
     """Its names that had to be changed because of another server's names."""
 
@@ -62,7 +62,8 @@ class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
 class Servers(Protocol):
     """The servers of one program."""
 
-    def running_servers(self) -> Sequence[RunningServer]:
+    @property
+    def upstreams(self) -> Sequence[ShownServer]:
         """Return the servers as they are now, in the order of the configuration."""
         ...
 
@@ -81,7 +82,7 @@ class Servers(Protocol):
 class Gated(msgspec.Struct, frozen=True, kw_only=True):
     """One server, with what the store knows of it."""
 
-    server: RunningServer
+    server: ShownServer
     calls: int
     """Calls of its tools today (UTC)."""
     money: int
@@ -94,7 +95,7 @@ class Gated(msgspec.Struct, frozen=True, kw_only=True):
 class GatedTool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool of such a server, with what the store knows of it."""
 
-    served: ServedTool
+    served: ShownTool
     definition: Literal["new", "allowed", "changed"]
     changes: tuple[Line, ...] | None = ()
     """What has changed since it was allowed; ``None`` if it is too long to be compared."""
@@ -120,7 +121,7 @@ async def _gated(servers: Servers, store: Store, digests: Digests, now: float) -
     lines, _ = await store.spending()
     today = day_of(now)
     midnight = now // 86_400 * 86_400
-    for server in servers.running_servers():
+    for server in servers.upstreams:
         sought = Sought(identity=server.identity, method="tools/call", since=midnight, limit=1)
         known = {row.tool: row for row in await store.definitions(server.identity)}
         yield Gated(
@@ -132,7 +133,7 @@ async def _gated(servers: Servers, store: Store, digests: Digests, now: float) -
         )
 
 
-async def _tool(digests: Digests, server: RunningServer, served: ServedTool, row: DefinitionRow | None) -> GatedTool:
+async def _tool(digests: Digests, server: ShownServer, served: ShownTool, row: DefinitionRow | None) -> GatedTool:
     tool, allowed = served.tool, row.digest if row is not None else ""
     is_large = len(encode(tool)) > MAX_KEPT
     changed = bool(allowed) and not is_large and await digests.of(server.identity, tool) != allowed

@@ -58,7 +58,7 @@ MAX_REVIEWS = 1_000
 
 
 class MemoryStore:
-    """See ``base.Store``. No method awaits anything, so each is atomic.
+    """A ``Store`` in memory, which ends with the process. No method awaits anything, so each is atomic.
 
     Args:
         clock: returns seconds since the epoch.

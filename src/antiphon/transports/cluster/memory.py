@@ -43,8 +43,11 @@ class MemoryCluster(Member):
 
     def __init__(self, beside: MemoryCluster | None = None, *, lease: float = LEASE) -> None:
         super().__init__(lease=lease)
-        self.shared = Shared() if beside is None else beside.shared
-        """What all replicas have in common."""
+        match beside:
+            case MemoryCluster(_shared=shared):
+                self._shared = shared
+            case None:
+                self._shared = Shared()
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -52,7 +55,7 @@ class MemoryCluster(Member):
         self._reach().members[self.replica] = self
 
     async def _leave(self) -> None:
-        self.shared.members.pop(self.replica, None)
+        self._shared.members.pop(self.replica, None)
 
     async def _renew(self) -> bool:
         self._reach()
@@ -88,7 +91,7 @@ class MemoryCluster(Member):
         """See ``Cluster.put``."""
         check_size(value)
         await self.delete(key)
-        shared = self.shared
+        shared = self._shared
         shared.records[key] = value, _now() + ttl
         shared.record_bytes += len(key) + len(value) + _OVERHEAD
         while shared.record_bytes > MAX_KEPT and len(shared.records) > 1:
@@ -112,7 +115,7 @@ class MemoryCluster(Member):
         """See ``Cluster.delete``."""
         gone = self._reach().records.pop(key, None)
         if gone is not None:
-            self.shared.record_bytes -= len(key) + len(gone[0]) + _OVERHEAD
+            self._shared.record_bytes -= len(key) + len(gone[0]) + _OVERHEAD
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -140,13 +143,13 @@ class MemoryCluster(Member):
     async def forget(self, stream: str) -> None:
         """See ``Cluster.forget``."""
         for data in self._reach().events.pop(stream, OrderedDict()).values():
-            self.shared.event_bytes -= len(data) + _OVERHEAD
+            self._shared.event_bytes -= len(data) + _OVERHEAD
 
     # --- faults -------------------------------------------------------------------------------------------------
 
     def die(self) -> None:
         """Vanish for the other replicas, as a process that is killed does; nothing is told to this one."""
-        self.shared.members.pop(self.replica, None)
+        self._shared.members.pop(self.replica, None)
 
     def reachable(self, is_reachable: bool) -> None:
         """Let every operation of all replicas fail, or work again, as when an engine stops and starts.
@@ -154,12 +157,12 @@ class MemoryCluster(Member):
         Args:
             is_reachable: whether they work.
         """
-        self.shared.is_gone = not is_reachable
+        self._shared.is_gone = not is_reachable
 
     def _reach(self) -> Shared:
-        if self.shared.is_gone:
+        if self._shared.is_gone:
             raise ClusterUnavailable("The replicas of this server cannot reach each other")
-        return self.shared
+        return self._shared
 
 
 def _now() -> float:

@@ -193,7 +193,7 @@ async def test_who_leaves_gives_a_connection_back_after_its_response(two: Two) -
     two.bare.send(modern_call("wait"))
     await until(lambda: bool(two.other.server_state.tasks))
     two.other.leave(30)
-    app = two.other.config.app.endpoint
+    app = two.other.config.app._endpoint
     await until(lambda: app._draining)
     two.go.set()
     status, headers, body = await two.bare.response()
@@ -222,7 +222,7 @@ async def test_who_leaves_can_be_hurried(two: Two) -> None:
     two.bare.send(modern_call("wait"))
     await until(lambda: bool(two.other.server_state.tasks))
     two.other.leave(3600)
-    app = two.other.config.app.endpoint
+    app = two.other.config.app._endpoint
     await until(lambda: app._draining)
     two.other.leave(0)
     assert (await two.bare.response())[0] == 503

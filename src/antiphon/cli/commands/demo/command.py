@@ -22,7 +22,7 @@ from antiphon.cli.commands.demo.display import Display
 from antiphon.cli.commands.demo.products import Store
 from antiphon.cli.commands.demo.server import MOST_PRODUCTS
 from antiphon.cli.commands.review.web import Browse, Port
-from antiphon.cli.host_options import choose_host
+from antiphon.cli.host_options import choose_host, configuration
 from antiphon.cli.open_client import run
 from antiphon.cli.options import Answers, Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
 from antiphon.cli.store import configured_place
@@ -107,7 +107,7 @@ def command(
             is_paged=web,
             record=_record(host, config),
         )
-        return run(_shown(demo, display, host, opener, Wanted(products, revision, port, browse)))
+        return run(_shown(demo, display, host, opener, Wanted(products, revision, port, browse, config)))
 
 
 def _record(host: Configured, config: Path | None) -> str:
@@ -126,15 +126,17 @@ class Wanted(NamedTuple):
     revision: str
     port: int
     browse: bool
+    config: Path | None
 
 
 async def _shown(demo: Demo, display: Display, host: Configured, opener: Opener | None, wanted: Wanted) -> int:
     try:
         async with AsyncExitStack() as opened:
             if opener is not None:
-                page = opener(host.store, port=wanted.port, config=host.config, browse=wanted.browse)
+                settings = configuration(wanted.config, os.environ)
+                page = opener(host.store, port=wanted.port, config=settings, browse=wanted.browse)
                 await opened.enter_async_context(page)
-                await opened.enter_async_context(ringing(host.store, wanted=host.config.notify.bell))
+                await opened.enter_async_context(ringing(host.store, wanted=settings.notify.bell))
             code = await demo.run(wanted.products, wanted.revision)
             if sys.stdout.isatty():
                 display.hint(is_paged=opener is not None)
