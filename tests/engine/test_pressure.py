@@ -11,6 +11,7 @@ from antiphon.channel import Frame
 from antiphon.errors import CallTimeout, ConnectionClosed, RemoteProtocolError
 from antiphon.transports.backpressure import Room
 from antiphon.transports.memory import memory_pair
+from antiphon.wire.revisions import revision
 from tests.support.linked import done, linked, settle
 from tests.support.pair import frame
 
@@ -63,6 +64,55 @@ async def test_pings_are_held_back_as_well():
         assert tight.sent == 1
         tight.room.open()
         await settle()
+
+
+async def test_batches_are_held_back_as_well():
+    """Also one that the session answers alone."""
+    tight = Tight()
+    async with linked(quick, revision=revision("2025-03-26"), channels=(tight.other, tight)) as link:
+        tight.room.shut()
+        for number in range(50):
+            link.client.channel.send(Frame(b"[1,%b]" % frame(id=f"x{number}", method="ping")))
+        await settle(100)
+        assert tight.sent == 1
+        tight.room.open()
+        await settle(200)
+        assert tight.sent == 50
+
+
+@pytest.mark.parametrize("says", ["a log message", "an ask"])
+async def test_requests_that_are_cancelled_at_once_are_bounded(says: str):
+    """They count as open until the peer has read what their handlers had sent."""
+
+    async def talks(request, peer):
+        if request.params.name == "quick":
+            return done()
+        if says == "an ask":
+            await link.ask(request)
+        else:
+            wait = peer.send(b'{"jsonrpc":"2.0","method":"notifications/message"}', request)
+            assert wait is not None
+            await wait
+        return done()
+
+    async def never(_request, _peer):
+        await asyncio.Event().wait()
+
+    tight = Tight()
+    async with linked(talks, never, channels=(tight.other, tight), server={"max_served": 5}) as link:
+        tight.room.shut()
+        for _ in range(50):
+            call = link.started()
+            await settle()
+            call.cancel()
+            await settle()
+        # Each of five has sent one frame, or an ask and that it is given up. The sixth was refused, and its reply is
+        # what the task that reads waits for.
+        assert tight.sent == (11 if says == "an ask" else 6)
+        tight.room.open()
+        await settle(1000)
+        assert link.server._unread == 0
+        assert await link.call("quick") == "done"
 
 
 async def test_a_peer_that_reads_nothing_is_gone_after_a_minute(clock):

@@ -89,6 +89,10 @@ class Connection(Generic[S]):
     """What the peer's token says, if one token stands for all its messages; otherwise each has its own."""
     is_local: bool = False
     """Whether the peer is in this process or has started it, so that nobody else can have sent its messages."""
+    _room: Awaitable[None] | None = None
+    """What the channel returned for the last frame: ``None``, or what finishes when there is room again."""
+    _unread: int = 0
+    """Number of cancelled requests of which the peer may not have read yet what their handlers sent."""
 
     def __init__(
         self,
@@ -244,7 +248,7 @@ class Connection(Generic[S]):
         elif isinstance(event, Cancelled):
             self._withdrawn(event)
         elif isinstance(event, Batch):
-            self._batch(event)
+            return self._batch(event)
         elif isinstance(event, Ignored):
             self.ignored += 1
             log.debug("ignored: %s", event.reason)
@@ -277,17 +281,31 @@ class Connection(Generic[S]):
         self._end_children(request)
         if request.batch is not None:
             self._send_reply(request, None)
+        if self._room is not None and self._reader is not None:
+            # It counts as open until then: a peer that reads nothing and cancels whatever it requests could
+            # otherwise have any number of frames wait for it.
+            self._unread += 1
+            self.tasks.start(self._read(self._room))
 
-    def _batch(self, batch: Batch) -> None:
+    async def _read(self, room: Awaitable[None]) -> None:
+        """Wait until the peer has read what a cancelled request has sent."""
+        try:
+            await self._drained(room)
+        finally:
+            self._unread -= 1
+
+    def _batch(self, batch: Batch) -> Awaitable[None] | None:
+        wait = None
         answers = [event for event in batch.events if isinstance(event, Answered)]
         replies = self._serve_batch(batch, len(answers))
         for event in batch.events:
             if isinstance(event, Answered):
                 frame = replies.add(event.reply)
                 if frame is not None:
-                    self.channel.send(Frame(frame))
+                    wait = self.channel.send(Frame(frame))
             elif not isinstance(event, Request):
                 self._act(event)
+        return wait
 
     # --- messages passed in one at a time (``channel.Peer``) ----------------------------------------------------
 
@@ -342,7 +360,8 @@ class Connection(Generic[S]):
             return
         request.caller = request.caller or self.caller
         try:
-            if len(self.session.incoming) > self._max_served or len(self.suspended) >= self._max_served:
+            is_full = len(self.session.incoming) + self._unread > self._max_served
+            if is_full or len(self.suspended) >= self._max_served:
                 # A cancelled request is no longer open, but its handler may still be cleaning up.
                 raise InvalidRequest(f"Too many requests at once: {self._max_served} are open already; try again later")
             handler = self._handlers.get(request.method.name) or self._handlers[OTHERS]
@@ -438,7 +457,9 @@ class Connection(Generic[S]):
         if request.batch is not None:
             batch, request.batch = request.batch, None
             data = batch.add(data)
-        wait = self.channel.send(Frame(data, request.id, True, request.code)) if data is not None else None
+        wait = None
+        if data is not None:
+            wait = self._room = self.channel.send(Frame(data, request.id, True, request.code))
         if self._idle is not None and not self.is_busy():
             self._idle.set()
         return wait
@@ -475,7 +496,7 @@ class Connection(Generic[S]):
         waiter = self.waiting.add(outgoing, timeout, on_progress)
         try:
             parent = outgoing.parent
-            wait = self.channel.send(Frame(outgoing.data, parent.id if parent is not None else None))
+            wait = self._room = self.channel.send(Frame(outgoing.data, parent.id if parent is not None else None))
             if wait is not None:
                 await self._drained_before(wait, waiter.future)
             return await waiter.future
@@ -491,7 +512,8 @@ class Connection(Generic[S]):
 
     def send(self, data: bytes, request: Request | None = None) -> Awaitable[None] | None:
         """Send an encoded notification; ``request`` is the peer's request it belongs to."""
-        return self.channel.send(Frame(data, request.id if request is not None else None))
+        wait = self._room = self.channel.send(Frame(data, request.id if request is not None else None))
+        return wait
 
     def abandon(self, id: int | str, error: AntiphonError) -> None:
         """Give up a request of ours: the peer is told to stop, and the caller gets ``error``."""
@@ -504,7 +526,7 @@ class Connection(Generic[S]):
     def _give_up(self, id: int | str, reason: str) -> None:
         frame = self.session.cancel(id, reason)
         if frame is not None and not self.is_over:
-            self.channel.send(Frame(frame))
+            self._room = self.channel.send(Frame(frame))
 
     async def _drained_before(self, wait: Awaitable[None], future: asyncio.Future[Raw]) -> None:
         """Wait until there is room, but no longer than for the reply: deadlines hold even if the peer reads nothing."""
