@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 from msgspec import Raw
@@ -83,3 +84,25 @@ def test_early_replies_are_bounded():
     early.note(reply(101, text))
     assert early.take(100) is early.take(2) is None
     assert early.take(101) is not None
+
+
+def test_errors_count_like_results():
+    """A client decides what it answers with."""
+    early = EarlyReplies(first_id(1))
+    for id in (1, 2):
+        data = "x" * (call_record.MAX_EARLY_BYTES // 2)
+        early.note(decode_envelope(frame(id=id, error={"code": 1, "message": "no", "data": data})))
+    assert early.take(1) is None
+    assert early.take(2) is not None
+
+
+def test_an_early_reply_keeps_no_more_than_its_result():
+    """Members that nobody reads are not held with it."""
+    early = EarlyReplies(first_id(1))
+    data = frame(id=1, result={}, pad="x" * 1000)
+    before = sys.getrefcount(data)
+    early.note(decode_envelope(data))
+    assert sys.getrefcount(data) == before
+    kept = early.take(1)
+    assert kept is not None
+    assert bytes(kept.result) == b"{}"

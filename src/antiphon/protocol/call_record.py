@@ -11,10 +11,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, structs
 
 from antiphon.errors import InternalError, PeerError
-from antiphon.wire.envelope import Envelope, RequestId, decode_envelope
+from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, encode
 
 __all__ = [
     "MAX_RECORDED",
@@ -35,7 +35,7 @@ MAX_EARLY = 32
 """Most replies to asks of earlier processes that a session keeps until their calls have begun again."""
 
 MAX_EARLY_BYTES = 4 * 1024 * 1024
-"""Most bytes of these."""
+"""Most bytes of the results and errors of these replies."""
 
 
 def stopped() -> InternalError:
@@ -116,13 +116,17 @@ class Sent:
 
 
 class EarlyReplies:
-    """Replies to asks of earlier processes, kept until their calls begin again. ``before``: lower ids are theirs."""
+    """Replies to asks of earlier processes, kept until the calls that asked begin again.
+
+    ``before``: the first id of this process; asks of earlier processes have lower ones.
+    """
 
     __slots__ = ("_before", "_kept", "_size")
 
     def __init__(self, before: int) -> None:
         self._before = before
-        self._kept: OrderedDict[RequestId, Envelope] = OrderedDict()
+        self._kept: OrderedDict[RequestId, tuple[Envelope, int]] = OrderedDict()
+        """By the id of the ask: the reply, and its size."""
         self._size = 0
 
     def note(self, reply: Envelope) -> None:
@@ -130,16 +134,18 @@ class EarlyReplies:
         id = reply.id
         if reply.method is not UNSET or not isinstance(id, int) or id >= self._before or id in self._kept:
             return
-        self._kept[id] = reply
-        self._size += len(reply.result)
+        size = len(reply.result) + (0 if reply.error is UNSET else len(encode(reply.error)))
+        # The result is copied, because it would keep the whole frame in memory, whatever else that holds.
+        self._kept[id] = structs.replace(reply, result=reply.result.copy()), size
+        self._size += size
         while self._kept and (len(self._kept) > MAX_EARLY or self._size > MAX_EARLY_BYTES):
-            self._size -= len(self._kept.popitem(last=False)[1].result)
+            _, (_, freed) = self._kept.popitem(last=False)
+            self._size -= freed
 
     def take(self, id: RequestId) -> Envelope | None:
         """Return the reply to an ask, once; ``None`` if there is none."""
-        reply = self._kept.pop(id, None)
-        if reply is not None:
-            self._size -= len(reply.result)
+        reply, size = self._kept.pop(id, (None, 0))
+        self._size -= size
         return reply
 
 
