@@ -125,6 +125,27 @@ async def test_a_child_is_as_any_child(how: str, command: list[str], said: str) 
     assert (done.stdout.strip(), done.stderr) == (said, "")
 
 
+FULL = """
+import os, resource
+from antiphon.transports.stdio.reaper import REAPER
+
+with REAPER.running():
+    used = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 4, used + 4))
+    try:
+        REAPER.start(["/bin/true"], {}, None, 0.1)
+    except OSError as error:
+        print(error.strerror, len(os.listdir("/proc/self/fd")) - used)
+"""
+
+
+async def test_what_cannot_be_started_for_open_files_leaves_none() -> None:
+    """Otherwise each attempt would leave fewer for the next."""
+    words = [sys.executable, "-c", FULL]
+    done = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, timeout=120)
+    assert (done.stdout.strip(), done.stderr) == ("Too many open files 0", "")
+
+
 def test_a_process_with_threads_is_not_copied() -> None:
     """Its copy would have their locks, and not them."""
     go_on = threading.Event()

@@ -15,6 +15,7 @@ import array
 import contextlib
 import errno
 import gc
+import itertools
 import json
 import os
 import select
@@ -132,7 +133,7 @@ class Reaper:
         message = json.dumps(wanted).encode()
         if len(message) > _LARGEST:
             return None
-        pipes = [os.pipe() for _ in range(3)]
+        pipes = _pipes(3)
         theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
         ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
         said = self._ask(message, theirs)
@@ -187,6 +188,18 @@ REAPER = Reaper()
 if hasattr(os, "register_at_fork"):
     # A copy of us must not keep it from noticing our end.
     os.register_at_fork(after_in_child=REAPER.forget)
+
+
+def _pipes(count: int) -> list[tuple[int, int]]:
+    """Make some pipes, or none if there are too many open files for all of them."""
+    pipes: list[tuple[int, int]] = []
+    try:
+        pipes.extend(os.pipe() for _ in range(count))
+    except OSError:
+        for each in itertools.chain.from_iterable(pipes):
+            os.close(each)
+        raise
+    return pipes
 
 
 def _is_possible() -> bool:

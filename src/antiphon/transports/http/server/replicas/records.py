@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -228,7 +229,8 @@ class SharedEvents:
 
     def __init__(self, common: Common) -> None:
         self._common = common
-        self._late: dict[tuple[str, int], bytes] = {}
+        # Ordered: from a plain dict that shrinks, its first member is found ever more slowly.
+        self._late: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         """What is not stored yet, sealed, in order."""
         self._late_bytes = 0
         self._storing: asyncio.Task[None] | None = None
