@@ -16,7 +16,7 @@ async def room() -> str:
 
 @server.tool
 async def heat(degrees: int) -> str:
-    """Heat the room, and tell whoever has subscribed to it."""
+    """Heat the room, and notify the subscribers."""
     reading["celsius"] += degrees
     server.resource_updated("sensor://room")
     return "warmer"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Mountable", "Server"]
 
 Elsewhere = str | PathLike[str] | Sequence[str] | Mapping[str, Any]
-"""A server that is not in this process, as ``Client`` takes it."""
+"""A server outside of this process, as a target of ``Client``."""
 
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 """Takes the server and returns an async context manager, open while the server runs; it yields ``Server.state``."""
@@ -63,11 +63,11 @@ class Server(Features):
         tool_rate: how often one client may call tools; ``None`` means no limit.
         page_size: most entries in one page of a list.
         keys: secrets of 32 bytes each, the same in all processes of this server: the first one seals request states,
-            all of them open them. With keys, a call whose retry reaches another process, or comes after ``parked_for``,
-            runs again there over the answers it already has (2026-07-28 basic/patterns/mrtr).
+            states sealed with any of them are accepted. With keys, a call whose retry reaches another process, or comes
+            after ``parked_for``, runs again there over the answers it already has (2026-07-28 basic/patterns/mrtr).
         state_store: storage that these processes share; needed for long calls and for ``once=True``.
-        state_format: number of the format in which states and all that replicas share are sealed, 4 or 5. By default 5
-            with keys of its own; with shared ones 4, until the cluster knows that no replica is left that reads no 5.
+        state_format: format in which states and everything that replicas share are sealed, 4 or 5. By default 5 without
+            shared ``keys``; with them 4, until the cluster knows that every replica reads 5.
         code_version: the version of your handlers; a call continues only where it is the same. By default a digest of
             the handler's code.
         parked_for: seconds for which a call waits in memory for its answers.
@@ -79,18 +79,18 @@ class Server(Features):
             params, or an object with ``complete(params)``. It is not used when a client refuses.
         revisions: names of the protocol revisions to speak, as in ``["2025-11-25"]``; all by default.
         declares: kinds of features to declare although there are none yet: ``"tools"``, ``"prompts"``,
-            ``"resources"``, ``"completions"``. Clients look once, when they connect.
+            ``"resources"``, ``"completions"``. Most clients read this only once, when they connect.
         tasks: where tasks are kept, how long and how many; by default in memory, until the process ends.
-        cluster: what the replicas of this server share, such as ``RedisCluster(url)``: any of them then takes any
-            request of any client, and notices of changes reach the clients of all. It is the ``state_store``, and
-            keeps a key, unless these are given.
+        cluster: what the replicas of this server share, such as ``RedisCluster(url)``: each replica can then serve any
+            request of any client, and notices of changes reach the clients of all. It also is the ``state_store`` and
+            keeps a common key, unless these are given.
 
     Raises:
         ConfigError: an argument cannot be used; the message names it and says what to do.
     """
 
     _offered: Offer | None = None
-    """What was offered last, to be offered again as long as it is the same."""
+    """The last offer, kept so that all sessions share one object until it changes."""
 
     def __init__(
         self,
@@ -169,21 +169,21 @@ class Server(Features):
     def mount(self, other: Server | Mountable | Elsewhere, /, prefix: str | None = None) -> None:
         """Offer everything that another server offers.
 
-        With a server of this process there is no connection between the two; any other is reached through a proxy.
-        Its tools and prompts are called ``prefix__name``; its resources keep their URIs, which are in links and texts,
-        too. What is added to it or removed from it later is added and removed here. Its requests pass the middleware
-        of this server and then its own; its lifespan is entered after this one's, and left before. On a server that is
-        open, its features appear as soon as its lifespan has been entered, and clients are notified.
+        A server of this process is called directly, any other one through a proxy. The other server's tools and prompts
+        are called ``prefix__name``; its resources keep their URIs, since links and texts contain them. What is added to
+        it or removed from it later is added and removed here. Its requests pass the middleware of this server, then its
+        own; its lifespan is entered after this one's, and left before it. If this server is open already, the new
+        features appear when the other's lifespan has been entered, and clients are notified.
 
         Args:
-            other: the server; what has one as its ``server``, such as a ``Gateway`` or a ``Proxy`` of
+            other: the server; an object that has one as its ``server``, such as a ``Gateway`` or a ``Proxy`` of
                 ``antiphon.gateway``; or a target as ``Client`` takes it (a URL, a command line, a ``.py`` file, an
                 entry of a configuration), which stands for ``Proxy(target)``.
             prefix: letters, digits, hyphens, and single underscores between them; by default names stay as they are.
 
         Raises:
-            ConfigError: a name or a URI is taken (the message names both servers), the prefix cannot be one, or the
-                server is mounted here already, or is this one.
+            ConfigError: a name or a URI is taken (the message names both servers), the prefix is not allowed, or the
+                server is this one or is mounted here already.
         """
         match cast("object", other):
             case Server(_service=service) | Mountable(server=Server(_service=service)):
@@ -191,28 +191,28 @@ class Server(Features):
             case str() | PathLike() | Mapping() | list() | tuple():
                 self.mount(proxy_of(other), prefix)
             case _:
-                raise ConfigError(f"mount() takes a Server, what has one as its .server, or a target, not {other!r}")
+                raise ConfigError(f"mount() takes a Server, an object with a .server, or a target, not {other!r}")
 
     def tool_definition(self, function: F, /) -> F:
-        """Say how the tools that middleware lists are found; use it as ``@server.tool_definition``.
+        """Set the function that finds tools listed by middleware; use it as ``@server.tool_definition``.
 
-        Over HTTP, arguments that such a tool wants repeated in headers are then compared with these (2026-07-28), as
-        they are for the server's own tools.
+        Over HTTP, the headers that repeat arguments of such a tool are then checked, as for the server's own tools
+        (2026-07-28).
 
         Args:
             function: ``(name, principal) -> Tool | None``; called for each call of a tool that the server itself does
-                not have. ``principal`` is who calls it, ``None`` where clients have none.
+                not have. ``principal`` is the caller's, ``None`` if there is none.
         """
         self._service.core.find_tool = function
         return function
 
     def extend(self, extension: Extension, /) -> None:
-        """Speak more than the protocol: requests of methods that no revision has pass the middleware from now on.
+        """Add an extension of the protocol: requests of methods that no revision has are passed to the middleware.
 
-        A request that no middleware answers is refused: method not found. Extend a server before it runs.
+        A request that no middleware answers is refused with ``MethodNotFound``. Call this before the server runs.
 
         Args:
-            extension: declares what is spoken, and takes the notifications.
+            extension: declares the capabilities, and handles the notifications.
         """
         self._service.core.extension = extension
         self._offered = None
@@ -226,8 +226,8 @@ class Server(Features):
             params: the other server's params.
 
         Returns:
-            Whether it was sent. A client that has left, one whose revision has no such notification, and one of
-            2026-07-28, which is notified within its requests only, get nothing.
+            Whether it was sent. It is not if the client has left, if its revision has no such notification, or if it
+            speaks 2026-07-28, where clients are notified within their requests only.
         """
         return self._service.notify(client, method, params)
 
@@ -254,7 +254,8 @@ class Server(Features):
         """Have a function called whenever a client has ended a subscription, or left. It replaces an earlier one.
 
         Args:
-            function: plain, without arguments; it finds in ``subscribed`` and ``watched_tasks`` what is left.
+            function: a function without arguments, not async; ``subscribed`` and ``watched_tasks`` tell it what is
+                left.
         """
         self._service.subscriptions.on_end = function
 
@@ -264,10 +265,10 @@ class Server(Features):
         return self._service.subscriptions.tasks
 
     def task_changed(self, task: Received) -> None:
-        """Tell the clients that listen to a task of another server what it is now, for middleware that relays.
+        """Send the state of another server's task to the clients that listen to it, for middleware that relays.
 
         Args:
-            task: what the other server says of it (``GetTaskResult``), under the client's id.
+            task: the task's state (``GetTaskResult``), with the id by which clients know it.
         """
         self._service.subscriptions.task_changed(task)
 
@@ -345,9 +346,9 @@ class Server(Features):
 
         Args:
             channel: where its frames come from and go to.
-            principal: who the client has proven to be, if it has.
-            headers: headers of the transport's request by lower-case name, if it has any.
-            caller: what the client has proven to be, with its scopes; in place of ``principal``.
+            principal: the client's verified identity; none by default.
+            headers: headers of the transport's request by lower-case name; none by default.
+            caller: the verified caller with its scopes, instead of ``principal``; none by default.
         """
         if caller is not None:
             principal = caller.principal
@@ -366,18 +367,18 @@ class Server(Features):
 
 @runtime_checkable
 class Mountable(Protocol):
-    """What can be mounted beside a ``Server`` itself."""
+    """An object that can be mounted like a ``Server``."""
 
     @property
     def server(self) -> Server:
-        """What serves its requests."""
+        """The server to mount."""
         ...
 
 
 def proxy_of(target: object) -> Mountable:
     """Return a proxy for a server elsewhere.
 
-    It is found by its name, because a server imports no client; so servers that mount none need none.
+    The class is imported by its name, because a server does not depend on the client.
     """
     made: Mountable = import_module("antiphon.gateway.server_proxy").Proxy(target)
     return made

@@ -37,12 +37,12 @@ class Context:
 
     __slots__ = ("_call", "_core")
     __antiphon_context__ = True
-    """By this attribute ``signature`` recognises the parameter to fill in."""
+    """``signature`` recognises the parameter to fill in by this attribute."""
 
     def __init__(self, call: Call, core: Core | None = None) -> None:
         self._call = call
         self._core = call.core if core is None else core
-        """The server whose handler runs; that of the call itself may be one on which it is mounted."""
+        """The server whose handler runs; ``call.core`` may be the server on which that one is mounted."""
 
     @property
     def server(self) -> Features:
@@ -254,9 +254,9 @@ class Context:
 
         Args:
             name: name of the step, for the record of the call and error messages.
-            function: plain or async, without arguments, or with one named ``idempotency_key``: a string that is the
-                same for every attempt at this step. JSON must be able to carry its result, which is converted to the
-                return annotation in the first run as well as in a replay.
+            function: a function, plain or async, without arguments or with one named ``idempotency_key``: a string that
+                is the same for every attempt at this step. JSON must be able to carry the result, which is converted to
+                the return annotation in the first run as well as in a replay.
             secret: never compress the result together with other data, so that the length of the state reveals nothing.
 
         Raises:
@@ -266,21 +266,21 @@ class Context:
         return await take_step(self._call, name, function, secret=secret)
 
     async def go_on_as_task(self, *, required: bool = False) -> bool:
-        """Let the call go on as a task: the client gets a handle now, and this handler runs on without its request.
+        """Let the call go on as a task: the client gets a handle now, and the handler goes on without the request.
 
         For a tool with ``task="later"``: ask what must be known first, then call this. The handler is run once more
-        from its start, as a task: asks that were answered and steps that were taken return what they returned, and
-        this returns ``True``. Await every ask and step before it.
+        from its start, as a task: answered asks and completed steps return their earlier results, and this method
+        returns ``True``. Await every ask and step before you call it.
 
         Args:
             required: refuse clients that do not declare the extension, instead of going on without a task.
 
         Returns:
-            Whether the handler runs as a task now.
+            Whether the handler runs as a task now; ``False`` if the client does not declare the extension.
 
         Raises:
             MissingCapability: the client does not declare the extension, and ``required`` says that it must.
-            LocalProtocolError: the tool is not declared with ``task="later"``, or an ask or a step is not over.
+            LocalProtocolError: the tool is not declared with ``task="later"``, or an ask or a step has not ended.
             InvalidRequest: there are too many tasks.
         """
         return await self._call.go_on_as_task(required=required)

@@ -43,19 +43,19 @@ Declared = Literal["tools", "prompts", "resources", "completions"]
 
 
 class Extension(Protocol):
-    """What a server speaks beyond the protocol. Requests of extensions pass the middleware, which answers them."""
+    """An extension of the protocol. Its requests pass the middleware, which answers them."""
 
     def capabilities(self, principal: str | None, client: ClientCapabilities | None) -> ServerCapabilities:
         """Return what is declared beside the server's own: ``extensions`` and ``experimental`` of the result.
 
         Args:
-            principal: who the client has proven to be; ``None`` where it has not.
+            principal: the client's verified principal; ``None`` if it has none.
             client: what the client declares.
         """
         ...
 
     def notified(self, client: object, method: str, params: Received) -> object:
-        """Take a notification of a client: one that no revision has, or that its roots have changed.
+        """Handle a notification of a client: one that no revision has, or that its roots have changed.
 
         Args:
             client: identifies the connection, as ``ServerRequest.client`` does.
@@ -117,11 +117,11 @@ class Core:
         self.mounted: list[Core] = []
         """The servers that are mounted on this one."""
         self._by_scheme: tuple[int, dict[str, list[ServedTemplate]]] = (-1, {})
-        """The resource templates by the schemes of their URIs, and for which version of them."""
+        """The version of the resource templates, and the templates by the schemes of their URIs."""
         self.find_tool: Callable[[str, str | None], Tool | None] | None = None
         """Finds the definition of a tool that middleware serves."""
         self.extension: Extension | None = None
-        """What it speaks beyond the protocol."""
+        """The extension of the protocol, if there is one."""
         self._declares = frozenset(declares)
         self._error_details = error_details
         self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None
@@ -166,7 +166,7 @@ class Core:
         return self._limiter.take(peer.principal or id(peer))
 
     def share_rate(self, tallies: Tallies) -> None:
-        """Have the tool rate hold for all replicas together."""
+        """Make the tool rate hold for all replicas together."""
         if self._limiter is not None:
             self._limiter.share()
             tallies.add("tool calls", self._limiter.untold, self._limiter.charge)
@@ -210,7 +210,7 @@ class Core:
         return (self, found) if found.via is None else found.via.mount.core.owner_of(uri)
 
     def _templates_of(self, scheme: str) -> Sequence[ServedTemplate]:
-        """Return the templates of a scheme, in order; so those of other mounted servers cost a call nothing."""
+        """Return the templates of a scheme, in order, so that templates of other mounted servers are not tried."""
         templates = self.features.templates
         if self._by_scheme[0] != templates.version:
             found: dict[str, list[ServedTemplate]] = {}
@@ -232,8 +232,7 @@ class Core:
         if isinstance(error, ToolError):
             return str(error)
         if isinstance(error, ProtocolError | CallTimeout | SamplingFailed):
-            # Our own text about an ask that could not be sent or was not answered; it contains nothing of
-            # the author's.
+            # Our own text about an ask that could not be sent or was not answered; it contains no data of the author.
             return f"{name}: {error}"
         log.error("tool %r failed", name, exc_info=error)
         kind = type(error).__name__

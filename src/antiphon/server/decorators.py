@@ -25,8 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Features:
     """Tools, resources, prompts and completions of a server.
 
-    The registries ``tools``, ``resources``, ``templates`` and ``prompts`` look up, add and remove features; connected
-    clients are notified of every change.
+    Use the registries ``tools``, ``resources``, ``templates`` and ``prompts`` to look up, add and remove features;
+    connected clients are notified of every change.
 
     Args:
         name: the server's name, as clients see it.

@@ -1,6 +1,6 @@
 """The handlers of a server: one function for each method it serves.
 
-A call whose handler may ask runs in the way of its era: a modern one in ``Rounds``, all others where they arrived.
+A modern call whose handler may ask runs in ``Rounds``; every other request runs in the task that received it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = ["Handlers"]
 Peer = Connection[ServerSession]
 
 _WISH = b'"task"'
-"""What is in the params of a call of 2025-11-25 if its client wants a task; other calls are not looked at closer."""
+"""Found in the params of a call of 2025-11-25 whose client wants a task; other calls are not decoded for it."""
 
 _UNAVAILABLE: dict[str, type[MissingCapability]] = {
     "sampling": SamplingUnavailable,
@@ -91,10 +91,10 @@ class Handlers:
             "resources/read": self._reading,
             "prompts/get": self._prompting,
         }
-        """What finds the target of a call, by method."""
+        """The functions that find the handler of a call, by method."""
         self.task_requests: Callable[[], TaskRequests]
-        """Makes what serves requests about tasks when there is one: most servers never have any. Set by the owner,
-        since tasks find their handlers here."""
+        """Returns what serves requests about tasks, made on first use, because most servers never get one. Set by the
+        owner, since tasks find their handlers here."""
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handlers of all methods; the capabilities and the revision decide which are served."""
@@ -151,13 +151,15 @@ class Handlers:
 
     @property
     def answering(self) -> bool:
-        """Whether middleware may answer requests here, so that the registries do not say all there is."""
+        """Whether middleware may answer requests here, so that the registries may lack features."""
         return bool(self._middleware) or len(self._mounts.answering) > 0
 
     def target(self, params: Any, request: Request, peer: Peer) -> Handled:
-        """Return what serves a call, behind the middleware. It is looked up after that, which may change the name.
+        """Return the handler of a call, with the middleware around it.
 
-        ``params``: those of the request, in the names of this server.
+        The handler is found after the middleware, which may change the name.
+
+        ``params``: the request's params, with the names that this server uses.
         """
         find = self._finders[request.method.name]
         if not self._middleware:
@@ -170,7 +172,7 @@ class Handlers:
             return self._middleware.run(self._passing(params, request, call), last)
 
         if isinstance(params, CallToolRequestParams) and not self._has_tool(params.name):
-            # The middleware serves it, or changes its name, or it is refused after that.
+            # The middleware may serve it or change its name; otherwise it is refused behind the middleware.
             return Handled(params.name, body, self._middleware.code)
         try:
             sent = find(params, request, peer)
@@ -183,7 +185,7 @@ class Handlers:
         return sent.around(_subject(params), body, lambda: self._middleware.code() + code(), asks=True)
 
     def definition_of(self, name: str, principal: str | None) -> Tool | None:
-        """Return the definition of a tool that is served here, be it by middleware, as far as it is known."""
+        """Return the definition of a tool that is served here, also by middleware; ``None`` if it is not known."""
         core = self._core
         found = core.features.tools.get(name)
         if found is not None:
@@ -202,7 +204,7 @@ class Handlers:
     async def around(
         self, params: Any, request: Request, peer: Peer, last: Callable[[Collection[str]], Awaitable[Any]]
     ) -> Any:
-        """Run the middleware around a subscription that the outer server keeps. It may refuse it, or take URIs out."""
+        """Run the middleware around a subscription that the outer server keeps; it may refuse it, or remove URIs."""
 
         async def inward(passed: ServerRequest) -> Any:
             kept = _uris(passed.params)
@@ -240,7 +242,7 @@ class Handlers:
             lambda call: self._run(tool, params.arguments, call, request, wait),
             lambda: tool.code,
             once=tool.once,
-            # Asked of recorded calls alone, which most are not.
+            # Only recorded calls need it, and most calls are not recorded.
             repeats=record is not None and tool.repeats,
         )
         rounds = self._rounds
@@ -250,7 +252,7 @@ class Handlers:
     def _tool_call(
         self, params: CallToolRequestParams, request: Request, peer: Peer, wait: float | None = None
     ) -> Handled:
-        """Return the handler of a tool. ``wait``: seconds that its rate lets it wait, if that is known already."""
+        """Return the handler of a tool. ``wait``: seconds to wait for the tool rate, if they are known already."""
         tool = self._core.features.tools.get(params.name)
         via = self._mounts.by_name(params.name) if tool is None else tool.via
         if via is not None:
@@ -286,7 +288,7 @@ class Handlers:
         return inner.around(params.name, body, inner.code, asks=inner.asks)
 
     def _code(self, found: ServedTool | ServedPrompt | ServedResource | ServedTemplate) -> bytes:
-        """Return what must be the same where a call goes on: the server's own word for it, or the code's digest."""
+        """Return what must be equal where a call continues: the server's ``code_version``, or the code's digest."""
         version = self._core.code_version
         return found.code if version is None else version.encode()
 
@@ -299,8 +301,8 @@ class Handlers:
             running = tool.call(arguments, Context(call, self._core) if call is not None else None)
             return await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
         except Exception as error:
-            # The only name for the error ends with this block: the error leads to this frame, and
-            # otherwise both would form a cycle that only the garbage collector frees.
+            # Keep no reference to the error beyond this block: it refers to this frame, and both would form a cycle
+            # that only the garbage collector frees.
             if tool.scopes and (short := _required_beyond(cause_of(error))):
                 # "servers SHOULD include all scopes required for the current operation in a single challenge"
                 raise InsufficientScope(scopes=short.union(tool.scopes)) from None
@@ -372,7 +374,7 @@ class Handlers:
         return await completions.complete(params, Context(Call(self._core, peer, request), self._core))
 
     async def _complete_elsewhere(self, params: CompleteRequestParams, request: Request, peer: Peer) -> Wire:
-        """Complete an argument of what only a mounted server's middleware may know."""
+        """Complete an argument of a prompt or template that only the middleware of a mounted server may know."""
         if isinstance(params.ref, PromptReference):
             via = self._mounts.by_name(params.ref.name)
             if via is not None:
@@ -399,7 +401,7 @@ class Handlers:
     def listen(self, request: Request, peer: Peer) -> Later | CoroutineType[Any, Any, Any]:
         """Serve ``subscriptions/listen``, likewise."""
         params: SubscriptionsListenRequestParams = request.params
-        # What is more than may be listened to is refused in a moment, and not looked up before.
+        # More URIs than allowed are refused below, so the rest need not be looked up here.
         uris = list(params.notifications.resource_subscriptions or ())[:MAX_SUBSCRIPTIONS]
         required = {scope for uri in uris for scope in self._scopes_of_resource(uri)}
         demand(required, request, peer)
@@ -411,12 +413,12 @@ class Handlers:
         return self._kept(request, peer, self._subscriptions.listen)
 
     def _scopes_of_resource(self, uri: str) -> Sequence[str]:
-        """Return what a token has to allow for a URI; nothing for one that nobody serves."""
+        """Return the scopes that a token needs for a URI; none for a URI without a resource."""
         found = self._core.resource(uri)
         return () if found is None else found.scopes
 
     def _kept(self, request: Request, peer: Peer, keep: Callable[[Request, Peer], Any]) -> Any:
-        """Keep a subscription, behind the middleware of the mounted servers whose resources it names."""
+        """Keep a subscription, after the middleware of the mounted servers whose resources it names."""
         if not self._mounts.answering:
             return keep(request, peer)
         params = request.params
@@ -506,7 +508,7 @@ def _is_for_the_peer(error: Exception, request: Request) -> bool:
 
 
 def _required_beyond(error: Exception) -> frozenset[str]:
-    """Return the scopes that a handler has found missing, in its own words; none for any other error."""
+    """Return the scopes that a handler itself has found missing; none for any other error."""
     return error.scopes if isinstance(error, InsufficientScope) and not error.remote else frozenset()
 
 

@@ -17,7 +17,7 @@ __all__ = ["Held"]
 
 
 class Held:
-    """One entering of a lifespan."""
+    """A lifespan that was entered, until it is left."""
 
     def __init__(self, lifespan: AbstractAsyncContextManager[Any]) -> None:
         if not hasattr(lifespan, "__aenter__"):

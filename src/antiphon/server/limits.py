@@ -3,8 +3,9 @@
 2025-11-25 server/tools, Security Considerations: "Servers MUST rate limit tool invocations." A call over the rate waits
 its turn; one that would wait too long is refused, with the time after which to try again.
 
-Where replicas serve one principal, each has a bucket of its own, and takes from it a second later what the others have
-taken: for that second a principal may have the rate of each of them, and a burst at each; both are owed afterwards.
+If several replicas serve one principal, each has a bucket of its own, from which it takes the tokens used at the others
+one second later. Within that second a principal may use the rate and the burst of every replica; it pays for them
+afterwards by waiting.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ _MAX_PRINCIPALS = 10_000
 
 
 class Rate(Struct, frozen=True, kw_only=True):
-    """``per_second`` on average, at most ``burst`` at once; a call waits up to ``patience`` seconds for its turn."""
+    """A rate limit of calls.
+
+    Args:
+        per_second: calls a second on average.
+        burst: most calls at once.
+        patience: most seconds for which a call waits for its turn.
+    """
 
     per_second: float
     burst: int
@@ -30,7 +37,7 @@ class Rate(Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_TOOL_RATE = Rate(per_second=10_000, burst=20_000)
-"""Far above what a model does, and far below what a client in a runaway loop could do to the others."""
+"""Far above the rate of a model, and low enough that a client in an endless loop does not starve the others."""
 
 PROGRESS_RATE = Rate(per_second=100, burst=100)
 """Progress reports of one call; those beyond are dropped, since each report replaces the ones before."""
@@ -60,7 +67,7 @@ class Bucket:
         self._when = now
 
     def charge(self, count: int, now: float) -> None:
-        """Take tokens that are owed."""
+        """Take tokens that were used elsewhere, even if there are none left."""
         self._fill(now)
         self._tokens -= count
 
@@ -95,7 +102,7 @@ class RateLimiter:
         self._clock = clock
         self._buckets: dict[object, Bucket] = {}
         self._untold: dict[str, int] | None = None
-        """Tokens that were taken here, and that other replicas were not told of; ``None`` if there are none."""
+        """Tokens taken here that other replicas do not know of yet, by principal; ``None`` without other replicas."""
 
     def forget(self, principal: object) -> None:
         """Drop the bucket of a principal that has left."""
@@ -120,13 +127,13 @@ class RateLimiter:
     # --- with other replicas ------------------------------------------------------------------------------------
 
     def share(self) -> None:
-        """Count from now on what other replicas are told."""
+        """Count the tokens taken here for other replicas from now on."""
         self._untold = {}
 
     def untold(self) -> Mapping[str, int]:
-        """Return the tokens that were taken since the last time, of those who took more than a hundredth of theirs.
+        """Return the tokens taken since the last call, by principals that took more than a hundredth of their rate.
 
-        What is less stays until it is more, so that of clients that do what they may nothing is told at all.
+        Smaller numbers are kept until they have grown, so that nothing is sent about clients well within their rate.
         """
         if self._untold is None:
             return {}
@@ -138,7 +145,7 @@ class RateLimiter:
         return told
 
     def charge(self, _replica: str, counts: Mapping[str, int]) -> None:
-        """Take the tokens that were taken elsewhere, though there may be none left: the next ones wait for them."""
+        """Take the tokens that were used elsewhere, even if there are none left: later calls then wait."""
         now = self._clock()
         for principal, count in counts.items():
             self._bucket(principal, now).charge(count, now)

@@ -1,7 +1,7 @@
 """Lists, page by page, encoded once per revision and cached until the registry changes.
 
-What a mounted server without middleware offers stands in the registry. One whose middleware may answer is asked for its
-list each time; its pages come after those of the registry.
+The features of a mounted server without middleware are in the registry. A mounted server whose middleware may answer is
+asked for its list each time; its pages come after those of the registry.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _MAX_KEPT = 256
 """Most encoded pages cached for one list, so that a client with made-up cursors cannot fill the memory."""
 
 _MOUNTED = "mount."
-"""Begins the cursors of pages that a mounted server answers; no registry's cursor begins so."""
+"""Begins the cursors of pages from mounted servers; no cursor of a registry begins like this."""
 
 Peer = Connection[ServerSession]
 Hidden = Callable[[Request], frozenset[str]]
 """Returns the requirements whose tools are hidden from a client."""
 
 Scopes = tuple[str, ...]
-"""What one item requires of a token."""
+"""The scopes that one item requires."""
 
 _NOTHING: frozenset[str] = frozenset()
 _OPEN: frozenset[Scopes] = frozenset()
@@ -49,7 +49,7 @@ _REQUIREMENTS: tuple[Requirement, ...] = get_args(Requirement)
 
 
 class _List:
-    """One list: its registry, what a page of it is, and the pages encoded so far."""
+    """One list: its registry, the type of its pages, and the pages encoded so far."""
 
     __slots__ = ("_hidden", "_items", "_mounts", "_page", "_pages", "_registry", "_required", "_size", "_version")
 
@@ -67,7 +67,7 @@ class _List:
         self._version = -1
         self._pages: dict[tuple[str, str | None, frozenset[str], frozenset[Scopes]], Raw] = {}
         self._required: frozenset[Scopes] = frozenset()
-        """What its items require of a token: each set of scopes once."""
+        """The sets of scopes that items require, each once."""
 
     def serve(self, request: Request, peer: Peer) -> Raw | CoroutineType[Any, Any, PaginatedResult]:
         """Return the page the request wants."""
@@ -102,7 +102,7 @@ class _List:
         return shown, found.next_cursor
 
     async def _joined(self, request: Request, peer: Peer) -> PaginatedResult:
-        """Return a page of what the registry holds, and then of what mounted servers answer."""
+        """Return a page of the registry's items, followed by items of mounted servers that answer themselves."""
         params: PaginatedParams = request.params
         place = _place(params.cursor, len(self._mounts.all))
         found: list[Any] = []
@@ -130,16 +130,16 @@ class _List:
         return self._build(found, None)
 
     def _listed(self, mount: Mount, items: Sequence[Any]) -> Sequence[Any]:
-        """Return a mounted server's items as they are listed here, without those whose name is another's."""
+        """Return a mounted server's items as they are listed here, without names that another server has."""
         registry, listed = self._registry, [mount.listed(item) for item in items]
         known = [(item, registry.get(_name(item))) for item in listed]
         return [item for item, here in known if here is None or (here.via is not None and here.via.mount is mount)]
 
     def _closed_to(self, caller: Caller | None) -> frozenset[Scopes]:
-        """Return the sets of scopes whose items a caller is not shown, where it is shown only what it may use.
+        """Return the sets of scopes whose items are hidden from a caller that sees only what it may use.
 
-        2026-07-28 server/tools, server/utilities/caching: such a list is the caller's alone. Every list of ours says
-        so (``cacheScope: private``).
+        2026-07-28 server/tools, server/utilities/caching: such a list must not be cached for other callers. All our
+        lists say so (``cacheScope: private``).
         """
         if caller is None or not caller.sees_only_allowed:
             return _OPEN
@@ -147,7 +147,7 @@ class _List:
 
 
 def _place(cursor: str | None, mounts: int) -> tuple[int, str | None] | None:
-    """Read a cursor: which mount the page begins with, and its own cursor; ``None`` if it is the registry's."""
+    """Decode a cursor: the mount that the page begins with, and its own cursor; ``None`` if it is the registry's."""
     if cursor is None or not cursor.startswith(_MOUNTED):
         return None
     at, mark, inner = cursor.removeprefix(_MOUNTED).partition(".")

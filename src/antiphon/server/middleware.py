@@ -1,8 +1,8 @@
 """Middleware: functions around every request that a server serves, each able to change, answer or refuse it.
 
 They are called in the order they were added. A call that asks the client (2026-07-28 basic/patterns/mrtr) passes each
-of them once, from the first request to the result, however many requests its rounds take. What the session answers by
-itself (the handshake, ``ping``, ``server/discover``) passes no middleware.
+of them once, from the first request to the result, even if its rounds take several requests. What the session answers
+by itself (the handshake, ``ping``, ``server/discover``) passes no middleware.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["CallNext", "Middleware", "ServerRequest", "Stack"]
 
 
 MAX_REPEATED = 2
-"""Most revisions for which one result is kept encoded: clients of one program mostly speak the same."""
+"""Most revisions for which one result is kept encoded; the clients of one server usually speak one or two."""
 
 
 class ServerRequest:
@@ -74,7 +74,7 @@ class ServerRequest:
 
     @property
     def received(self) -> Received:
-        """The params as the client sent them, with members that their type does not know.
+        """The params as the client sent them, including members that their type lacks.
 
         What belongs to the client's connection (progress token, ``io.modelcontextprotocol/*``) and to its rounds is
         left out.
@@ -112,7 +112,7 @@ class ServerRequest:
             await call.send(call.connection.session.log(message.read, call.request, message))
 
     async def notify(self, method: str, params: Received) -> None:
-        """Send the client a notification of another server, as one that belongs to this request.
+        """Send the client a notification of another server that belongs to this request.
 
         Nothing is sent if the client's revision has no such notification, or the request has ended.
 
@@ -129,11 +129,11 @@ class ServerRequest:
     def pass_on(self, result: Received) -> Any:
         """Return the result of another server, decoded, for middleware that relays.
 
-        Members of it that this library does not know are sent to the client, too, even if other middleware changes what
-        is returned here.
+        Its members that this library does not know are sent to the client, too, even if other middleware changes the
+        returned value.
 
         Args:
-            result: the result as it came.
+            result: the result, decoded and as it came.
         """
         self._call.facts.original = result
         return result.read
@@ -141,19 +141,20 @@ class ServerRequest:
     def grant_tasks(self, tasks: Mapping[str, Received]) -> None:
         """Let the client listen to tasks of another server, for middleware that relays ``subscriptions/listen``.
 
-        Whoever grants them tells of their changes by ``Server.task_changed``.
+        Report their changes by ``Server.task_changed``.
 
         Args:
-            tasks: those of the asked ones that it may see, each as it is now, by the client's ids.
+            tasks: the requested tasks that the client may see: the present state of each, by the client's id for it.
         """
         self._call.facts.tasks = tasks
 
     def repeat(self, encoded: MutableMapping[str, Received], result: Callable[[], Wire | Received]) -> Any:
-        """Return a result that many requests get, encoded once for each revision.
+        """Return a result that is the same for many requests, encoded once for each revision.
 
         Args:
-            encoded: the result by the name of the revision, filled here; at most ``MAX_REPEATED`` are kept.
-            result: makes the result if it is not there yet, with its JSON if that has members which its type lacks.
+            encoded: the results by the names of revisions, filled here; at most ``MAX_REPEATED`` are kept.
+            result: a function that makes the result if it is missing; with its JSON if that has members which its type
+                lacks.
         """
         revision = self._call.facts.revision
         known = encoded.get(revision.name)
@@ -169,13 +170,13 @@ class ServerRequest:
         return self.pass_on(known)
 
     async def forward(self, method: str, ask: Received, *, key: str | None = None) -> Received:
-        """Ask the client what another server asks, with all members, known or not.
+        """Pass on an ask of another server to the client, with all members, known or not.
 
         Args:
             method: ``sampling/createMessage``, ``elicitation/create`` or ``roots/list``; or one that no revision has,
                 for a client up to 2025-11-25.
             ask: the other server's params.
-            key: the other server's name of the ask in a round (2026-07-28), if it has one.
+            key: the other server's name of the ask in a round (2026-07-28); none by default.
 
         Returns:
             The client's answer.
@@ -185,7 +186,7 @@ class ServerRequest:
         return await self._call.forward(method, ask, key=key)
 
     async def ask(self, method: str, params: Wire) -> Any:
-        """Ask the client with params as they are, for middleware that relays; others use ``ctx.sample`` and the like.
+        """Ask the client with these params, for middleware that relays; others use ``ctx.sample`` and the like.
 
         Args:
             method: ``sampling/createMessage``, ``elicitation/create`` or ``roots/list``.

@@ -4,7 +4,7 @@ Owns the names of mounted features and which mounted server a request belongs to
 include those of the mounted one, so that a call finds its target in one look-up; the request is then served by the
 mounted server's own handlers, through its own middleware. ``service`` enters and leaves its lifespan.
 
-URIs are not changed: they are in results, links, texts and ``_meta``, where nobody could translate them.
+URIs are not changed: results, links, texts and ``_meta`` contain them, where they cannot be translated.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from antiphon.wire.tools import Tool
 __all__ = ["SEPARATOR", "Behind", "Mount", "Mounts", "prefixed"]
 
 SEPARATOR = "__"
-"""Stands between a server's name and its tool's, as behind a gateway: ``shop__sell``."""
+"""Separates the prefix of a server from the name of its tool, as behind a gateway: ``shop__sell``."""
 
 _PREFIX = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
-"""A prefix neither holds two underscores in a row nor begins or ends with one, so that the first two separate."""
+"""A prefix has no two underscores in a row, and none at its ends, so that the first two end it."""
 
 _MAX_NAME = 128
 """Most characters in the name of a tool (2025-11-25 server/tools, Tool Names)."""
@@ -52,15 +52,15 @@ class Behind(Protocol):
 
     @property
     def answering(self) -> bool:
-        """Whether middleware may answer requests here, so that the registries do not say all there is."""
+        """Whether middleware may answer requests here, so that the registries may lack features."""
         ...
 
     def target(self, params: Any, request: Request, peer: Peer) -> Handled:
-        """Return what serves a call, behind the middleware. ``params``: the request's, in this server's names."""
+        """Return the handler of a call, behind the middleware. ``params``: the request's, with this server's names."""
         ...
 
     def definition_of(self, name: str, principal: str | None) -> Tool | None:
-        """Return the definition of a tool, be it one that middleware serves, as far as it is known."""
+        """Return the definition of a tool, also of one that middleware serves; ``None`` if it is not known."""
         ...
 
     async def answer(self, params: Any, request: Request, peer: Peer) -> Any:
@@ -72,7 +72,7 @@ class Behind(Protocol):
     ) -> Any:
         """Run the middleware around a subscription that the outer server keeps.
 
-        ``last``: keeps it, without the URIs that it is given.
+        ``last``: called with the URIs that were removed; keeps the subscription without them.
         """
         ...
 
@@ -80,8 +80,8 @@ class Behind(Protocol):
 class Mount:
     """One server on another.
 
-    ``prefix``: what its tools and prompts are called by, ``None`` for their own names. ``core``: the mounted server.
-    ``behind``: what serves its requests.
+    ``prefix``: comes before the names of its tools and prompts; ``None`` leaves them as they are. ``core``: the mounted
+        server. ``behind``: serves its requests.
     """
 
     def __init__(self, prefix: str | None, core: Core, behind: Behind) -> None:
@@ -99,13 +99,13 @@ class Mount:
         return name if self.prefix is None else prefixed(self.prefix, name)
 
     def listed(self, item: Any) -> Any:
-        """Return a tool or prompt of the mounted server's list as it is listed here; anything else as it is."""
+        """Return a tool or prompt of the mounted server's list as it is listed here; any other item unchanged."""
         if self.prefix is None or not isinstance(item, Tool | Prompt):
             return item
         return replace(item, name=prefixed(self.prefix, item.name))
 
     def include_in(self, outer: Core) -> Callable[[], None]:
-        """Find room for all features on the outer server; return what puts them there.
+        """Check that the outer server has free names for all features; return a function that adds them.
 
         Raises:
             ConfigError: a name or URI is taken there, or too long; the message names both servers.
@@ -152,13 +152,13 @@ def _same(uri: str) -> str:
 
 
 class Mounts:
-    """What is mounted on one server."""
+    """The servers that are mounted on one server."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self.all: list[Mount] = []
         self.answering: list[Mount] = []
-        """Those whose middleware may list and serve what no registry holds: they are asked."""
+        """The mounts whose middleware may list and serve features that no registry holds, so that they are asked."""
 
     def add(self, mount: Mount) -> None:
         """Add a mount."""
@@ -167,7 +167,7 @@ class Mounts:
         self.refresh()
 
     def refresh(self) -> None:
-        """Find out anew which of them answer by middleware."""
+        """Find out again which of them may answer by middleware."""
         self.answering = [mount for mount in self.all if mount.behind.answering]
 
     def by_name(self, name: str) -> Via | None:
@@ -210,8 +210,8 @@ class Mounts:
     ) -> Any:  # fmt: skip
         """Run the middleware of every mounted server that may have one of these URIs, one inside the other.
 
-        ``narrowed``: returns the params of the request with only some of its URIs. ``last``: keeps the subscription,
-        without the URIs that it is given: those that every server that was asked for them has taken out.
+        ``narrowed``: returns the params of the request with only some of its URIs. ``last``: called with the URIs that
+            no asked server has granted; keeps the subscription without them.
         """
         offered: set[str] = set()
         granted: set[str] = set()
@@ -234,13 +234,13 @@ class Mounts:
             except ResourceNotFound:
                 if asked.is_owner or has_passed:
                     raise
-                # It is another's.
+                # Another server may have it.
                 return await enter(others)
 
         return await enter(self._asked(uris))
 
     def _asked(self, uris: Sequence[str]) -> Sequence[_Asked]:
-        """Return who is asked for which URIs: the owner, or for one that no registry holds, all that may know it."""
+        """Return which servers are asked for which URIs: the owner, or if no registry has a URI, all that may."""
         asked = [(_Asked(mount, [], True), _Asked(mount, [], False)) for mount in self.answering]
         for uri in uris:
             found = self._core.resource(uri)
@@ -254,9 +254,9 @@ class Mounts:
 
 
 class _Asked(NamedTuple):
-    """A mounted server that is asked whether these resources may be subscribed to."""
+    """A mounted server, and the URIs that it is asked to allow a subscription to."""
 
     mount: Mount
     uris: list[str]
     is_owner: bool
-    """Whether it is known that they are its."""
+    """Whether the URIs are known to belong to it."""

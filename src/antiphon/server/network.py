@@ -40,8 +40,8 @@ DRAIN = 5
 """Seconds that open requests have to end when the server is told to stop."""
 
 REST = 75
-"""Seconds a connection may be idle between two requests. Longer than clients keep theirs: if the server closed first, a
-busy client could write a request into a connection that is being closed."""
+"""Seconds a connection may be idle between two requests. Longer than clients keep idle connections: if the server
+closed first, a busy client could write a request into a connection that is being closed."""
 
 
 class HttpOptions(TypedDict, total=False):
@@ -66,7 +66,7 @@ class HttpOptions(TypedDict, total=False):
     event_store: EventStore
     """Keeps the events that a client may ask for again after its stream broke; in memory by default."""
     check_token: CheckToken
-    """Returns the principal that a bearer token stands for; without it all clients are anonymous."""
+    """Function that returns the principal of a bearer token; without it all clients are anonymous."""
     auth: ResourceServer
     """Checks the access tokens of an authorization server (OAuth), and tells clients where to get them."""
     keep_alive: float
@@ -128,7 +128,7 @@ class ServerApp:
         self._drain = drain
         self._follows_lifespan = False
         self._stop_watch = StopWatch(self._stop) if watches else None
-        """Ends open requests when the surrounding server stops; ``None`` if that server tells us itself."""
+        """Ends open requests when the surrounding server stops; ``None`` if that server calls ``drain`` itself."""
         self._held = contextlib.AsyncExitStack()
         self._is_held = False
         self._gate = asyncio.Lock()
@@ -154,7 +154,7 @@ class ServerApp:
     async def _stop(self, grace: float | None) -> None:
         await self.drain(None if grace is None else min(DRAIN, grace))
         if not self._follows_lifespan:
-            # Mounted where the lifespan is not passed on: nobody else will.
+            # Mounted in a framework that passes no lifespan events on, so nobody else closes it.
             await self.close()
 
     async def close(self) -> None:
@@ -207,7 +207,7 @@ def _endpoint(
     given: dict[str, Any] = dict(options)
     for name in ("allowed_hosts", "allowed_origins"):
         if isinstance(given.get(name), str):
-            # Its letters would be the names; and a text with a "*" in it would let everybody in.
+            # A text is a sequence of letters: each would be a name, and a "*" among them would allow every host.
             raise ConfigError(f"{name}= is a list, as in {name}=[{given[name]!r}]")
 
     auth = _auth(given, transport)
@@ -233,12 +233,12 @@ def _endpoint(
 
             return WebSocketApp(serve, **given), None, auth
     except TypeError as error:
-        raise ConfigError(f"{transport}: {error}; see HttpOptions for what there is") from None
+        raise ConfigError(f"{transport}: {error}; HttpOptions lists the options") from None
     raise ConfigError(f'unknown transport {transport!r}: choose "stdio", "http", "sse" or "websocket"')
 
 
 def _auth(options: dict[str, Any], transport: str) -> ResourceServer | None:
-    """Put what checks tokens in place of the option that says so, and return it."""
+    """Replace the option ``auth`` by the gate that checks tokens, and return the option."""
     auth: object = options.pop("auth", None)
     if auth is None:
         return None
@@ -267,7 +267,7 @@ def _streamable(service: Service, options: dict[str, Any], auth: ResourceServer 
 
 
 class _Mirrored:
-    """Which arguments of which tool travel in headers as well; found once for each version of the tools."""
+    """The arguments of each tool that are repeated in headers; found once for each version of the tools."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -289,7 +289,7 @@ class _Mirrored:
         return found
 
     def _of_others(self, name: str, principal: str | None) -> Sequence[HeaderParam]:
-        """Return those of a tool that middleware lists; found once for each definition."""
+        """Return those of a tool that only middleware has; found once for each definition."""
         tool = self._service.definition_of(name, principal)
         if tool is None:
             return ()
@@ -324,10 +324,10 @@ async def serve_network(service: Service, transport: str, host: str, port: int, 
 async def serve_with_workers(
     service: Service, transport: str, host: str, port: int, options: ServeOptions, count: int
 ) -> None:
-    """Serve on an address by several processes until told to stop by a signal: this one starts them, or is one.
+    """Serve on an address with several processes until told to stop by a signal: as the parent, or as a worker.
 
     Raises:
-        ConfigError: see ``network_server``; or such a server cannot be served so, and the message says why.
+        ConfigError: see ``network_server``; or the server cannot have workers, and the message says why.
         AntiphonError: no worker could be started.
     """
     from antiphon.server.multiprocess.worker_link import inherited
@@ -343,7 +343,7 @@ async def serve_with_workers(
     from antiphon.server.multiprocess.parent import serve_workers
 
     _check_workers(service, transport)
-    # Made only to find out before any process is started whether it can be.
+    # Only to raise an error in the options before any process is started.
     network_server(service, transport, host, port, options)
     with contextlib.ExitStack() as open_sockets:
         listening = [open_sockets.enter_context(each) for each in _listening(host, port)]
@@ -371,7 +371,7 @@ def _check_workers(service: Service, transport: str) -> None:
 
 
 def _listening(host: str, port: int) -> Sequence[socket.socket]:
-    """Listen on all addresses of a name, as a server in one process does. Raises ``ConfigError`` if that cannot be."""
+    """Listen on all addresses of a name, as a server in one process does. Raises ``ConfigError`` if one is not free."""
     _check_address(host, port)
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     made: list[socket.socket] = []
@@ -392,7 +392,7 @@ _BACKLOG = 2_048
 
 
 def _check_address(host: str, port: int) -> None:
-    """Find out whether an address can be served, for a message with the remedy: uvicorn logs a number and exits.
+    """Check whether an address can be served, to raise an error with a remedy: uvicorn logs a number and exits.
 
     Raises:
         ConfigError: the port is in use, may not be used, or the address is none of this machine.
@@ -404,7 +404,7 @@ def _check_address(host: str, port: int) -> None:
     for family, kind, protocol, _, address in found if port else ():
         with contextlib.suppress(AttributeError), socket.socket(family, kind, protocol) as probe:
             if os.name == "posix":
-                # What was used a moment ago is free again; what somebody listens to is not.
+                # A port that was used a moment ago counts as free, a port with a listener does not.
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(address)
@@ -421,12 +421,12 @@ _UNUSABLE = {
 
 
 def network_server(service: Service, transport: str, host: str, port: int, options: ServeOptions) -> GracefulServer:
-    """Make what serves on an address; ``serve()`` it.
+    """Make the network server for an address; its ``serve()`` runs it.
 
     Raises:
-        ConfigError: there is no such transport or port; the files for TLS are missing or wrong; or every address of the
-            machine is to be served, and nobody said under which names: a page of anybody's could then reach the server
-            through its visitor (DNS rebinding).
+        ConfigError: there is no such transport or port; the files for TLS are missing or wrong; or it serves on every
+            address of the machine without ``allowed_hosts``, so that any web page could reach it through its visitor's
+            browser (DNS rebinding).
     """
     if port not in range(65_536):
         raise ConfigError(f"port= is a number from 0 to 65535, not {port!r}")
@@ -461,7 +461,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         access_log=False,
         log_level="warning",
         server_header=False,
-        # Nothing here goes by the address of the client, and looking for it in the headers is 3 % of a request.
+        # Nothing here uses the address of the client, and finding it in the headers takes 3 % of a request.
         proxy_headers=False,
         ssl_context_factory=None if tls is None else _given(tls),
     )
@@ -469,7 +469,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
 
 
 def _tls(options: dict[str, Any]) -> SSLContext | None:
-    """Take the options for TLS out of all, and make what they mean."""
+    """Remove the options for TLS, and return the context they describe."""
     cert, key, password = (options.pop(f"tls_{name}", None) for name in ("cert", "key", "password"))
     if cert is None:
         if key is not None:
@@ -481,7 +481,7 @@ def _tls(options: dict[str, Any]) -> SSLContext | None:
 
 
 def _given(context: SSLContext) -> Callable[..., SSLContext]:
-    """Make what uvicorn wants instead of a context."""
+    """Return a factory of the context, as uvicorn wants it."""
 
     def give(*_: object) -> SSLContext:
         return context
@@ -490,7 +490,7 @@ def _given(context: SSLContext) -> Callable[..., SSLContext]:
 
 
 def _limits(options: dict[str, Any]) -> Limits:
-    """Take the limits of connections out of all options."""
+    """Remove the limits of connections from the options, and return them."""
     from antiphon.transports.http.server.connections import Limits
 
     names = [name for name in ("max_connections", "head_timeout") if name in options]

@@ -43,15 +43,15 @@ _KEY_FOR = 10 * 365 * 86_400.0
 """Seconds for which the engine keeps a key that was made for it."""
 
 MAX_NOTICES = 1_000
-"""Most notices that wait for the engine; further ones are dropped, since what they tell is found by looking."""
+"""Most notices that wait for the engine; further ones are dropped, since clients also find changes by polling."""
 
 
 _PAUSE = 0.5
-"""Seconds between two attempts to tell what could not be told."""
+"""Seconds between two attempts to send a notice."""
 
 
 class _State(Struct, array_like=True):
-    """What restores a legacy session."""
+    """Everything needed to restore a legacy session."""
 
     client: Raw
     """The params of its ``initialize``."""
@@ -63,7 +63,7 @@ class _State(Struct, array_like=True):
 
 
 class _Notice(Struct, array_like=True, frozen=True):
-    """That something has changed: see ``Service.on_notice``."""
+    """A change; see ``Service.on_notice``."""
 
     kind: str
     uri: str
@@ -76,8 +76,8 @@ _decode_notice = msgspec.json.Decoder(_Notice).decode
 class Replicas:
     """The part of one server in its cluster.
 
-    ``share``: seals with a key that others have, too. ``write``: seals in a format that all others read. ``noticed``:
-    tells the clients of this process what has changed.
+    ``share``: called with the common key, to seal with it from then on. ``write``: called with the format to seal in,
+        which all replicas read. ``noticed``: notifies the clients of this process of a change.
     """
 
     def __init__(
@@ -100,15 +100,15 @@ class Replicas:
         self._noticed = noticed
         self._loop: asyncio.AbstractEventLoop | None = None
         self._untold: set[tuple[str, str]] = set()
-        """Notices that the event loop has not taken up yet: what comes again meanwhile is told once."""
+        """Notices that the event loop has not taken up yet; the same change is not added again meanwhile."""
         self._waiting: dict[_Notice, None] = {}
-        """What other replicas have to be told yet, each once, in order."""
+        """Notices to send to other replicas, each once, in order."""
         self._telling: asyncio.Task[None] | None = None
         self._made_key: bytes | None = None
-        """The key that the engine has, if the server was given none."""
+        """The key in the engine, if the server was given none."""
         self._storing_key: asyncio.Task[None] | None = None
         self.tallies = Tallies(cluster, name, seal.seal_bytes, seal.open_bytes, time.monotonic)
-        """What each replica counts, told to the others."""
+        """What each replica counts and reports to the others."""
 
     @property
     def join_processes(self) -> bool:
@@ -166,7 +166,7 @@ class Replicas:
         )
 
     async def _agree_on_key(self) -> None:
-        """Take the key that the first replica has made and stored, if the server was given none."""
+        """Use the key that the first replica has made and stored, if the server was given none."""
         if self._seal.is_shared:
             return
         place = f"key/{self._name}"
@@ -175,14 +175,14 @@ class Replicas:
             found = await self._cluster.get(place)
             if found is None or len(found) != len(made):
                 raise ConfigError(
-                    "The key in the cluster's engine is none; give the server its own: Server(keys=[...])"
+                    "The key in the cluster's engine is not valid; give the server its own: Server(keys=[...])"
                 )
             made = found
         self._made_key = made
         self._share(made)
 
     def _lapsed(self) -> None:
-        """Store the key again, which the engine may have lost: a replica that is started next would make another."""
+        """Store the key again if the engine has lost it, before a replica that starts makes another."""
         if self._made_key is not None and (self._storing_key is None or self._storing_key.done()):
             storing = self._cluster.add(f"key/{self._name}", self._made_key, _KEY_FOR)
             self._storing_key = asyncio.get_running_loop().create_task(_quietly(storing))
@@ -204,7 +204,9 @@ class Replicas:
         found = _decode_state(state)
         agreed = revision(found.revision)
         if agreed is None:
-            raise ConfigError(f"A session of revision {found.revision} cannot go on here: it is not spoken")
+            raise ConfigError(
+                f"A session of revision {found.revision} cannot go on here: this server does not speak it"
+            )
         client = decode(found.client, InitializeRequestParams)
         connection.session.go_on(client, agreed, is_ready=found.is_ready, moved=moved)
         connection.session.log_level = found.log_level
@@ -234,11 +236,11 @@ class Replicas:
             self._telling = asyncio.get_running_loop().create_task(self._tell_on())
 
     async def _tell_on(self) -> None:
-        """Tell what has changed, as soon as the engine can be reached."""
+        """Send the waiting notices, as soon as the engine can be reached."""
         late: dict[_Notice, None] = {}
         while self._waiting:
             notice = next(iter(self._waiting))
-            # Should it change again from now on, that is told, too.
+            # Removed first, so that another change from now on is sent, too.
             del self._waiting[notice]
             sealed = self._seal.seal_bytes(encode(notice), self._topic.encode())
             try:
@@ -250,7 +252,8 @@ class Replicas:
                 late |= self._waiting
                 await asyncio.sleep(_PAUSE)
         if late:
-            # An engine that was started again may not have known the others yet.
+            # An engine that was just restarted may have lacked replicas: send these again when all have renewed their
+            # lease.
             asyncio.get_running_loop().call_later(LEASE, self._tell_again, late)
 
     def _tell_again(self, notices: Iterable[_Notice]) -> None:

@@ -62,7 +62,7 @@ class RequestFacts:
 
     @property
     def principal(self) -> str | None:
-        """Who the client has proven to be; ``None`` where the transport does not authenticate."""
+        """The client's verified principal; ``None`` if the transport does not authenticate."""
         return self._call.connection.principal
 
     @property

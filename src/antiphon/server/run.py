@@ -32,7 +32,7 @@ def run(service: Service, transport: str, host: str, port: int, options: ServeOp
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
         raise ConfigError(
-            "run() begins an event loop of its own, and one runs here already: call it from plain code, or "
+            "run() starts an event loop of its own, and one is running here already: call it from plain code, or "
             "`await server.serve(channel)`, or serve `server.asgi()` with an ASGI server"
         )
     if workers.__class__ is not int or not 1 <= workers <= MAX_WORKERS:

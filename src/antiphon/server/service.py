@@ -54,10 +54,10 @@ __all__ = ["Service"]
 log = logging.getLogger("antiphon.server")
 
 _ROOTS = 60.0
-"""Seconds that a client has to list its roots, which needs nobody."""
+"""Seconds within which a client must list its roots, for which no person is needed."""
 
 _RECORDED_FOR = 3_600.0
-"""Seconds for which it is recorded what a legacy call has learnt; a stream can be resumed for half an hour."""
+"""Seconds for which records of a legacy call are kept; a stream can be resumed for half an hour."""
 
 _GRACE = 2.0
 """Seconds that running handlers have to finish after a client has ended its side, for the last answers of a piped
@@ -72,7 +72,7 @@ class Service:
     ``lifespan``: makes the context manager that is entered for the first client and left after the last, or ``None``.
     ``page_size``: most entries in one page of a list.
     ``seal``, ``rounds``: how calls that ask continue from request to request (2026-07-28).
-    ``tasks``: where tasks are kept, how long and how many; ``None`` for what is usual.
+    ``tasks``: where tasks are kept, how long and how many; ``None`` for the defaults.
     ``cluster``: what it shares with other replicas, if there are any.
     """
 
@@ -110,12 +110,13 @@ class Service:
         self._mounting: set[asyncio.Task[None]] = set()
         """Mounts made while the server is open, whose lifespans are being entered."""
         self._entered = AsyncExitStack()
-        """What is left when the server closes: its lifespan, and its mounted servers."""
+        """Left when the server closes: its lifespan, and its mounted servers."""
         self._is_open = False
         self._keeps_tasks = tasks is not None and tasks.store is not None and tasks.store.shared
         self._seal = seal
         self.on_notice: Callable[[str, str], object] | None = None
-        """Called with what clients of other processes are to be told, too: ``resource`` and its URI, or a list."""
+        """Called with each change of which clients of other processes are notified, too: ``resource`` and its URI, or a
+        list."""
         self.replicas = None if cluster is None else _replicas(cluster, self, seal)
         self._users = 0
         self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
@@ -129,19 +130,19 @@ class Service:
             outer.refresh()
 
     def refresh(self) -> None:
-        """Take note that a mounted server may answer by middleware from now on."""
+        """Find out again which mounted servers may answer by middleware, here and on outer servers."""
         self._mounts.refresh()
         for outer in self._outer:
             outer.refresh()
 
     def definition_of(self, name: str, principal: str | None = None) -> Tool | None:
-        """Return the definition of a tool, be it one that middleware serves, as far as it is known."""
+        """Return the definition of a tool, also of one that middleware serves; ``None`` if it is not known."""
         return self._functions.definition_of(name, principal)
 
     def list_changed(self, kind: ListKind, clients: Container[object] | None = None) -> None:
         """Notify the clients of this server, and of those it is mounted on, that a list has changed.
 
-        ``clients``: those that it concerns, which are of this process; all by default.
+        ``clients``: the clients of this process to notify; by default all, in all processes.
         """
         self.changes.list(kind, clients)
         if self.on_notice is not None and clients is None:
@@ -150,7 +151,7 @@ class Service:
             outer.list_changed(kind, clients)
 
     def resource_updated(self, uri: str, clients: Container[object] | None = None) -> None:
-        """Notify the clients of this server, and of those it is mounted on, likewise, that a resource has changed."""
+        """Notify clients that a resource has changed; see ``list_changed``."""
         self.changes.resource(uri, clients)
         if self.on_notice is not None and clients is None:
             self.on_notice("resource", uri)
@@ -158,7 +159,7 @@ class Service:
             outer.resource_updated(uri, clients)
 
     def noticed(self, kind: str, uri: str) -> None:
-        """Notify the clients of this process of what another process says has changed."""
+        """Notify the clients of this process of a change in another process."""
         if kind == "resource":
             self.changes.resource(uri)
         elif kind in ("tools", "prompts", "resources"):
@@ -167,7 +168,7 @@ class Service:
     # --- several processes --------------------------------------------------------------------------------------
 
     def share(self, key: bytes) -> None:
-        """Seal with a key that other processes have, too, unless the server was given keys of its own."""
+        """Seal with a key that other processes also have, unless the server was given keys of its own."""
         self._seal.share(key)
         self.rounds.is_shared = True
         for other in self._mounted:
@@ -180,7 +181,7 @@ class Service:
             other.write(format)
 
     def join(self, cluster: Cluster) -> None:
-        """Share sessions and notices with other processes. Before the server is opened."""
+        """Share sessions and notices with other processes. Call it before the server is opened."""
         self.replicas = _replicas(cluster, self, self._seal)
 
     # --- tasks --------------------------------------------------------------------------------------------------
@@ -213,12 +214,12 @@ class Service:
 
     @property
     def keeps_tasks_in_memory(self) -> bool:
-        """Whether calls may become tasks that no other process would find."""
+        """Whether calls may become tasks that other processes cannot find."""
         return not self._keeps_tasks and self._has_task_tools
 
     def _open_tasks(self) -> None:
         if not self._keeps_tasks and not self._has_task_tools and "tasks" not in vars(self):
-            # No call becomes one, and no earlier process has left any.
+            # No call can become a task, and no earlier process has left any.
             return
         from antiphon.server.calls.task.task_worker import TaskWorker
 
@@ -246,7 +247,7 @@ class Service:
         features.templates.on_change(lambda: self._changed("resources"))
 
     def _changed(self, kind: ListKind) -> None:
-        """Notify the clients of all processes that something was added here or removed, once the server is open."""
+        """Notify the clients of all processes that a feature was added or removed, if the server is open."""
         self.changes.list(kind)
         if self.on_notice is not None and self.changes.loop is not None:
             self.on_notice(kind, "")
@@ -305,7 +306,7 @@ class Service:
             task.cancel()
         if self._mounting:
             await asyncio.wait(self._mounting)
-        # In the order opposite to that of entering.
+        # In the opposite order of entering.
         await self._entered.aclose()
 
     async def _leave(self, held: Held) -> None:
@@ -352,7 +353,7 @@ class Service:
         task.add_done_callback(self._mounting.discard)
 
     async def _mount_live(self, mount: Mount, other: Service) -> None:
-        """Enter the lifespan of a server that is mounted on an open one, and only then offer what it has."""
+        """Enter the lifespan of a server that is mounted on an open one, and only then offer its features."""
         try:
             async with AsyncExitStack() as entered:
                 await entered.enter_async_context(self._serving_mounted(other))
@@ -363,7 +364,7 @@ class Service:
 
     @asynccontextmanager
     async def _serving_mounted(self, other: Service) -> AsyncGenerator[None]:
-        """Hold a mounted server open; an error of its lifespan says whose it is."""
+        """Hold a mounted server open; an error of its lifespan names both servers."""
         serving = other.serving()
         with self._saying_whose(other):
             await serving.__aenter__()
@@ -394,9 +395,9 @@ class Service:
     ) -> Connection[ServerSession]:
         """Open a connection to one client; the caller starts, awaits and closes it, inside ``serving``.
 
-        ``principal``: who the client has proven to be; ``headers``: those of the transport's request, if it has any;
-        ``caller``: what the token says with which it was opened, where one stands for all its messages; ``assumed``:
-        name of the legacy revision of its messages, where no session is kept.
+        ``principal``: the client's verified principal; ``headers``: headers of the transport's request, if it has any;
+            ``caller``: the verified caller, if one token counts for all messages of the connection; ``assumed``: name
+            of the legacy revision of its messages, if no session is kept.
         """
         offer = self._offer()
         session = ServerSession(offer, None if assumed is None else offer.assumed(assumed))
@@ -485,7 +486,7 @@ class Service:
 
 
 def _replicas(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
-    """Make a server's part in its cluster; imported for those that have one."""
+    """Join a server to its cluster. The module is imported only for servers with one."""
     from antiphon.server.replicas import Replicas
 
     found = Replicas(

@@ -48,13 +48,13 @@ class Subscriptions:
         self.on_end: Callable[[], object] | None = None
         """Called when a client has ended a subscription, or left."""
         self.mounted: list[Subscriptions] = []
-        """Those of the servers that are mounted on this one."""
+        """Subscriptions of the servers that are mounted on this one."""
         self.outer: list[Subscriptions] = []
-        """Those of the servers that this one is mounted on: they have the subscribers of its resources."""
+        """Subscriptions of the servers that this one is mounted on, which have the subscribers of its resources."""
 
     @property
     def uris(self) -> set[str]:
-        """The resources that anybody subscribes to."""
+        """The resources with at least one subscriber."""
         streams = (wanted.resource_subscriptions or () for _, wanted in self._listening.values())
         outer = (each.uris for each in self.outer)
         return {uri for uris in (*self._peers.values(), *streams, *outer) for uri in uris}
@@ -113,7 +113,7 @@ class Subscriptions:
         return self._peers.get(peer, ())
 
     def restore(self, peer: Peer, uris: Collection[str]) -> None:
-        """Give a connection the subscriptions that its client has made at another process."""
+        """Restore the subscriptions that a connection's client has made in another process."""
         self._peers[peer] = set(uris)
 
     # --- modern -------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class Subscriptions:
     def listen(self, request: Request, peer: Peer, granted: SubscriptionFilter | None = None) -> Later:
         """Serve ``subscriptions/listen``: acknowledge, then notify until it is cancelled or the server closes.
 
-        ``granted``: what of the request's wishes the client may have; by default all of them.
+        ``granted``: the part of the request that the client is granted; by default all of it.
         """
         params: SubscriptionsListenRequestParams = request.params
         asked = params.notifications
@@ -138,7 +138,7 @@ class Subscriptions:
     def listen_to_tasks(
         self, request: Request, peer: Peer, tasks: Mapping[str, GetTaskResult] | Mapping[str, Received]
     ) -> Later:
-        """Serve ``subscriptions/listen`` that names tasks: those that the client may see are told as they are now."""
+        """Serve ``subscriptions/listen`` for tasks: send the state of each that the client may see, now and later."""
         granted = structs.replace(request.params.notifications, task_ids=list(tasks))
         later = self.listen(request, peer, granted)
         for task in tasks.values():
@@ -179,7 +179,7 @@ class Subscriptions:
                 self._tell(peer, request, method, ResourceUpdatedNotificationParams(uri=uri, meta=_tag(request)))
 
     def task_changed(self, task: GetTaskResult | Received, only: Request | None = None) -> None:
-        """Notify all who listen to a task, or one of them, of what it is now; another server's, as that said it."""
+        """Send the state of a task to all its listeners, or to one; that of another server with all its members."""
         now: GetTaskResult = task.read if isinstance(task, Received) else task
         received = task if isinstance(task, Received) else None
         listening = self._listening.items() if only is None else [(only, self._listening[only])]
@@ -190,7 +190,7 @@ class Subscriptions:
 
     @property
     def tasks(self) -> set[str]:
-        """The tasks that somebody listens to."""
+        """The tasks with at least one listener."""
         return {id for _, wanted in self._listening.values() for id in wanted.task_ids or ()}
 
     def _legacy(self) -> Sequence[Peer]:
@@ -203,7 +203,7 @@ class Subscriptions:
 
 
 class Changes:
-    """Collects changes from any thread, and reports them on the event loop; those of one list are reported once."""
+    """Collects changes from any thread, and reports them on the event loop; several changes of one list as one."""
 
     def __init__(self, subscriptions: Subscriptions, offer: Callable[[], Offer]) -> None:
         self._subscriptions = subscriptions
@@ -243,7 +243,7 @@ class Changes:
                 whose.append(clients)
 
     def resource(self, uri: str, clients: Container[object] | None = None) -> None:
-        """Note that a resource has changed, likewise."""
+        """Note that a resource has changed, for these clients; for all by default."""
         with self._lock:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._subscriptions.resource_updated, uri, clients)

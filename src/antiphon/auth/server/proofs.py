@@ -35,7 +35,7 @@ MAX_USED = 100_000
 """Used proofs that are remembered to detect replays: 20 bytes each, for about two minutes."""
 
 MAX_USED_BY_ONE = 10_000
-"""Of those, proofs of one key: a tenth, so that one client cannot use up the limit of all."""
+"""Used proofs of one key that are remembered: a tenth, so that one client cannot use up the limit of all."""
 
 _MAX_ID = 256
 

@@ -1,7 +1,7 @@
-"""Sampling from a handler: what an author writes, as a request that keeps the protocol's rules; and what comes of it.
+"""Sampling from a handler: the request that an author's arguments make, and the value that comes back.
 
-Owns the readings of ``ctx.sample``'s arguments (``sampling_params``) and its value (``Sample``). Asking, and what is
-done with an answer, is ``tool_loop``'s.
+Owns the checks of ``ctx.sample``'s arguments (``sampling_params``) and its value (``Sample``). ``tool_loop`` asks, and
+handles the answer.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ Message = str | TextContent | ImageContent | AudioContent | SamplingMessage
 
 Messages = Message | Sequence[Message]
 Preferences = str | Sequence[str] | ModelPreferences | Mapping[str, float | str | Sequence[str]]
-"""A model's name, several in order of preference, priorities as in ``{"cost": 0.3, "hints": ["sonnet"]}``, or all of
-it as it travels."""
+"""A model's name, several in order of preference, priorities as in ``{"cost": 0.3, "hints": ["sonnet"]}``, or the type
+of the protocol."""
 
 _BLOCKS = (TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent)
 _WHAT = 'text, a SamplingMessage, or a block of content such as ImageContent.of(data, "image/png")'
@@ -90,7 +90,7 @@ def sampling_params(
         raise LocalProtocolError(f"max_tokens must be at least 1, and a whole number, got {max_tokens!r}")
     given = (system_prompt, temperature, stop_sequences, metadata)
     for value, (name, kind, words) in zip(given, _KINDS, strict=True) if given != _NOTHING else ():
-        # Of a text as stop_sequences each letter would be one.
+        # A text is a sequence of letters, each of which would become a stop sequence.
         if value is not None and (not isinstance(value, kind) or (kind is Sequence and isinstance(value, str))):
             raise LocalProtocolError(f"{name} must be {words}, got {value!r}")
     if temperature is not None and not math.isfinite(temperature):

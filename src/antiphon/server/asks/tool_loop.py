@@ -117,7 +117,7 @@ class Turns:
         if result_type is None:
             return self.sample(await (self.ask(params) if tools is None else self._run(params, tools, max_steps)))
         if tools is not None and not tools.runs:
-            raise ConfigError("result_type= needs tools= to be functions: what is to be done with the uses of others?")
+            raise ConfigError("result_type= needs functions in tools=: uses of mere definitions would get no results")
         wanted = TypedAnswer(result_type)
         params = replace(params, system_prompt=wanted.instructed(params.system_prompt))
         turn, value = await self._read(await self._run(params, tools, max_steps), wanted)

@@ -143,7 +143,7 @@ class Call:
         return answer
 
     async def forward(self, method: str, ask: Received, *, key: str | None = None) -> Received:
-        """Ask what another server asks, with all its members, known or not; return the answer as it came.
+        """Pass on an ask of another server with all its members, known or not; return the answer as it came.
 
         Raises what ``ask`` raises.
         """
@@ -230,12 +230,12 @@ class Call:
 
     @property
     def is_told(self) -> bool:
-        """Whether ``out`` has an effect; nearly always it has none."""
+        """Whether ``out`` has an effect, which is rare."""
         return CLOCK.get() is not None or self.connection.watch is not None
 
     @contextmanager
     def out(self, spec: MethodSpec) -> Generator[None]:
-        """Note that an ask is out: the deadlines of tools stand still, and the telemetry is told."""
+        """Pause the deadlines of tools while an ask is open, and report the ask to the telemetry."""
         watch = self.connection.watch
         with standing_still(), nullcontext() if watch is None else watch.asking(spec.name, self.facts.revision):
             yield
@@ -302,7 +302,7 @@ class Handled:
         *,
         asks: bool,
     ) -> Handled:
-        """Return this with a body around its own: that of middleware, or of the server on which its own is mounted."""
+        """Return this with a body around it: that of middleware, or of the server that mounts its server."""
         return Handled(name, body, code, once=self.once, asks=asks, repeats=self.repeats, task=self.task)
 
 

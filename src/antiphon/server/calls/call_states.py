@@ -3,37 +3,37 @@
 A legacy call lives as long as its request, and needs no table. A modern call is served by several requests in turn,
 and between two of them by none; its handler is one task all the while, or is run again in another process. Each copy
 of a call (``parked_call.RoundCall``) has one ``CallState`` and goes through ``TRANSITIONS``, by ``after`` and in no
-other way. What is not in the table cannot happen; where it would, ``after`` raises.
+other way. Anything else is a bug, and ``after`` raises.
 
 **What the states tell apart.** Three questions are asked of a call again and again:
 
 * Does a request wait for what comes next? In ``RUNNING``, ``REPLAYING``, ``LIVE`` and ``SEALING`` at least one does. In
-  ``PARKED`` none does. In ``DIVERGED`` and ``CANCELLED`` the reply is settled, and whoever comes waits for it.
-* May the handler ask? In ``ASKING``: the ask joins the next round. In all other states nobody could answer, and the
-  ask raises.
+  ``PARKED`` none does. In ``DIVERGED`` and ``CANCELLED`` the reply is settled, and a retry waits for it.
+* May the handler ask? In ``ASKING``: the ask joins the next round. In all other states nobody could answer, and the ask
+  raises.
 * May a round be sent? Only from ``SEALING``, which is entered from ``RUNNING`` and ``LIVE``: not before a replay has
-  come to everything that was answered, and no second one while the state of the first is being made.
+  come to everything that was answered, and no second round while the state of the first is being made.
 
 **A round.** The handler asks, a few passes of the event loop bring no further ask (``parked_call.Quiescence``), and the
 call is ``SEALING`` (``SEAL``): its state is sealed, which takes as long as the store does where the journal is too long
-to travel. Then every request that waits is answered with the round, and the call is ``PARKED`` (``ROUND``). If by then
-nothing is asked any more, since its ask ran out of time, say, the requests go on waiting (``LAPSE``). A retry makes it
-``LIVE`` again. One that brings the state of an earlier round has lost a reply: it is answered with the round that is
-out (``REPEAT``), and nothing changes.
+to travel. Then every request that waits is answered with the round, and the call is ``PARKED`` (``ROUND``). If every
+ask has ended by then, by its timeout for example, the requests go on waiting (``LAPSE``). A retry makes it ``LIVE``
+again. A retry with the state of an earlier round comes from a client that lost a reply: it is answered with the round
+that is out (``REPEAT``), and nothing changes.
 
 **A replay.** A retry that finds no copy of its call here begins one from the journal in its state (``REPLAY``). Until
 the handler has come to all that was answered before, it is ``REPLAYING``; then it is ``LIVE`` like any other
-(``CATCH_UP``). If it asks for something else instead, it has ``DIVERGED``: what it still does is worth nothing, and the
-client hears of the divergence when the handler ends.
+(``CATCH_UP``). If it asks for something else instead, it has ``DIVERGED``: its result is discarded, and the client gets
+the divergence as an error when the handler ends.
 
 **The end.** A handler ends once. Either by itself (``RETURN``): the call has ``ENDED``, and its reply is the result, or
-the error it raised. Or because it was cancelled, and let that happen (``UNWIND``): then the call is ``GIVEN_UP``. Who
-cancels: the client that withdraws its last request, the time or the room of parked calls that is over, the server that
-closes, or another process that has gone on with the call. In between it is ``CANCELLED``: its ``finally`` blocks run,
-for as long as they take, and a second reason to cancel changes nothing, since it would cut them short. A handler that
-catches its cancellation and returns has ended like any other.
+the error it raised. Or because it was cancelled, and let that happen (``UNWIND``): then the call is ``GIVEN_UP``. It is
+cancelled when its client withdraws the last request, when the time or the room for parked calls is used up, when the
+server closes, or when another process has gone on with the call. In between it is ``CANCELLED``: its ``finally`` blocks
+run, for as long as they take, and a second reason to cancel changes nothing, since it would cut them short. A handler
+that catches its cancellation and returns has ended like any other.
 
-What is left of a call that has ended is no call: its reply, kept for a retry (``rounds.EndedCall``).
+After its end, only the reply of a call is kept, for a retry (``rounds.EndedCall``).
 
 The diagram in docs/topics/eras-and-rounds.md is drawn from the table (``python -m tests.support.call_diagram``).
 """
@@ -93,7 +93,7 @@ class CallEvent(StrEnum):
     DIVERGE = "diverge"
     """The handler asks for something else than its journal says (``Journal``, or the time it has to catch up)."""
     CANCEL = "cancel"
-    """Nobody waits for the call any more, or nobody may (``RoundCall.end``)."""
+    """Nobody waits for the call any more, or it must not go on here (``RoundCall.end``)."""
     RETURN = "return"
     """The handler has returned or raised."""
     UNWIND = "unwind"
@@ -101,7 +101,7 @@ class CallEvent(StrEnum):
 
 
 _ENDING = {CallEvent.RETURN: CallState.ENDED, CallEvent.UNWIND: CallState.GIVEN_UP}
-"""A handler may end at any time: also while a round of its is out, of which it awaits nothing any more."""
+"""A handler may end at any time, also while a round is out whose answers it no longer awaits."""
 
 _STOPPING = {**_ENDING, CallEvent.CANCEL: CallState.CANCELLED}
 

@@ -35,7 +35,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     """A place in a handler where something was asked or done.
 
     ``path``: the author's key, or the task and what was asked there; ``count``: how often that came before; ``digest``:
-    that of what was asked, which is not part of the path if the author gave a key.
+        the digest of what was asked, which is part of the path unless the author gave a key.
     """
 
     path: str

@@ -42,8 +42,8 @@ PASSES = 8
 4, five ``sleep(0)`` need 5; each pass takes about 1.5 microseconds."""
 
 _DIRECT_PASSES = 0
-"""The same if the body's own task makes all asks: it waits for them, and tasks that it made before run in the pass that
-is waited for in any case."""
+"""The same if only the body's own task has asked: it waits for the answers now, and tasks that it made earlier have run
+in the one pass that always comes first."""
 
 
 Send = Callable[[], bool]
@@ -146,7 +146,7 @@ class RoundCall(Call):
     run: bytes = b""
     """Id of this run of the body, if there may be several."""
     replayed_from: bytes = b""
-    """Id of the run that made the state which this one began with."""
+    """Id of the run that made the state with which this run began."""
 
     def __init__(
         self, keeper: Keeper, connection: Connection[ServerSession], request: Request, handled: Handled
@@ -363,8 +363,8 @@ class RoundCall(Call):
                 connection.reply_error(request, outcome)
             else:
                 connection.reply(request, outcome)
-            # The one leads here, and from here to the request: a cycle that only the garbage collector
-            # would free. The other leads to an HTTP request that is over.
+            # ``on_cancel`` refers to this call, which refers to the request: a cycle that only the garbage collector
+            # would free. ``on_wait`` refers to an HTTP request that is over.
             request.on_cancel = request.on_wait = None
 
     # --- the end ------------------------------------------------------------------------------------------------

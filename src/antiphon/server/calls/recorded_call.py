@@ -3,7 +3,7 @@
 A call of a legacy session lives in one process. If that dies, another one begins it again from its request, if its
 tool is marked as idempotent or read-only, or if it has taken a step (``Context.step``), by which its author says what
 must not be repeated. From the start, or from its first step on, answers and results of steps are recorded; a handler
-that runs again gets them without asking. Others record nothing.
+that runs again gets them without asking. Other calls record nothing.
 
 ``protocol.call_record`` has what a transport knows of it, ``stored_calls`` the records.
 """
@@ -50,7 +50,7 @@ Bind = Callable[[], bytes]
 class RecordedCall(Call):
     """A handler that runs for a request of a legacy session of one of several replicas.
 
-    ``stored``: where replicas find what it has learnt.
+    ``stored``: where other replicas find what the handler has learnt.
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class RecordedCall(Call):
         self._bind = bind
         self._bound_to = b""
         self._places: Journal | None = None
-        """Used for the places only: what stands there is in the store."""
+        """Only computes places; their entries are in the store."""
         self._is_kept = record.again or (handled.repeats and not handled.once)
         """Whether what it learns is recorded at once."""
         self._has_journal = False
@@ -109,7 +109,7 @@ class RecordedCall(Call):
         return self._bound_to
 
     def begun(self) -> CoroutineType[Any, Any, Any]:
-        """Return what runs the handler, for a call that has begun nowhere else; the running task must await it."""
+        """Return a coroutine that runs the handler of a new call; the current task must await it."""
         begin_lane()
         return self.handled.body(self)
 
@@ -126,7 +126,7 @@ class RecordedCall(Call):
         return await self.handled.body(self)
 
     async def _take_over(self) -> None:
-        """Let no step of the process that had it count from now on."""
+        """Take the call over from the process that had it, whose steps do not count any more."""
         has_journal = await self._stored.has_journal(self)
         if self.handled.once or not (self.handled.repeats if has_journal is None else has_journal):
             raise stopped()
@@ -158,7 +158,7 @@ class RecordedCall(Call):
             return answer
 
     async def _known(self, spec: MethodSpec, params: Wire | Raw, place: Place) -> Entry | None:
-        """Return what was learnt at a place elsewhere, or what has come in reply to the question asked there."""
+        """Return what another process learnt at a place, or the reply to the question that it asked there."""
         noted = await self._stored.noted_step(self, place.name)
         asked = self._record.asked(spec.name, encode(params))
         if noted is not None:
@@ -167,7 +167,7 @@ class RecordedCall(Call):
         if asked is None:
             return None
         if reply is None:
-            # It is asked again, under another id: nobody should answer both.
+            # The question is asked again under another id, and nobody should answer both.
             gone = CancelledNotificationParams(request_id=asked.id, reason="it is asked again by another process")
             await self.send(notification_frame("notifications/cancelled", encode(gone)))
             return None
@@ -181,7 +181,7 @@ class RecordedCall(Call):
         return entry
 
     async def _note(self, place: Place, entry: Entry) -> None:
-        """Record what was learnt; a question whose answer cannot be recorded is asked again elsewhere."""
+        """Record what was learnt. If an answer cannot be recorded, a process that takes over asks again."""
         if not self._is_kept:
             if self._before is not None:
                 before = self._before if isinstance(self._before, list) else []
@@ -216,10 +216,10 @@ class RecordedCall(Call):
         return _decode(packed).value
 
     async def _begin_journal(self) -> bool:
-        """Record that this call may be begun again, and what it has learnt so far; tell whether it is recorded.
+        """Record that this call may run again, and what it has learnt so far; tell whether it is recorded.
 
         Raises:
-            ClusterUnavailable: it is a call that may be begun again in any case, so that its step must be recorded.
+            ClusterUnavailable: the call may run again in any case, so its step must be recorded.
         """
         if self._has_journal:
             return True

@@ -98,7 +98,7 @@ class JournalledCall(RoundCall):
         self.journal = Journal()
         self._others = keeper
         self._open: dict[str, OpenAsk] = {}
-        """What another process needs to know of the open asks, by their names on the wire."""
+        """What another process needs to know about the open asks, by their names on the wire."""
         self._waiting_for: dict[str, OpenAsk] = {}
         """In a replay, by place: asks that were open and have no answer yet."""
         self._began = 0.0

@@ -9,8 +9,8 @@ Sealed data begins with the mark of its format. Each release reads two formats, 
 the last for as long as a replica of the release before may have to read it. Format 4 is AES-256-GCM with nonces of 96
 random bits, which is safe for 2**32 texts under one key (NIST SP 800-38D, section 8.3): five days of ten thousand texts
 a second. Format 5 is XAES-256-GCM (https://c2sp.org/XAES-256-GCM), which derives a key from the first half of a nonce.
-A process draws that half anew after 1,024 texts and the other half for each, so that two equal nonces are as unlikely
-after 2**55 texts (100,000 years at that rate) as with format 4 after 2**32.
+A process draws a new first half after 1,024 texts, and a new second half for each text. So two equal nonces are as
+unlikely after 2**55 texts (100,000 years at that rate) as with format 4 after 2**32.
 """
 
 from __future__ import annotations
@@ -102,14 +102,14 @@ class Formats(NamedTuple):
 
 
 FORMATS = Formats(last=4, present=5)
-"""Those of this release. Whoever adds a format raises both by one, and removes what only the one before needs."""
+"""The formats of this release. To add one, raise both by one, and remove what only the oldest needs."""
 
 _DERIVES = 5
 """The first format that encrypts with derived keys."""
 
 _SHARES = 1024
-"""Texts that a process seals under one derived key: to derive one takes as long as to seal one. The rest of each nonce
-is random, not counted, so processes that were forked may go on with the same key."""
+"""Texts that a process seals under one derived key, because deriving a key takes as long as sealing a text. The rest of
+each nonce is random, not counted, so processes that were forked may go on with the same key."""
 
 _KNOWN = 128
 """Most derived keys that are kept: one for each process whose texts are opened, if those are not too many."""
@@ -124,8 +124,8 @@ class Seal:
     """Seals and opens states.
 
     ``keys``: 32 bytes each, the first one seals; without keys one is made for this process. ``writes``: the format to
-    seal in, always; by default the present one if no other process reads it, and else the last one until ``write``
-    says that all others read the present one.
+        seal in, which then never changes. By default it is the present one if only this process has the keys, otherwise
+        the last one until ``write`` is called because all others read the present one.
     """
 
     def __init__(self, keys: Sequence[bytes] = (), writes: int | None = None) -> None:
@@ -334,7 +334,7 @@ class _SealingKey:
         self._cipher = AESGCM
         self._plain = _TextKey(key, AESGCM(key))
         self._refused = InvalidTag, ValueError
-        # Another key than that of format 4, so that neither format says anything about the other.
+        # Not the key of format 4, so that texts of one format tell nothing about the key of the other.
         self._keys = DerivedKeys(hmac.digest(key, b"antiphon format 5", "sha256"))
         self._known: dict[bytes, _TextKey] = {}
         """Derived keys, by the half of a nonce that each is derived from."""
@@ -373,7 +373,7 @@ class _SealingKey:
         except self._refused:
             return None
         if is_new:
-            # Kept only now, so that made-up texts push none out.
+            # Kept only after a successful decryption, so that forged texts displace no key.
             self._keep(half, used)
         return found
 
@@ -390,13 +390,13 @@ class _SealingKey:
 
     def _keep(self, half: bytes, derived: _TextKey) -> None:
         if len(self._known) >= _KNOWN:
-            # All of them: another thread may seal meanwhile, and to look for the oldest takes several steps.
+            # All are dropped at once: finding the oldest takes several steps, between which another thread may seal.
             self._known = {}
         self._known[half] = derived
 
 
 def _encrypted(key: bytes, nonce: bytes, data: bytes, bound_to: bytes) -> Sequence[bytes]:
-    """Encrypt a long text as ``AESGCM`` does. That would hold the interpreter's lock all the time: 20 ms for 16 MiB."""
+    """Encrypt a long text in pieces: ``AESGCM`` would hold the interpreter's lock throughout, 20 ms for 16 MiB."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     encryptor = Cipher(algorithms.AES(key), modes.GCM(nonce)).encryptor()

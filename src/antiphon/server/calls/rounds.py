@@ -61,7 +61,7 @@ _ENDED = 1024
 
 
 class MakesTasks(Protocol):
-    """Makes calls tasks; see ``task.served_tasks.ServedTasks``."""
+    """Turns calls into tasks; see ``task.served_tasks.ServedTasks``."""
 
     async def begin(
         self, peer: Connection[ServerSession], request: Request, handled: Handled, journal: Journal, asked: int
@@ -235,9 +235,9 @@ class Rounds:
         self.stored = StoredCalls(options.store, seal, options.state_for) if options.store is not None else None
         """The storage shared by the processes of this server, if they have one."""
         self.replica: Callable[[], str] | None = None
-        """Returns the name of this one of several replicas, if there are any; set by the owner."""
+        """Returns the name of this replica, if the server has several; set by the owner."""
         self.of_replicas: StoredCalls | None = None
-        """What replicas know of each other's legacy calls, if there are any; set by the owner."""
+        """What replicas know of each other's legacy calls, if the server has several; set by the owner."""
         self._kept = KeptCalls(options.parked_for, options.max_parked, options.max_parked_bytes, RoundCall.end)
         self._live: dict[bytes, RoundCall] = {}
         """Calls that have been parked and serve a request now."""
@@ -245,7 +245,7 @@ class Rounds:
         self._retries: set[asyncio.Task[None]] = set()
         self._warned = False
         self.tasks: Callable[[], MakesTasks] | None = None
-        """Makes what calls may go on as."""
+        """Returns what turns calls into tasks; set by the owner."""
 
     @property
     def parked(self) -> int:

@@ -39,7 +39,7 @@ _LOCK = 0x73746174
 """Any number that nothing else uses: "stat". SQLite needs no lock, since it has one writer."""
 
 _REVISION, _OLDEST = 1, 1
-"""Of the table, and the oldest whose code may work with it: see ``check_revision``."""
+"""Revision of the table, and the oldest revision whose code may work with it; see ``check_revision``."""
 
 metadata = MetaData()
 

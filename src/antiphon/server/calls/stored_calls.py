@@ -77,7 +77,7 @@ class StoredCalls:
         await self._store.put(_owner_key(state.call), _owner(run, state.generation), self._ttl)
 
     async def take_back(self, call: Owned, generation: int) -> bool:
-        """Make the parked copy of a call, to which a retry has come, the owner again; tell whether it was not.
+        """Make the parked copy of a call the owner again, since a retry has come to it; tell whether it was not.
 
         Another process that began from the same round or an earlier one loses the call, and raises at its next step.
         One that began from a later round keeps it, because this retry is older.
@@ -133,7 +133,7 @@ class StoredCalls:
     async def has_journal(self, call: Owned) -> bool | None:
         """Tell whether a legacy call has a journal that fits it; ``None`` if it has none, ``False`` if it has another.
 
-        A journal of other code is one: run again, a handler might repeat what stands there under another name.
+        A journal of other code counts as another: the new code might repeat steps that it knows under other names.
         """
         blob = await self._store.get(_begun_key(call))
         if blob is None:

@@ -71,7 +71,7 @@ def begin_lane() -> None:
 
 @contextmanager
 def beside_lanes() -> Generator[None]:
-    """Let tasks that are created meanwhile take no numbers of the handler's: they are not its own."""
+    """Give no lanes to tasks that are created meanwhile, because they are not the handler's own."""
     before = _LANE.set(None)
     try:
         yield
@@ -82,7 +82,7 @@ def beside_lanes() -> Generator[None]:
 async def outside_lanes(work: Coroutine[Any, Any, T]) -> T:
     """Await what is not the handler's own work, such as a store's.
 
-    It may create tasks, in one run and not in another, and they must not take numbers of the handler's.
+    It may create tasks in one run and not in another, so they must not take lanes of the handler.
     """
     return await asyncio.get_running_loop().create_task(work, context=Context())
 

@@ -28,7 +28,7 @@ class Clock:
         self.limit = asyncio.timeout(seconds)
         self.outer = outer
         self.is_over = False
-        """Whether the tool has ended, which a task may outlive."""
+        """Whether the tool has ended; a task that it made may go on."""
         self._asks_out = 0
         self._left = 0.0
 

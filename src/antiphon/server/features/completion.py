@@ -70,7 +70,7 @@ class Completions:
             ConfigError: the function cannot be called with a text, or the argument has a completer already.
         """
         if (of, argument) in self._completers:
-            raise ConfigError(f'completer "{of} {argument}" is there already: an argument has one; remove it first')
+            raise ConfigError(f'completer "{of} {argument}" is there already: remove it first')
         self._completers[of, argument] = _Completer(function, of, argument)
 
     def remove(self, of: str, argument: str) -> None:

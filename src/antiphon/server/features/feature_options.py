@@ -1,4 +1,4 @@
-"""What an author may say about a feature beside its function."""
+"""The options of features that an author may give in addition to the function."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class ServedPrompt:
         self.scopes = checked_scopes(scopes, f"prompt {name!r}")
         """What a caller's token has to allow."""
         self.via: Via | None = None
-        """The mount through which it came, if it belongs to a mounted server."""
+        """The mount that it came through, if it belongs to a mounted server."""
         self.choices = text_choices(arguments.schema)
         self._function = function
         self._place = signature.place
@@ -68,7 +68,7 @@ class ServedPrompt:
         return self._definition
 
     def mounted(self, name: str, via: Via) -> ServedPrompt:
-        """Return this prompt as a server lists it on which its own server is mounted.
+        """Return this prompt as it is listed by a server that mounts the prompt's own server.
 
         Args:
             name: its name there.

@@ -1,7 +1,7 @@
 """What a server offers of one kind, in order of registration: look-up by name, pages, notification of changes.
 
-A registry can *include* another one: it then holds whatever the other holds, at every moment, under names of its own.
-So a mounted server's features are found in one look-up, however many servers are mounted.
+A registry can *include* another one: it then always holds the same items as the other, under names of its own. So a
+mounted server's features are found in one look-up, however many servers are mounted.
 
 Generic: knows nothing about tools, resources or prompts. Every method is short and leaves the registry consistent at
 every point, so that a tool running in a thread may add another tool. Callbacks of ``on_change`` run in the thread that
@@ -140,10 +140,10 @@ class Registry(Generic[T]):
 
         Args:
             name: the name.
-            wanted_by: who wants it, for the message; by default an item of this server's own.
+            wanted_by: which server wants the name, for the message; by default this one.
 
         Raises:
-            ConfigError: it is taken; the message names who has it, and who wants it.
+            ConfigError: it is taken; the message names the server that has it, and the server that wants it.
         """
         if name in self._items:
             raise ConfigError(self._taken(name, wanted_by))
@@ -165,7 +165,7 @@ class Registry(Generic[T]):
         Args:
             name: name of the item.
             item: the item.
-            server: the mounted server that it comes from, if it does.
+            server: the mounted server that it comes from; none by default.
         """
         present = self._items.get(name)
         if present is None:
@@ -182,7 +182,7 @@ class Registry(Generic[T]):
     def include_in(
         self, into: Registry[T], *, server: str, rename: Callable[[str], str], make: Callable[[T, str], T]
     ) -> Callable[[], None]:
-        """Find room in another registry for all items.
+        """Check that another registry has free names for all items, and return a function that includes them there.
 
         Args:
             into: the other registry.
@@ -191,7 +191,7 @@ class Registry(Generic[T]):
             make: returns the item as it is held there, given the item and its name there.
 
         Returns:
-            What puts the items there; from then on the other registry holds what this one holds.
+            A function that includes the items; from then on the other registry follows all changes of this one.
 
         Raises:
             ConfigError: a name is taken there; the message names both servers.

@@ -42,13 +42,13 @@ class _Readable:
         self.scopes = checked_scopes(scopes, place)
         """What a caller's token has to allow."""
         self.via: Via | None = None
-        """The mount through which it came, if it belongs to a mounted server."""
+        """The mount that it came through, if it belongs to a mounted server."""
         self._function = function
         self._place = place
         self._mime_type = mime_type
 
     def mounted(self, via: Via) -> Self:
-        """Return this as a server lists it on which its own server is mounted. The URI stays the same.
+        """Return this as it is listed by a server that mounts its own server. The URI stays the same.
 
         Args:
             via: the mount.
@@ -112,7 +112,7 @@ class ServedResource(_Readable):
         """Read the resource.
 
         Args:
-            uri: URI that the contents are to bear.
+            uri: URI to give the contents.
             context: passed unchanged to a function that takes the context.
 
         Raises:
@@ -160,7 +160,7 @@ class ServedResource(_Readable):
         if signature.parameters:
             raise ConfigError(
                 f"{signature.place}: parameter {signature.parameters[0].name!r} has no gap in the URI; "
-                f"put {{{signature.parameters[0].name}}} there, or give up the parameter"
+                f"put {{{signature.parameters[0].name}}} there, or remove the parameter"
             )
         definition = wire.Resource(
             uri=uri,

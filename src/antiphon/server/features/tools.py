@@ -43,7 +43,8 @@ _EXECUTIONS: Mapping[AsTask, wire.ToolExecution] = {
     "allowed": wire.ToolExecution(task_support="optional"),
     "required": wire.ToolExecution(task_support="required"),
 }
-"""What a definition says of it to clients of 2025-11-25. They decide before the call, so they have no "later"."""
+"""``execution`` in a tool's definition, for clients of 2025-11-25, which decide before the call: there is no
+"later"."""
 
 # 2025-11-25 server/tools, Tool Names: 1 to 128 characters, letters, digits, "_", "-" and ".".
 _NAME = r"[A-Za-z0-9_.-]{1,128}"
@@ -82,9 +83,9 @@ class ServedTool:
             raise ConfigError(f"tool {name!r}: task= is one of {', '.join(get_args(AsTask))}, not {task!r}")
         self.name = name
         self.via: Via | None = None
-        """The mount through which it came, if it belongs to a mounted server."""
+        """The mount that it came through, if it belongs to a mounted server."""
         self.task: AsTask = task
-        """When a call of it becomes a task."""
+        """When a call becomes a task."""
         self.once = once
         """Whether one call must never become two runs."""
         self.timeout = timeout
@@ -115,7 +116,7 @@ class ServedTool:
         return build
 
     def mounted(self, name: str, via: Via) -> ServedTool:
-        """Return this tool as a server lists it on which its own server is mounted.
+        """Return this tool as it is listed by a server that mounts the tool's own server.
 
         Args:
             name: its name there.
@@ -127,7 +128,7 @@ class ServedTool:
 
     @property
     def repeats(self) -> bool:
-        """Whether its author says that it may run twice for one call: it only reads, or leaves the same behind."""
+        """Whether it may run twice for one call: its author marked it as read-only or idempotent."""
         if self._repeats is None:
             hints = self.definition.annotations
             self._repeats = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)

@@ -3,7 +3,7 @@
 Owns decoding and its errors. One decode by msgspec converts the JSON object to typed values; it leaves arguments of
 pydantic types as bytes, and pydantic decodes these.
 
-A server may have 100,000 tools. So each type is examined once, however many functions use it; schema and decoder are
+A server may have 100,000 tools. So each type is examined once, even if many functions use it; schema and decoder are
 made on first use, if the types alone show that this will succeed; and functions with the same parameters share them.
 """
 
@@ -135,7 +135,7 @@ class Arguments:
 
     def _made_decoder(self) -> msgspec.json.Decoder[Any]:
         fields = [(p.name, Raw if p.name in self._foreign else p.annotation, _field(p)) for p in self.parameters]
-        # In a class of this name Python mangles no names, so a parameter may begin with two underscores.
+        # Python mangles no names in a class called "_", so a parameter may begin with two underscores.
         struct = msgspec.defstruct("_", fields, kw_only=True, forbid_unknown_fields=True, gc=False)
         return msgspec.json.Decoder(struct)
 

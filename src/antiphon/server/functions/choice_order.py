@@ -15,13 +15,13 @@ __all__ = ["restore_order"]
 
 
 def restore_order(schemas: Iterable[dict[str, Any]], annotations: Iterable[Any]) -> None:
-    """Put every ``enum`` in these schemas into the order in which the types they were made of list their values."""
+    """Restore the order of every ``enum`` in these schemas, from the types that the schemas were made from."""
     limited = [node for schema in schemas for node in _nodes(schema) if isinstance(node.get("enum"), list)]
     if not limited:
         return
     orders = {frozenset(map(repr, values)): values for values in _declared(annotations)}
     for node in limited:
-        # Null, which a union may have put among them, stays last.
+        # Null, which a union may have added, stays last.
         values = [value for value in node["enum"] if value is not None]
         nulls = [None] * (len(node["enum"]) - len(values))
         node["enum"] = [*orders.get(frozenset(map(repr, values)), values), *nulls]

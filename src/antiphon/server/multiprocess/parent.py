@@ -1,9 +1,9 @@
-"""The process that starts workers, and what it does for them: accepts connections, and hands each to the idlest one.
+"""The process that starts workers, accepts connections, and hands each to the worker with the fewest.
 
-Only this process listens. What waits to be accepted belongs to no worker, so one that dies or is replaced loses the
-connections it serves and no others; and a worker that is held up gets none, since it does not report that its own have
-ended. A worker is this program, started again: it has no threads, locks or connections of another process, and it has
-the present code when it replaces another one (SIGHUP).
+Only this process listens, so a worker that dies or is replaced loses only the connections that it serves, and none that
+wait to be accepted. A worker that is held up gets no new ones, since it does not report that its own have ended. A
+worker is this program, started again: it inherits no threads, locks or connections, and it runs the present code when
+it replaces another one (SIGHUP).
 """
 
 from __future__ import annotations
@@ -40,31 +40,31 @@ __all__ = ["Parent", "serve_workers"]
 log = logging.getLogger("antiphon.server")
 
 START = 60.0
-"""Seconds that a worker has to begin to serve."""
+"""Seconds within which a worker must begin to serve."""
 
 STOP = 30.0
 """Seconds that a worker has to end: five for its open requests, the rest for the lifespan of the server."""
 
 FINISH = 600.0
-"""Seconds that the open requests of a worker have after another one has taken its place: a person may be asked."""
+"""Seconds that a replaced worker has for its open requests, which may wait for a person."""
 
 _HURRY = 5.0
-"""The same once there is no time for that."""
+"""The same when the workers are replaced again, or the server stops."""
 
 _TURN = 5.0
-"""Seconds after which the next worker is replaced, although the one before has open requests."""
+"""Seconds after which the next worker is replaced, even if the one before still has open requests."""
 
 _PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 15.0)
-"""Seconds before a worker that died is started again, by how many have died early in a row."""
+"""Seconds before a worker that died is started again, by the number of early deaths in a row."""
 
 _EARLY = 10.0
-"""Seconds: what dies before has died early."""
+"""Seconds of life below which a death is early."""
 
 _AGAIN = 0.05
 """Seconds until connections are accepted again after no worker could take one."""
 
 _AT_ONCE = 64
-"""Most connections that are accepted before anything else is looked at."""
+"""Most connections that are accepted in one pass of the event loop."""
 
 
 class Worker:
@@ -73,19 +73,19 @@ class Worker:
     def __init__(self, number: int, heard: Callable[[Worker, Message, socket.socket | None], object], hub: Hub) -> None:
         self.number = number
         self.replica = ""
-        """Its name in the cluster, when it serves."""
+        """Its name in the cluster; empty until it serves."""
         self.given = 0
         """Number of connections it was given."""
         self.ended_connections = 0
-        """Number of those that have ended, as far as it has said."""
+        """Number of these that have ended, by its last report."""
         self.is_ready = False
         self.is_leaving = False
         self.since = asyncio.get_running_loop().time()
         self.began = asyncio.Event()
-        """Set when it serves, or will never."""
+        """Set when it serves, or has ended without serving."""
         self.ended = asyncio.Event()
         self.over = asyncio.Event()
-        """Set when it has ended, or another one has its place."""
+        """Set when it has ended or was replaced."""
         self._is_told = False
         self._ending: asyncio.Task[None] | None = None
         """Ends it, after the hub has given it up."""
@@ -102,7 +102,7 @@ class Worker:
 
     @property
     def open(self) -> int:
-        """Number of connections it serves, or was given and has not looked at yet."""
+        """Number of connections it was given that have not ended."""
         return self.given - self.ended_connections
 
     @property
@@ -113,7 +113,7 @@ class Worker:
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         self.process.wait()
         with contextlib.suppress(RuntimeError):
-            # The loop may have ended before a process that had to be killed.
+            # The loop may be closed already if the process had to be killed.
             loop.call_soon_threadsafe(self._note_end)
 
     def _note_end(self) -> None:
@@ -134,7 +134,7 @@ class Worker:
             self.process.send_signal(number)
 
     def be_replaced(self) -> None:
-        """Note that another one has its place, and that it gets no more connections."""
+        """Note that it was replaced, so that it gets no more connections."""
         self.is_leaving = True
         self.over.set()
 
@@ -144,9 +144,9 @@ class Worker:
         self.link.send(Leave(grace))
 
     async def leave(self, grace: float = 0.0) -> None:
-        """Have it serve what is open, and end; one that does not is killed.
+        """Let it finish its open requests, and end; kill it if it does not.
 
-        ``grace``: seconds in which it gives its connections to others, and finishes; else it closes them.
+        ``grace``: seconds in which it gives its connections to other workers and finishes; with 0 it closes them.
         """
         self.is_leaving = True
         if grace or self._is_told:
@@ -171,8 +171,8 @@ class Worker:
 def _started(*files: int) -> subprocess.Popen[bytes]:
     """Start this program again, as a worker with these files.
 
-    Ctrl-C reaches all processes of a terminal: a worker is started with SIGINT blocked, so that only its parent acts on
-    it, and a person who presses it meanwhile is heard when the worker has started.
+    Ctrl-C reaches all processes of a terminal. A worker is started with SIGINT blocked, so that only its parent acts on
+    it; the parent gets a SIGINT that arrives meanwhile when the worker was started.
     """
     environment = {**os.environ, VARIABLE: ",".join(map(str, files))}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -192,32 +192,32 @@ class Parent:
         self._listening = listening
         self._key = os.urandom(32)
         self._hub = Hub()
-        """Has what the workers share, unless the server has a cluster of its own: sessions, and messages."""
+        """The sessions and messages that workers share, unless the server has a cluster of its own."""
         self._workers: dict[int, Worker] = {}
         """The workers by number."""
         self._others: set[Worker] = set()
-        """Those that replace one of these, and do not serve yet, and those that were replaced."""
+        """Replacements that do not serve yet, and workers that were replaced."""
         self._keepers: list[asyncio.Task[None]] = []
         self._rolling: asyncio.Task[None] | None = None
         self._is_roll_wanted = False
         self._finishing: set[asyncio.Task[None]] = set()
-        """Those that were replaced, and have open requests."""
+        """Waits for replaced workers, which finish their open requests."""
         self._failures = 0
         self._turn = 0
         self._held: deque[tuple[socket.socket, Take]] = deque()
-        """Connections that no worker could be given yet."""
+        """Connections that no worker could take yet."""
         self._again: asyncio.TimerHandle | None = None
-        """When connections are accepted again."""
+        """The timer until connections are accepted again."""
         self._stopping = asyncio.Event()
         self._failed: str | None = None
-        # Whoever starts it with nohup wants it to go on.
+        # Started with nohup (SIGHUP ignored), it goes on without its terminal.
         self._ends_with_terminal = _has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
     async def run(self) -> None:
         """Serve until a signal says to stop.
 
         Raises:
-            AntiphonError: no worker could be started; each has said why.
+            AntiphonError: no worker could be started; each has printed why.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -268,7 +268,7 @@ class Parent:
         if worker.is_ready:
             return True
         if not any(each.is_serving for each in self._workers.values()) and self._failures + 1 >= self._count:
-            self._failed = f"no worker could be started: the last one {worker.fate}; what it has said is above"
+            self._failed = f"no worker could be started: the last one {worker.fate}; its output is above"
             self._stop()
         return False
 
@@ -308,7 +308,7 @@ class Parent:
                 asyncio.get_running_loop().add_reader(each.fileno(), self._accept, each)
 
     def _accept(self, listening: socket.socket) -> None:
-        """Give what has connected to the workers, each to the one with the fewest connections."""
+        """Accept what has connected, and give each connection to the worker with the fewest."""
         for _ in range(_AT_ONCE):
             if self._held or not self._serving():
                 self._pause()
@@ -318,14 +318,14 @@ class Parent:
             except (BlockingIOError, ConnectionAbortedError, InterruptedError):
                 return
             except OSError as error:
-                # Too many open files, say.
+                # For example, too many files are open.
                 log.warning("connections cannot be accepted now: %s", error)
                 self._pause()
                 return
             self._place(connection, Take())
 
     def _place(self, connection: socket.socket, take: Take, replica: str = "") -> None:
-        """Give a connection to the worker of this name, or else to the one with the fewest, as soon as one takes it."""
+        """Give a connection to the worker of this name, or else to the one with the fewest, once one takes it."""
         if self._hand_over(connection, take, replica):
             connection.close()
         else:
@@ -356,7 +356,7 @@ class Parent:
 
     def _stop(self) -> None:
         if self._stopping.is_set():
-            # Somebody is in a hurry.
+            # A second signal: do not wait.
             for worker in (*self._workers.values(), *self._others):
                 worker.signal(signal.SIGKILL)
         self._stopping.set()
@@ -371,7 +371,7 @@ class Parent:
             self._rolling = asyncio.get_running_loop().create_task(self._roll_while_wanted())
 
     async def _roll_while_wanted(self) -> None:
-        """Replace the workers; once more if that was asked for meanwhile, since the code may have changed again."""
+        """Replace the workers; if another SIGHUP comes meanwhile, once more, since the code may have changed again."""
         while self._is_roll_wanted:
             self._is_roll_wanted = False
             await self._roll()
@@ -379,7 +379,7 @@ class Parent:
     async def _roll(self) -> None:
         log.info("the workers are replaced, one after the other")
         for each in self._others:
-            # Replaced before, and still there: so that they do not add up.
+            # Workers that were replaced earlier and have not ended yet must not add up.
             each.finish(_HURRY)
         for number in range(1, self._count + 1):
             new = Worker(number, self._heard, self._hub)

@@ -1,4 +1,4 @@
-"""A worker: this process serves connections that another one has accepted, and ends with it."""
+"""A worker: this process serves connections that its parent has accepted, and ends when the parent does."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ LAST = 15.0
 
 
 def watch_parent(ends: Ends) -> None:
-    """End this process when the one that started it has ended, however that was, and whatever happens here."""
+    """End this process when its parent has ended in any way, even if the event loop here is blocked."""
     signal.signal(signal.SIGINT, _leave_to_parent)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     threading.Thread(target=_outlive_nobody, args=(ends.life,), name="parent", daemon=True).start()
 
 
 def _leave_to_parent(_number: int, _frame: FrameType | None) -> None:
-    """Do nothing at a Ctrl-C in the terminal, which the parent has heard, too."""
+    """Ignore a Ctrl-C in the terminal: the parent gets it, too, and acts on it."""
 
 
 def _outlive_nobody(life: socket.socket) -> None:
@@ -58,7 +58,7 @@ def _outlive_nobody(life: socket.socket) -> None:
 async def serve_as_worker(service: Service, make: Callable[[], GracefulServer], ends: Ends) -> None:
     """Serve the connections that come, until told to stop by a signal.
 
-    ``make``: makes what serves, when it is known what the server shares with the other workers.
+    ``make``: makes the network server; called after the cluster of the workers was joined, which it needs.
     """
     has_cluster = service.replicas is not None
     if not has_cluster:
@@ -79,7 +79,7 @@ class _Serving:
         self._network = network
         self._link = link
         self._has_cluster = has_cluster
-        """Whether the program has given the server a cluster, in which keys are agreed on."""
+        """Whether the program gave the server a cluster, by which replicas agree on a key."""
         self._welcome = asyncio.Event()
         self._taking: set[asyncio.Task[None]] = set()
         self._taken = 0
@@ -103,7 +103,7 @@ class _Serving:
         self._link.send(Ready(replicas.own_name))
 
     def _report(self) -> None:
-        """Say how many connections have ended, if there are more than when it was said last."""
+        """Report how many connections have ended, if the number has changed since the last report."""
         ended = self._taken - len(self._taking) - len(self._network.server_state.connections)
         if ended != self._ended:
             self._ended = ended
@@ -129,7 +129,7 @@ class _Serving:
                 pass
 
     def _give(self, connection: socket.socket, request: bytes, replica: str) -> bool:
-        """Give a connection to the worker in which its session lives, or to any if this one leaves, by the parent."""
+        """Give a connection, through the parent, to the worker that has its session, or to any if this one leaves."""
         is_wanted = replica in self._others or (self._leaves and not replica)
         return is_wanted and self._link.hand_over(connection, Move(replica, request))
 

@@ -1,7 +1,7 @@
-"""The link between the process that was started and one of its workers: messages, and connections to serve.
+"""The link between a parent and one of its workers: messages, and connections to serve.
 
-Made before the worker, which inherits one end of it. A second pair of sockets says only that the other process lives:
-the system closes its end however it dies, and a thread sees it even where an event loop is held up.
+Made before the worker, which inherits one end. A second pair of sockets only tells whether the other process lives: the
+system closes its end when it dies in any way, and a thread notices that even if the event loop is blocked.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ __all__ = [
 ]
 
 VARIABLE = "ANTIPHON_WORKER"
-"""Environment variable that tells a worker which files of its own lead to the process that started it: numbers,
-and nothing secret."""
+"""Environment variable with the numbers of the file descriptors that connect a worker to its parent; not secret."""
 
 _HEAD = 4
 _MAX = 64 * 1024
@@ -48,23 +47,23 @@ class Welcome(Struct, frozen=True, tag=True):
     """The first message to a worker."""
 
     key: bytes
-    """Seals request states where the program has no keys of its own."""
+    """Seals request states if the program has no keys of its own."""
 
 
 class Take(Struct, frozen=True, tag=True):
     """A connection to serve comes with this message."""
 
     request: bytes = b""
-    """What another worker has read from it: a request that nobody has answered."""
+    """What another worker has read from it: a request without an answer, or nothing."""
 
 
 class Move(Struct, frozen=True, tag=True):
-    """A connection comes with this message that another worker is to serve."""
+    """A connection for another worker comes with this message."""
 
     replica: str
     """Name of that worker in the cluster; empty for any."""
     request: bytes
-    """What was read from it: a request that nobody has answered, or nothing."""
+    """What was read from it: a request without an answer, or nothing."""
 
 
 class Ready(Struct, frozen=True, tag=True):
@@ -82,7 +81,7 @@ class Others(Struct, frozen=True, tag=True):
 
 
 class Leave(Struct, frozen=True, tag=True):
-    """Another worker has taken the place of this one: it gives connections back, and ends."""
+    """The worker was replaced: it gives its connections back, and ends."""
 
     grace: float
     """Seconds that its open requests have."""
@@ -101,7 +100,7 @@ _decode = msgspec.msgpack.Decoder(Message).decode
 
 
 class Link:
-    """One end. Nothing is awaited: messages are few and small, and a connection may be refused."""
+    """One end of a link. Nothing is awaited: messages are few and small, and a connection may be refused."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
@@ -117,7 +116,7 @@ class Link:
         asyncio.get_running_loop().add_reader(self._end.fileno(), self._read, got, over)
 
     def send(self, message: Message) -> None:
-        """Send a message; one that finds no room waits in memory, and with it those after it."""
+        """Send a message; if there is no room, keep it and those after it in memory until there is."""
         data = _encode(message)
         self._unsent += len(data).to_bytes(_HEAD, "big") + data
         if len(self._unsent) == _HEAD + len(data):
@@ -139,7 +138,7 @@ class Link:
         return True
 
     def close(self) -> None:
-        """End it."""
+        """Close this end."""
         if self._end.fileno() >= 0:
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._end.fileno())
@@ -187,7 +186,7 @@ class Link:
             got(message, connection)
 
     def _complete(self) -> Sequence[Message]:
-        """Take the complete messages out of what has come."""
+        """Remove and return the complete messages that have arrived."""
         found: list[Message] = []
         start = 0
         while len(self._buffer) - start >= _HEAD:
@@ -206,7 +205,7 @@ class Ends(Struct, frozen=True):
     messages: socket.socket
     life: socket.socket
     shared: socket.socket
-    """Leads to what the workers share (``transports.cluster.unix``)."""
+    """Connects to the state that the workers share (``transports.cluster.unix``)."""
 
 
 def is_worker() -> bool:
@@ -215,10 +214,10 @@ def is_worker() -> bool:
 
 
 def inherited() -> Ends | None:
-    """Return the ends that this process has inherited; ``None`` if it is no worker. What it starts inherits neither.
+    """Return the ends that this process has inherited; ``None`` if it is no worker. Its child processes inherit none.
 
     Raises:
-        ConfigError: the variable is there, and what it names is not.
+        ConfigError: the variable is set, but its descriptors are not open.
     """
     said = os.environ.pop(VARIABLE, None)
     if said is None:
@@ -227,9 +226,7 @@ def inherited() -> Ends | None:
         ends = [_socket(int(number)) for number in said.split(",")]
         return Ends(*ends)
     except (ValueError, OSError, TypeError):
-        raise ConfigError(
-            f"{VARIABLE} is set by the server that starts workers, and is nothing to set by hand"
-        ) from None
+        raise ConfigError(f"{VARIABLE} is set by the server that starts workers; do not set it yourself") from None
 
 
 def _socket(number: int) -> socket.socket:

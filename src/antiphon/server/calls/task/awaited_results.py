@@ -1,8 +1,9 @@
 """``tasks/result`` of 2025-11-25: a client waits for the end of its task, and is asked meanwhile by ordinary requests.
 
-What the extension has as ``inputRequests`` is sent here as a request of its own, on the stream of the request that
-waits. An ask that nobody waits for stays open in the task; whoever waits next is asked, in any process, and the answer
-goes where ``tasks/update`` puts it. So tasks of either kind are kept, run and continued alike.
+Each ask of a task, which the extension puts into ``inputRequests``, is sent here as a request on the stream of the
+request that waits. While no client waits, an ask stays open in the task; the client that waits next is asked, in any
+process, and its answer is stored like one of ``tasks/update``. So tasks of both kinds are kept, run and continued
+alike.
 
 Source: 2025-11-25 basic/utilities/tasks.
 """
@@ -49,14 +50,14 @@ Owned = Callable[[Request, Peer, str], Awaitable[TaskRecord]]
 """Returns a task, if it is the sender's."""
 
 _LOOK = 5.0
-"""Seconds between two looks at a task without news; its time may be over, of which nobody is told."""
+"""Seconds between two reads of a task without news, because the end of its time to live is no news."""
 
 _STORE_AGAIN = 1.0
 """Seconds between two attempts to store an answer, while the store fails."""
 
 
 class AwaitedResults:
-    """Those who wait for the ends of tasks in this process."""
+    """The requests of this process that wait for the end of a task."""
 
     def __init__(self, tasks: ServedTasks, owned: Owned) -> None:
         self._tasks = tasks
@@ -99,20 +100,20 @@ class AwaitedResults:
 
 
 class _Asked:
-    """What was asked for one task in this process, as long as somebody waits for it.
+    """The asks of one task that this process has sent, kept while a request waits for the task.
 
-    A waiter may have read the task just before another one's answer was stored, and must not ask that again.
+    A waiting request may read the task just before an answer to another one is stored, and must not ask that again.
     """
 
     def __init__(self, hold: Callable[[], AbstractContextManager[_Asked]]) -> None:
         self.keys: set[str] = set()
-        """Asks that are with a client, or answered."""
+        """Keys of asks that were sent to a client, answered or not."""
         self.holders = 0
         self.hold = hold
 
 
 class _Waiting:
-    """One request that waits."""
+    """One waiting request."""
 
     def __init__(self, tasks: ServedTasks, asked: _Asked, request: Request, peer: Peer) -> None:
         self._tasks = tasks
@@ -141,7 +142,7 @@ class _Waiting:
                 self._asking[ask.key] = asyncio.ensure_future(self._ask(record, ask, news))
 
     async def end(self) -> None:
-        """Withdraw what is asked still; it stays open for whoever waits next."""
+        """Withdraw the open asks; the task keeps them for the next request that waits."""
         for asking in self._asking.values():
             asking.cancel()
         await asyncio.gather(*self._asking.values(), return_exceptions=True)
@@ -151,10 +152,10 @@ class _Waiting:
         try:
             kind, given = await self._put(record, ask)
             is_answered = True
-            # Not cancelled together with the request that waits: what a person has answered is not asked again.
+            # Stored even if the waiting request is cancelled now, so that a person is not asked again.
             await asyncio.shield(self._tasks.aside(self._store(record, ask, kind, given)))
         except (MissingCapability, NotInRevision):
-            # Somebody else than the one who made the call; who can be asked may come.
+            # This client is not the one that made the call; one that offers it may come.
             log.info("a task asks for what the client that waits for it does not offer")
         except ConnectionClosed:
             pass

@@ -1,4 +1,4 @@
-"""A connection to nobody: what a handler has that goes on after its client has left."""
+"""A connection without a client, for a handler that goes on after its client has left."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class _Nowhere:
 
 
 def absent_peer(offer: Offer, record: TaskRecord) -> Connection[ServerSession]:
-    """Make the connection of a task's handler: it knows who the client is, and reaches nobody.
+    """Make the connection of a task's handler: it knows who the client is, and sends nothing.
 
-    A handler may meet further demands, such as those of the tool that a middleware chooses: they are checked as if the
-    client were there.
+    So scopes that are required later, such as those of a tool that middleware calls, are checked as if the client were
+    there.
     """
     peer = Connection(_Nowhere(), ServerSession(offer), {})
     peer.principal, peer.is_local = record.owner, record.is_local

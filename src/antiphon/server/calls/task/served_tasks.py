@@ -51,14 +51,14 @@ log = logging.getLogger("antiphon.server")
 Peer = Connection[ServerSession]
 
 _SHORTEST = 1.0
-"""Seconds that a task is kept at least, however little its client wants."""
+"""Shortest time to live of a task in seconds, whatever its client wants."""
 
 _LAST_WORDS = 2.0
 """Seconds that handlers have to clean up when the server closes."""
 
 
 def wish_of(request: Request) -> TaskWish | None:
-    """Return by what a client of 2025-11-25 wants a call to be a task; ``None`` if it does not.
+    """Return the member by which a client of 2025-11-25 asks for a task; ``None`` if it does not.
 
     Raises:
         InvalidParams: it cannot be read.
@@ -74,8 +74,8 @@ def wish_of(request: Request) -> TaskWish | None:
 class ServedTasks:
     """The tasks of one server.
 
-    ``find`` returns the handler of a request, for one that is run again; ``tell`` is called with each change of a task;
-    ``listened`` returns the tasks of which somebody here is told.
+    ``find`` returns the handler of a stored request; ``tell`` is called with each change of a task; ``listened``
+    returns the tasks that clients of this process listen to.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ServedTasks:
         self.calls: dict[str, TaskCall] = {}
         """Handlers in memory, by task."""
         self.busy: Counter[str] = Counter()
-        """Tasks whose handler is about to start, or has ended and says so."""
+        """Tasks whose handler is about to start, or whose end is being written."""
         self.store = options.store if options.store is not None else MemoryTaskStore()
         self.stored = StoredTasks(self.store, seal, core.name, options.patience, self.me)
         self.wake: Callable[[], None] | None = None
@@ -110,14 +110,14 @@ class ServedTasks:
         self._tell = tell
         self._listened = listened
         self._awaited: dict[str, set[asyncio.Event]] = {}
-        """Events of those who wait for the end of a task here."""
+        """By task, the events of the requests that wait for its end in this process."""
         self._offset = 0.0
         self._side: set[asyncio.Task[None]] = set()
 
     # --- time ---------------------------------------------------------------------------------------------------
 
     def now(self) -> float:
-        """Return the time of the store, as far as it was read."""
+        """Return the time of the store, by its offset at the last ``clock``."""
         return time.time() + self._offset
 
     async def clock(self) -> float:
@@ -127,7 +127,7 @@ class ServedTasks:
         return now
 
     def lease(self) -> float | None:
-        """Return the time until which this process holds what it takes now."""
+        """Return when the lease of a task taken now ends; ``None`` if no other process could take it."""
         return self.now() + self.options.lease if self.store.shared else None
 
     # --- made by calls ------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class ServedTasks:
         return self.options.ttl if wanted is None else min(self.options.ttl, max(_SHORTEST, wanted / 1000))
 
     def _implied(self, caller: Caller) -> tuple[str, ...]:
-        """Return the scopes that features here require and that broader ones of a token include."""
+        """Return the scopes that features here require and that broader scopes of the caller's token include."""
         here = self.core.features
         required = {
             scope
@@ -201,13 +201,13 @@ class ServedTasks:
         self.calls[record.id] = call
         call.start()
         if self.wake is not None and len(self.calls) == 1:
-            # There was nothing to do before, and so it may not have looked again for a while.
+            # The worker had nothing to do before, and may be asleep.
             self.wake()
 
     async def run_again(self, record: TaskRecord) -> None:
         """Take a task that no living process holds, and run its handler over what it has learnt.
 
-        Nothing happens if another process was faster, or its end is all that is left to write.
+        Nothing happens if another process was faster, or if only the task's end is left to write.
         """
         with self._at_work(record.id):
             await self._run_again(record)
@@ -215,7 +215,7 @@ class ServedTasks:
     async def _run_again(self, record: TaskRecord) -> None:
         left = self.calls.get(record.id)
         if left is not None:
-            # Our own lease has ended: the store was away for too long.
+            # The lease of this process has ended, because the store did not answer for too long.
             left.leave("its lease has ended")
         taken = await self._take(record)
         if taken is None or taken.state is not TaskState.RUNNING or self.closed:
@@ -248,7 +248,7 @@ class ServedTasks:
         self._run(taken, request, journal, handled)
 
     async def _take(self, seen: TaskRecord) -> TaskRecord | None:
-        """Take a task; ``None`` if somebody was faster, which may have been another look of this very process."""
+        """Take a task; ``None`` if another process was faster, or another attempt of this process."""
         is_ours = False
 
         def change(now: TaskRecord) -> TaskRecord | None:
@@ -261,7 +261,7 @@ class ServedTasks:
         return taken if is_ours else None
 
     async def _without_overdue(self, record: TaskRecord) -> TaskRecord | None:
-        """Write that the time of asks is over: so they end when the handler comes to them."""
+        """Record overdue asks as timed out, so that they end when the handler comes to them."""
         late = {ask.key: ask for ask in record.asks if ask.deadline is not None and ask.deadline <= self.now()}
         if not late:
             return record
@@ -273,7 +273,7 @@ class ServedTasks:
         )
 
     def _takeable(self, now: TaskRecord, seen: TaskRecord) -> TaskRecord | None:
-        """Return a task as taken by this process, unless somebody else has changed it, or holds it."""
+        """Return a task as taken by this process; ``None`` if another one has changed it, or holds it."""
         if now.version != seen.version or now.due is None or now.due > self.now():
             return None
         return now.taken(self.me, self.lease(), self.now())
@@ -356,11 +356,11 @@ class ServedTasks:
             try:
                 await self.change(record.id, change, room=room)
             except OutOfRoom as error:
-                # This much of an end is always kept.
+                # An end as small as this error is stored without a limit.
                 event, room = TaskEvent.FAIL, None
                 outcome, message = encode(to_wire(error)), error.message
             except Exception as error:
-                # Another process runs it again if this one cannot say how it ended.
+                # If this process cannot write the end, another one runs the task again.
                 log.warning("the end of a task could not be stored: %s", type(error).__name__)
                 if self.closed:
                     return
@@ -371,7 +371,7 @@ class ServedTasks:
     # --- what clients do (``TaskRequests``) ---------------------------------------------------------------------
 
     async def answered(self, record: TaskRecord, answers: Mapping[str, tuple[Kind, bytes]]) -> None:
-        """Note answers to open asks of a task, by their keys: each what it is, and its JSON."""
+        """Store answers to open asks of a task. ``answers``: kind and JSON of each, by the key of its ask."""
         now = await self.clock()
         asks = [ask for ask in record.asks if ask.key in answers]
         entries = {ask.place: Entry(answers[ask.key][0], ask.digest, answers[ask.key][1]) for ask in asks}
@@ -392,16 +392,16 @@ class ServedTasks:
             call.end("the client cancelled the task")
 
     def listened(self) -> set[str]:
-        """Return the tasks that somebody listens to here."""
+        """Return the tasks that clients of this process listen to or wait for."""
         return self._listened() | self._awaited.keys()
 
     def awaiting(self, id: str) -> set[asyncio.Event]:
-        """Return the events of those who wait for a task here."""
+        """Return the events of the requests that wait for a task in this process."""
         return self._awaited.get(id, set())
 
     @contextmanager
     def news(self, id: str) -> Generator[asyncio.Event]:
-        """Give an event that is set with each change of a task that is known here."""
+        """Yield an event that is set whenever this process learns of a change of the task."""
         event = asyncio.Event()
         events = self._awaited.setdefault(id, set())
         events.add(event)
@@ -413,7 +413,7 @@ class ServedTasks:
                 del self._awaited[id]
 
     def seen(self, record: TaskRecord) -> GetTaskResult:
-        """Return what a client is told of a task."""
+        """Return a task in the form for its client."""
         return record.seen(self.options.patience, self.options.poll_every)
 
     # --- changes ------------------------------------------------------------------------------------------------
@@ -437,7 +437,7 @@ class ServedTasks:
         self._tell(self.seen(record))
 
     async def _catch_up(self, call: TaskCall, record: TaskRecord) -> None:
-        """Deliver what others have written of a task whose handler is here."""
+        """Deliver to a handler here what others have written to its task."""
         missing = call.missing(record)
         if missing:
             journal = await self.stored.journal(record.id)
@@ -446,7 +446,7 @@ class ServedTasks:
         self.stop(record)
 
     async def look(self, id: str) -> None:
-        """Look at a task that somebody else has changed: its handler may be here, or somebody may listen."""
+        """Read a task that another process has changed, for its handler and its listeners here."""
         record = await self.stored.get(id)
         call = self.calls.get(id)
         if record is not None:
@@ -482,7 +482,7 @@ class ServedTasks:
                 del self.busy[id]
 
     async def let_go(self, id: str) -> None:
-        """Release a task that this process holds and does not run: the store failed between the two."""
+        """Release a task that this process holds but does not run, because the store failed in between."""
 
         def change(record: TaskRecord) -> TaskRecord | None:
             is_ours = record.holder == self.me and record.state in HELD
@@ -494,7 +494,7 @@ class ServedTasks:
     # --- the end of the server ----------------------------------------------------------------------------------
 
     def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run something that goes on if nobody waits for it."""
+        """Run something in a task of its own, which ends with no request."""
         running = asyncio.get_running_loop().create_task(work, context=Context())
         self._side.add(running)
         running.add_done_callback(self._side.discard)
@@ -539,5 +539,5 @@ def _answered(record: TaskRecord, answers: Mapping[str, object], now: float) -> 
 
 
 def unknown_task() -> InvalidParams:
-    """Make the error for a task that there is not, or not for this client."""
+    """Make the error for a task that does not exist, or belongs to another client."""
     return InvalidParams("Unknown task: there is none with this id, or its time is over")

@@ -29,9 +29,9 @@ class SqlTaskStore:
     """A ``TaskStore`` in SQLite or PostgreSQL: tasks survive their process, and another one goes on with them.
 
     It opens when first used, and creates its tables, ``server_tasks``, ``server_task_entries`` and
-    ``server_task_totals``, if they are missing. What is committed survives ``kill -9`` and a power cut. What is in a
-    task is sealed with the keys of its server, so each server needs a database, or at least a file, of its own. Close
-    it when the server ends (``async with``).
+    ``server_task_totals``, if they are missing. What is committed survives ``kill -9`` and a power cut. The content of
+    a task is sealed with the keys of its server, so each server needs a database or a file of its own. Close it when
+    the server ends (``async with``).
 
     Args:
         place: a path, ``"sqlite:///path"`` or ``"postgresql://user@host/name"``; a new file gets mode 0600.
@@ -52,11 +52,11 @@ class SqlTaskStore:
         self._patience = Patience()
         self._ready = False
         self._notices: list[Notices] = []
-        """One for each server that watches, which is mostly one."""
+        """One for each server that watches; usually there is one."""
 
     @property
     def tells(self) -> bool:
-        """See ``TaskStore.tells``: PostgreSQL does, as long as it is heard."""
+        """See ``TaskStore.tells``: true for PostgreSQL, while its notifications arrive."""
         return bool(self._notices) and all(notices.are_heard for notices in self._notices)
 
     async def watch(self, hear: Callable[[TaskNotice | None], None]) -> None:
@@ -129,7 +129,7 @@ class SqlTaskStore:
         await self.aclose()
 
     async def _run_in_room(self, work: Callable[[Connection], T]) -> T:
-        """Run a piece of work; once more without what has expired, if there is no room."""
+        """Run a piece of work; if there is no room, delete what has expired and run it once more."""
         try:
             return await self._run(work)
         except TasksFull as error:

@@ -1,4 +1,4 @@
-"""The call that a task was made by, as it is stored and as it is read again."""
+"""The call that became a task: how it is stored, and read again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def call_params(request: Request) -> bytes:
 
 
 def stored_request(record: TaskRecord, stored: bytes) -> Request:
-    """Return the request that a task was made by. ``stored``: its params."""
+    """Return the request that became a task. ``stored``: its params."""
     agreed, method = revision(record.revision), METHODS["tools/call"]
     if agreed is None:
         raise InternalError(f"The revision {record.revision} is not spoken any more")

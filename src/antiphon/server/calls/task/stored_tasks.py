@@ -1,7 +1,7 @@
 """The tasks of one server in their store: records to and from bytes, sealed, and changed by one writer after another.
 
-Owns how a record is written. A write names the version it replaces; if somebody else wrote meanwhile, the change is
-made anew on what they wrote. So a change is a function of a record, and may run several times.
+Owns how a record is written. A write names the version it replaces; if another process has written meanwhile, the
+change is applied to the newer record. So a change is a function of a record, and may run several times.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Change = Callable[[TaskRecord], "TaskRecord | None"]
 """Makes the next record of a task; ``None`` if there is nothing to change."""
 
 _TRIES = 64
-"""How often a change is made anew. Each failure means that another writer succeeded."""
+"""Most attempts at one change. Each failure means that another writer succeeded."""
 
 _CALL = "call"
 """The entry with the params of the call. No place in a handler has this name."""
 
 _MAX_ID = 100
-"""Ids are shorter. What clients name may be anything."""
+"""Every id has fewer characters. A client may send anything as an id."""
 
 _LARGE = 256 * 1024
 """Bytes that are sealed or opened in the event loop, which takes half a millisecond; more goes to a thread."""
@@ -45,7 +45,7 @@ _decode_entry = msgspec.msgpack.Decoder(Entry).decode
 
 
 class OutOfRoom(InvalidRequest):
-    """What was to be stored is more than is kept of tasks; nothing was."""
+    """A limit on stored tasks is exceeded; nothing was written."""
 
 
 class StoredTasks:
@@ -86,7 +86,7 @@ class StoredTasks:
     async def change(
         self, id: str, change: Change, entries: Mapping[str, Entry] | None = None, room: TaskRoom | None = None
     ) -> TaskRecord | None:
-        """Change a task, and add to its journal; return what it is then, or ``None`` if it is gone.
+        """Change a task, and add to its journal; return the task after that, or ``None`` if it is gone.
 
         Raises:
             OutOfRoom: it grows, and there is no ``room``.
@@ -112,9 +112,9 @@ class StoredTasks:
         raise InvalidRequest("The task is changed by too many at once; try again")
 
     def _concerns_others(self, before: TaskRecord, after: TaskRecord) -> bool:
-        """Tell whether another process has to do something: one that holds the task, or any that takes it.
+        """Tell whether another process has to act on a change: the one that holds the task, or any that may take it.
 
-        What a holder itself writes concerns nobody else, and would only wake them.
+        What the holder itself writes concerns no other process.
         """
         is_free = not after.holder and after.due is not None
         return not after.is_over and (is_free or bool({before.holder, after.holder} - {"", self._me}))
@@ -162,7 +162,7 @@ class StoredTasks:
         )
 
     async def _beside(self, size: int, work: Callable[[], T]) -> T:
-        """Seal or open so many bytes: in a thread if they are many."""
+        """Run ``work``, which seals or opens ``size`` bytes: in a thread if they are many."""
         return work() if self._seal is None or size <= _LARGE else await asyncio.to_thread(work)
 
     def _sealed(self, data: bytes, place: str) -> bytes:

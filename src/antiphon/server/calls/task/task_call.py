@@ -38,17 +38,16 @@ __all__ = ["Overtaken", "TaskCall", "TaskKeeper"]
 log = logging.getLogger("antiphon.server")
 
 _CATCH_UP = 5.0
-"""Seconds that a handler which is run again has to come to everything that was answered, before what it asks for
-instead counts as a divergence."""
+"""Seconds that a replayed handler has to come to every answered ask before its new asks count as a divergence."""
 
 _LOOK_AGAIN = 0.01
-"""Seconds between two looks whether it has; also those before an ask of a call that has ended raises."""
+"""Seconds between two checks whether it has; also the pause before an ask of a call that has ended raises."""
 
 _STORE_AGAIN = 1.0
 """Seconds between two attempts to write, while the store fails."""
 
 _REPORT_EVERY = 0.25
-"""Seconds between two writes that only say how far the task is."""
+"""Seconds between two writes that only report progress."""
 
 
 class Overtaken(Exception):
@@ -113,11 +112,11 @@ class TaskCall(Call):
         self.journal = journal
         self.task: asyncio.Task[None] | None = None
         self.is_left = False
-        """Whether its end is not the task's."""
+        """Whether the task goes on elsewhere or later although this handler ends."""
         self.holds = 0
         """Number of running steps."""
         self.began = self.active = asyncio.get_running_loop().time()
-        """When the handler last did something that is known here, by the event loop's clock."""
+        """When the handler was started, and when it last asked, reported or was answered, by the event loop's clock."""
         self._keeper = keeper
         self._pending: dict[str, _Pending] = {}
         self._waiting_for = {ask.place: ask for ask in record.asks}
@@ -132,7 +131,7 @@ class TaskCall(Call):
         """Done when everything up to now is stored."""
         self._saving: asyncio.Task[None] | None = None
         self._failure: CallDiverged | OutOfRoom | None = None
-        """What the task fails with, whatever the handler does from now on."""
+        """The error that the task fails with, even if the handler catches it."""
         self._why: str | None = None
         """Why it was cancelled."""
 
@@ -185,7 +184,7 @@ class TaskCall(Call):
         self.end(reason)
 
     async def flush(self) -> None:
-        """Wait a short time until the steps that are running have ended, and what was done is stored."""
+        """Wait a short time until running steps have ended and their results are stored."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STORE_AGAIN):
                 while self.holds or self._saving is not None:
@@ -196,7 +195,7 @@ class TaskCall(Call):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for answers, as far as can be seen: asks are open and stored, and no step is running."""
+        """Whether it seems to wait for answers only: asks are open and stored, and no step is running."""
         if self.holds or self._is_dirty or self._saving is not None or not self._pending:
             return False
         return all(pending.stored for pending in self._pending.values())
@@ -282,7 +281,7 @@ class TaskCall(Call):
             self.active = asyncio.get_running_loop().time()
 
     def missing(self, record: TaskRecord) -> dict[str, str]:
-        """Return the places of asks, by key, that a record of another process no longer has: they were answered."""
+        """Return the places, by key, of asks that were answered elsewhere: ``record`` no longer has them."""
         open_keys = {ask.key for ask in record.asks}
         return {
             key: pending.place.name
@@ -316,7 +315,7 @@ class TaskCall(Call):
         return value
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Say how far the task is: its ``statusMessage``."""
+        """Report progress as the task's ``statusMessage``."""
         self._check_lost()
         self._message = message or (f"{progress:g}" if total is None else f"{progress:g} of {total:g}")
         self._changed()
@@ -348,7 +347,10 @@ class TaskCall(Call):
         self._changed()
 
     def _changed(self) -> None:
-        """Write soon what has changed. Not in the handler's context, where a task would take a number of its own."""
+        """Write soon what has changed.
+
+        The task for it is made outside of the handler's context, so that it takes no lane.
+        """
         self._is_dirty = True
         self.active = asyncio.get_running_loop().time()
         if self._saving is None and self._why is None:
@@ -425,7 +427,7 @@ class TaskCall(Call):
                 saved.exception()
             return
         except Exception as error:
-            # What was learnt must not be lost while the store is away; another process takes over if it is too long.
+            # Keep what was learnt and try again; if the store fails for too long, another process takes over.
             log.warning("the task %s could not be stored: %s", self.handled.name, type(error).__name__)
             self._unsaved = entries | self._unsaved
             self._saved, self._is_dirty = _both(saved, self._saved), True

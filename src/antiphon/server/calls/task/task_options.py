@@ -1,4 +1,4 @@
-"""What a server may be told about its tasks: where they are kept, and their bounds."""
+"""The options of a server's tasks: where they are kept, and their limits."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     """Where tasks are kept, how long, how many, and how large.
 
     Args:
-        store: where they are kept; by default in memory, until the process ends. One that outlives the process needs
-            ``Server(keys=...)``.
-        ttl: seconds after its creation for which a task is kept. Time in which people are asked is added.
-        keep: seconds for which a result is kept at least.
-        patience: most seconds that are added for people.
-        poll_every: seconds that clients are told to wait between two looks.
+        store: where tasks are kept; by default in memory, until the process ends. A store that outlives the process
+            needs ``Server(keys=...)``.
+        ttl: seconds for which a task is kept after its creation. Time in which people are asked is added.
+        keep: least seconds for which a result is kept.
+        patience: most seconds added to ``ttl`` for waiting for people.
+        poll_every: seconds between two polls that clients are told to keep.
         most: most tasks that are kept, of which an authenticated client may have a quarter.
         most_bytes: most bytes of all tasks, of which an authenticated client may have a quarter.
         task_bytes: most bytes of one task: its arguments, questions, answers, steps and result.
@@ -54,10 +54,10 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
                 raise ConfigError(f"TaskOptions: {name} must be above 0, not {value!r}")
 
     def room(self, principal: str | None) -> TaskRoom:
-        """Return how much may be kept.
+        """Return how much may be kept for a principal.
 
         Args:
-            principal: the owner of what is to be kept; ``None`` may have all of it.
+            principal: the owner of the tasks; ``None``: clients without a principal, which may use all of the room.
         """
         share = _SHARE if principal is not None else 1
         return TaskRoom(

@@ -1,4 +1,4 @@
-"""What is known of one task, as a value, and how each event changes it. Pure: no clock, no I/O.
+"""The record of one task, and how each event changes it. Pure: no clock, no I/O.
 
 What a task has learnt (its journal) is stored beside it, entry by entry, since it may be much larger.
 """
@@ -20,7 +20,7 @@ from antiphon.wire.task import GetTaskResult, TaskStatus
 __all__ = ["TaskAsk", "TaskRecord"]
 
 _MAX_MESSAGE = 1_000
-"""Most characters of a status message: it is written and told with every change."""
+"""Most characters of a status message, which is written and sent with every change."""
 
 
 class TaskAsk(Struct, frozen=True, array_like=True):
@@ -49,7 +49,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: TaskState = TaskState.RUNNING
     revision: str
     capabilities: ClientCapabilities
-    """What the client declared in the call: nothing else is asked of it."""
+    """What the client declared in the call; it is asked for nothing else."""
     scopes: tuple[str, ...] = ()
     """Scopes of the token with which it was made; the token itself is not kept."""
     implied: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     has_token: bool = False
     """Whether a token was verified."""
     is_local: bool = False
-    """Whether it was made by a local program, of which no token is asked."""
+    """Whether it was made by a local program, which needs no token."""
     code: bytes = b""
     """Digest of the handler's code."""
     created: float
@@ -65,9 +65,9 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ttl: float
     """Seconds since its creation after which it may be forgotten, without the time in which people were asked."""
     waited: float = 0.0
-    """Seconds in which people were asked, as far as that is over."""
+    """Seconds in which people were asked, without the present period."""
     asked_since: float | None = None
-    """Time since which somebody is asked."""
+    """Start of the present period in which people are asked; ``None`` if nobody is asked."""
     message: str | None = None
     """What is being done, for people."""
     asks: tuple[TaskAsk, ...] = ()
@@ -90,7 +90,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def due(self) -> float | None:
-        """The time at which some process must look at it; ``None`` if nothing will happen to it by itself."""
+        """The time at which a process must take up the task; ``None`` if only a client can change it."""
         if self.state is TaskState.READY:
             return 0.0
         if self.state in HELD:
@@ -105,7 +105,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def status(self) -> TaskStatus:
-        """What a client is told."""
+        """The status for clients."""
         if self.asks and self.state is not TaskState.STOPPING and not self.is_over:
             return "input_required"
         return STATUS[self.state]
@@ -150,7 +150,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # --- what clients see ---------------------------------------------------------------------------------------
 
     def seen(self, patience: float, poll: float) -> GetTaskResult:
-        """Return what a client is told of it."""
+        """Return the task in the form for clients."""
         status = self.status
         return GetTaskResult(
             task_id=self.id,

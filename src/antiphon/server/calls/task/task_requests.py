@@ -1,6 +1,6 @@
-"""What clients want of tasks: that a call becomes one, and to look at it, answer and cancel it.
+"""The requests of clients about tasks: to make a call a task, and to poll, answer and cancel it.
 
-Only the principal that has made a task hears of it; for others there is none.
+For all but the principal that made a task, the task does not exist.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ class TaskRequests:
     # --- tasks --------------------------------------------------------------------------------------------------
 
     def listen(self, request: Request, peer: Peer) -> Later:
-        """Serve ``subscriptions/listen`` for tasks: of those that the client may see, each is told as it is now."""
+        """Serve ``subscriptions/listen`` for tasks: send the state of each that the client may see, now and later."""
         if request.tasks is not None:
-            # Those of another server, which middleware has found.
+            # Tasks of another server, which middleware has looked up.
             return self._subscriptions.listen_to_tasks(request, peer, request.tasks)
         self._tasks.aside(self._listen(request, peer, request.params.notifications))
         return LATER
@@ -117,7 +117,7 @@ class TaskRequests:
                 return
             self._subscriptions.listen_to_tasks(request, peer, tasks)
             if tasks and self._tasks.wake is not None:
-                # They may run in another process, which does not tell this one how far they are.
+                # They may run in another process, whose reports of progress the worker has to poll.
                 self._tasks.wake()
         except Exception as error:
             peer.reply_error(request, error)
@@ -180,7 +180,7 @@ class TaskRequests:
         return self._tasks.seen(after)
 
     async def visible(self, request: Request, peer: Peer, ids: Sequence[str]) -> dict[str, GetTaskResult]:
-        """Return those of some tasks that a client may see, as it sees them."""
+        """Return the tasks with these ids that a client may see, in the form for clients."""
         check_declared(request.capabilities)
         found = {id: await self._tasks.stored.get(id) for id in dict.fromkeys(ids)}
         return {
@@ -199,7 +199,7 @@ class TaskRequests:
         if request.revision.modern:
             check_declared(request.capabilities)
         record = await self._tasks.stored.get(id)
-        # The same error for a task of another client as for none, so that nobody learns of it.
+        # The same error for another client's task as for none, so that ids cannot be probed.
         if record is None or record.owner != peer.principal:
             raise unknown_task()
         return record

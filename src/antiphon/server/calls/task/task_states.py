@@ -4,26 +4,26 @@ A task is a record in a store (``task_record``), and at times a handler in the m
 The record goes through ``TRANSITIONS``, by ``after`` and in no other way, and each step is one atomic write.
 
 **Who may work on it.** A process that works on a task *holds* it, by a lease that it renews. Taking it (``TAKE``)
-raises its *generation*, and a write of an older generation is refused: a process that was thought dead, and is not,
-can change nothing any more. So two processes may run the handler of a task for a moment, and only one is heard.
+raises its *generation*, and a write of an older generation is refused: a process that was wrongly thought dead can
+change nothing any more. So two processes may run the handler of a task for a moment, but only one can write.
 
 * ``READY``: there is work to do, and nobody holds it. It was just answered, or the process that held it has closed.
 * ``RUNNING``: a process holds it, and its handler is in memory. If the lease ends without being renewed, that process
   is dead, and whoever finds it takes it over: the handler is run again over what the task has learnt (*replay*).
-* ``PARKED``: its handler waited for answers for longer than its grace, and was *unloaded*. Nobody holds it, and it
-  costs its record. An answer makes it ``READY``; when an ask runs out of time, it is taken for that.
+* ``PARKED``: its handler waited for answers for longer than its grace, and was *unloaded*. Nobody holds it, and only
+  its record takes room. An answer makes it ``READY``; when an ask times out, a process takes it to record that.
 * ``STOPPING``: it was cancelled while a process held it, and its handler cleans up.
 
 **What clients see.** A task that is not at its end has the status "input_required" while asks are open, and "working"
-otherwise. That is not a state: of two asks one may be answered, and the handler goes on with it while the client is
-still asked the other.
+otherwise. "input_required" is not a state: when one of two asks is answered, the handler goes on while the other is
+still open.
 
 **The end.** A task ends once. By its handler: ``COMPLETED`` with a result, which may say that the tool failed, or
-``FAILED`` with a protocol error. Or by its client: ``CANCELLED``, at once if nobody holds it, else when its handler has
-let that happen (``UNWIND``); a handler that catches its cancellation and returns has completed. If the process dies
-while the handler cleans up, whoever finds the task makes it ``CANCELLED`` and runs nothing. After the end, answers and
-further cancellations are taken and change nothing. When its time to live is over the record is deleted, whatever its
-state, and a handler that still runs finds that its next write is refused.
+``FAILED`` with a protocol error. Or by its client: ``CANCELLED``, at once if nobody holds it, otherwise when its
+handler has ended by its cancellation (``UNWIND``); a handler that catches its cancellation and returns has completed.
+If the process dies while the handler cleans up, whoever finds the task makes it ``CANCELLED`` and runs nothing. After
+the end, answers and further cancellations are accepted and change nothing. When its time to live is over the record is
+deleted, whatever its state, and a handler that still runs finds that its next write is refused.
 
 The table in docs/topics/tasks.md is drawn from this one (``python -m tests.support.task_table``).
 """
@@ -133,7 +133,7 @@ STATUS: Mapping[TaskState, TaskStatus] = {
     TaskState.FAILED: "failed",
     TaskState.CANCELLED: "cancelled",
 }
-"""What a client is told of a state while no ask is open."""
+"""The status that clients see in each state, while no ask is open."""
 
 
 def after(state: TaskState, event: TaskEvent) -> TaskState:

@@ -1,6 +1,6 @@
 """Where tasks are kept: the interface, and an implementation in memory for one process and for tests.
 
-What is in a task is sealed with the server's keys before it reaches a store that outlives the process.
+The content of tasks is sealed with the server's keys before it reaches a store that outlives the process.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ __all__ = [
 ]  # fmt: skip
 
 _MARK = 8
-"""How much of a task's id is told: enough to know one's own tasks by, and the rest cannot be guessed."""
+"""Characters of a task's id in notices: enough to recognise a task by, and the rest cannot be guessed."""
 
 
 class TaskRoom(Struct, frozen=True, kw_only=True):
-    """How much of tasks is kept. Bytes are those of a task's ``data`` and of its entries with their places.
+    """How many tasks are kept, and how large.
+
+    The bytes of a task are those of its ``data``, and of its entries with their places.
 
     Args:
         tasks: most tasks, ended ones included.
@@ -43,11 +45,11 @@ class TaskRoom(Struct, frozen=True, kw_only=True):
         """Check that there is room for one more task.
 
         Args:
-            all_tasks: how many there are.
-            of_owner: how many of them are the owner's.
+            all_tasks: number of tasks in the store.
+            of_owner: number of the owner's tasks.
 
         Raises:
-            TasksFull: there is none.
+            TasksFull: there is no room.
         """
         if all_tasks >= self.tasks or of_owner >= self.tasks_of_owner:
             raise TasksFull("tasks")
@@ -57,11 +59,11 @@ class TaskRoom(Struct, frozen=True, kw_only=True):
 
         Args:
             all_tasks: bytes of all tasks.
-            of_owner: bytes of the owner's.
-            of_task: bytes of the one that is written.
+            of_owner: bytes of the owner's tasks.
+            of_task: bytes of the task that is written.
 
         Raises:
-            TasksFull: they are.
+            TasksFull: a limit is exceeded.
         """
         if of_task > self.bytes_of_task:
             raise TasksFull("task")
@@ -70,10 +72,10 @@ class TaskRoom(Struct, frozen=True, kw_only=True):
 
 
 class TasksFull(Exception):
-    """What was to be stored is too much; nothing was.
+    """There is no room for a task; nothing was stored.
 
     Args:
-        of: "tasks" if there are too many, "task" if this one is too large, "bytes" if they are too large together.
+        of: "tasks" if there are too many, "task" if this one is too large, "bytes" if all together are too large.
     """
 
     def __init__(self, of: Literal["tasks", "task", "bytes"]) -> None:
@@ -85,13 +87,13 @@ def bytes_of(entries: Mapping[str, bytes]) -> int:
     """Count the bytes of entries.
 
     Args:
-        entries: what a task has learnt, by its places.
+        entries: the entries of a task's journal, by their places.
     """
     return sum(len(place) + len(value) for place, value in entries.items())
 
 
 def mark_of(id: str) -> str:
-    """Return the part of a task's id by which notices name it. The rest would let whoever hears them look at the task.
+    """Return the part of a task's id that notices contain. Whoever has the whole id could read the task.
 
     Args:
         id: its name.
@@ -104,9 +106,9 @@ class StoredTask(Struct, frozen=True, gc=False):
 
     Args:
         id: its name, ASCII, below 100 characters.
-        version: which write this is; the first is 1.
+        version: number of the write that stored it; the first is 1.
         owner: digest of the principal whose limits it counts towards.
-        holder: the process that works on it; empty if none does.
+        holder: the process that works on it; empty if there is none.
         due: when a process should look at it; ``None`` if nothing will happen to it by itself.
         expires: when it may be forgotten.
         is_over: whether it has ended.
@@ -152,21 +154,21 @@ class TaskStore(Protocol):
 
     @property
     def tells(self) -> bool:
-        """Whether ``watch`` hears of every write at present; otherwise a process has to look once a second."""
+        """Whether ``watch`` reports every write at present; otherwise processes have to poll once a second."""
         ...
 
     async def watch(self, hear: Callable[[TaskNotice | None], None]) -> None:
-        """Call a function with each write that is to be told, of this process too, until this is cancelled.
+        """Call a function for each write with ``tell=True``, this process's own included, until cancelled.
 
-        It returns at once where nothing is ever told.
+        Returns at once if the store cannot report writes.
 
         Args:
-            hear: gets ``None`` if notices may have been missed.
+            hear: the function; called with the notice, or with ``None`` if notices may have been lost.
         """
         ...
 
     async def clock(self) -> float:
-        """Return the time by which leases and deadlines are counted, the same for all processes."""
+        """Return the time for leases and deadlines, in seconds since the epoch, the same for all processes."""
         ...
 
     async def add(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom) -> None:
@@ -174,8 +176,8 @@ class TaskStore(Protocol):
 
         Args:
             task: the task.
-            entries: what it has learnt already, by its places.
-            room: how much there may be with it.
+            entries: the entries that its journal begins with, by their places.
+            room: the limits, which must hold with it.
 
         Raises:
             TasksFull: it is more.
@@ -198,10 +200,10 @@ class TaskStore(Protocol):
         Entries that are there already stay as they are. The journal of a task that is over may be deleted.
 
         Args:
-            task: the task as it is from now on.
-            entries: what it has learnt, by its places.
-            room: how much there may be if the task grows by this; no limit by default.
-            tell: whether another process should hear of it.
+            task: the new version of the task.
+            entries: new entries of its journal, by their places.
+            room: the limits, which must hold if the task grows by this; none by default.
+            tell: whether to notify other processes.
 
         Raises:
             TasksFull: it is more.
@@ -229,7 +231,7 @@ class TaskStore(Protocol):
         """Return when a task is due next; ``None`` if none is.
 
         Args:
-            after: a time; what is due until then does not count.
+            after: a time; tasks due up to then do not count.
         """
         ...
 
@@ -243,7 +245,7 @@ class TaskStore(Protocol):
         ...
 
     async def held(self, holder: str) -> Mapping[str, int]:
-        """Return the versions of the tasks that a process holds, by their names.
+        """Return the versions of the tasks that a process holds, by their ids.
 
         Args:
             holder: the process.
@@ -251,10 +253,10 @@ class TaskStore(Protocol):
         ...
 
     async def versions(self, ids: Collection[str]) -> Mapping[str, int]:
-        """Return the versions of those of some tasks that there are, by their names.
+        """Return the versions of the tasks with these ids, as far as they exist, by their ids.
 
         Args:
-            ids: their names.
+            ids: the ids.
         """
         ...
 

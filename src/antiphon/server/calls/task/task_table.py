@@ -44,7 +44,7 @@ __all__ = [
 ]  # fmt: skip
 
 CHANNEL = "antiphon_server_tasks"
-"""On which PostgreSQL tells of tasks: a ``TaskNotice`` for each, as JSON."""
+"""PostgreSQL's channel of notifications about tasks: each is a ``TaskNotice`` as JSON."""
 
 _LOCK = 0x7461736B
 """Any number that nothing else uses: "task". SQLite needs no lock, since it has one writer."""
@@ -53,7 +53,7 @@ _AT_ONCE = 1_000
 """Places in one statement, which may have some 32,000 parameters."""
 
 _REVISION, _OLDEST = 1, 1
-"""Of the tables, and the oldest whose code may work with them: see ``check_revision``."""
+"""Revision of the tables, and the oldest revision whose code may work with them; see ``check_revision``."""
 
 _metadata = MetaData()
 
@@ -93,9 +93,10 @@ _totals = Table(
     Column("tasks", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
 )
-"""How many tasks an owner has, and how large they are together. Whoever changes a row has it until its transaction
-ends, so that an owner passes no bound by writing at several processes at once. It is the last row that a transaction
-changes, and the only one here; a sweep, which changes several, goes by their order. So nobody waits in a circle.
+"""How many tasks an owner has, and how large they are together. A transaction that changes a row locks it until its
+end, so that an owner cannot pass a limit by writing at several processes at once. There is no deadlock: the row is the
+last that a transaction locks, and the only one of this table; a sweep, which changes several, locks them in their
+order.
 """
 
 
@@ -109,9 +110,9 @@ def make(connection: Connection) -> None:
 
 
 def _recount(connection: Connection) -> None:
-    """Count everything: an earlier version of this program may have written tasks, and knows no totals."""
+    """Count everything, because an earlier version, which knows no totals, may have written tasks."""
     if connection.dialect.name == "postgresql":
-        # Who has changed a total commits first; who has not yet does it on what is counted here.
+        # Waits for transactions that have changed a total; later ones change the totals that are counted here.
         connection.execute(text("LOCK TABLE server_task_totals IN EXCLUSIVE MODE"))
     connection.execute(deletion(_totals))
     sums = select(_tasks.c.owner, func.count(), func.sum(_tasks.c.size)).group_by(_tasks.c.owner)
@@ -119,7 +120,7 @@ def _recount(connection: Connection) -> None:
 
 
 def clock(connection: Connection) -> float:
-    """Return the time: of a server of databases its own, since the clocks of its clients may differ."""
+    """Return the time: for PostgreSQL by its own clock, since the clocks of its clients may differ."""
     return connection.execute(select(_now(connection))).scalar_one()
 
 
@@ -127,7 +128,7 @@ def add(connection: Connection, task: StoredTask, entries: Mapping[str, bytes], 
     """Store a new task if there is room."""
     learnt = bytes_of(entries)
     size = len(task.data) + learnt
-    # Whoever has no room learns it without waiting for the others of its owner.
+    # Checked first without a lock, so that a refusal does not wait for other writes of the same owner.
     _check(connection, task, room, size, more=size, tasks=1)
     connection.execute(insert(_tasks).values(**_members(task), learnt=learnt, size=size))
     if entries:
@@ -147,7 +148,7 @@ def _count(connection: Connection, owner: str, tasks: int, size: int) -> None:
 def _check(
     connection: Connection, task: StoredTask, room: TaskRoom, size: int, *, more: int = 0, tasks: int | None = None
 ) -> None:
-    """Check that there is room. ``more``, ``tasks``: bytes and tasks that are not counted yet; ``None``: any number."""
+    """Check that there is room. ``more``, ``tasks``: bytes and tasks not counted yet; ``None``: any number."""
     number, held, is_theirs = _totals.c.tasks, _totals.c.bytes, _totals.c.owner == task.owner
     columns = (func.sum(number), func.sum(case((is_theirs, number))), func.sum(held), func.sum(case((is_theirs, held))))
     there = [int(each or 0) for each in connection.execute(select(*columns)).one()]
@@ -202,7 +203,7 @@ def write(
 
 
 def notice(text: str) -> TaskNotice | None:
-    """Read a notice of the channel; ``None`` for one that says nothing, which somebody else has sent."""
+    """Decode a notification of the channel; ``None`` if it is no notice, because another program has sent it."""
     try:
         return msgspec.json.decode(text, type=TaskNotice)
     except msgspec.MsgspecError:
@@ -261,7 +262,7 @@ def versions(connection: Connection, ids: list[str]) -> Mapping[str, int]:
 
 
 def sweep(connection: Connection, at: float) -> None:
-    """Delete tasks whose time is over, with what they learnt. What somebody else is deleting is left to them."""
+    """Delete tasks whose time is over, with their entries. Tasks that another process is deleting are skipped."""
     over = select(_tasks.c.id, _tasks.c.owner, _tasks.c.size).where(_tasks.c.expires <= at)
     gone = connection.execute(over.with_for_update(skip_locked=True)).all()
     for start in range(0, len(gone), _AT_ONCE):

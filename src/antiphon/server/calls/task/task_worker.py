@@ -1,8 +1,8 @@
-"""What a process does for tasks by itself: it renews what it holds, takes what nobody holds, unloads what waits.
+"""What a process does for tasks unasked: it renews its leases, takes free tasks, and unloads handlers that wait.
 
 One timer serves all tasks. It is set to what comes first: a task that is due, a lease to renew, a handler to unload.
-What other processes write is told by the store, where it can (PostgreSQL); otherwise this looks once a second (a SQLite
-file of several processes). Even what is told is looked at in between, for a notice that was lost.
+A store that can (PostgreSQL) notifies this process of what others write; other stores, such as a SQLite file of several
+processes, are polled once a second. Now and then everything is polled, since a notice may be lost.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ __all__ = ["TaskWorker"]
 log = logging.getLogger("antiphon.server")
 
 LOOK = 1.0
-"""Seconds between two looks at tasks of which nobody tells."""
+"""Seconds between two polls of tasks for which no notices come."""
 NET = 30.0
-"""Most seconds between two looks at everything. It is less where leases are shorter: what was taken since the last look
-is then seen before its lease can end."""
+"""Most seconds between two polls of everything; less if leases are shorter, so that a task taken since the last poll is
+seen before its lease can end."""
 _TOGETHER = 0.02
-"""Least seconds between two looks, so that notices of the same moment are looked at together."""
+"""Least seconds between two polls, so that notices of the same moment are handled together."""
 _HEAD_START = 0.1
-"""Seconds for which a task that has become ready is left to the process that made it so, which mostly takes it."""
+"""Seconds for which a task that has become ready is left to the process that made it ready, which usually takes it."""
 _UNLOADING = 0.1
-"""Least seconds between two looks for handlers that have waited for long enough."""
+"""Least seconds between two checks for handlers to unload."""
 _SWEEP = 60.0
 """Seconds between two sweeps for what has expired."""
 _AT_ONCE = 32
-"""Most tasks that one look takes, so that other processes find some too."""
+"""Most tasks taken at once, so that other processes find some, too."""
 _RENEWALS = 3
-"""How often a lease is renewed before it would end."""
+"""How often a lease is renewed within its duration."""
 _MOST_HEARD = 10_000
-"""Tasks that are told of before a look; when there are more, it looks at everything."""
+"""Most notices kept for the next poll; if there are more, everything is polled."""
 
 
 class TaskWorker:
@@ -50,19 +50,19 @@ class TaskWorker:
         self._news = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
         self._heard: set[str] = set()
-        """Marks of the tasks that were told of since the last look."""
+        """Marks of the tasks with a notice since the last poll."""
         self._is_stale = True
         """Whether something may have changed without a notice."""
         self._looked = self._renewed = self._swept = self._due = 0.0
-        """When everything was looked at, leases were renewed, the store was swept; and when a task is due next. By the
-        clock of the store."""
+        """When everything was polled, leases were renewed and the store was swept, and when a task is due next: by the
+        store's clock."""
         self._seen: dict[str, int] = {}
-        """Versions of tasks as they were looked at: those with handlers here, and those that somebody listens to."""
+        """Versions at the last poll: of tasks with handlers here, and of tasks that clients here listen to."""
         self._foreign: set[str] = set()
-        """Tasks that cannot be opened."""
+        """Due tasks that cannot be decrypted."""
 
     def start(self) -> None:
-        """Begin to look after the tasks."""
+        """Start the timer, and listen for notices."""
         self._tasks.wake = self._news.set
         self._is_stale = True
         loop = asyncio.get_running_loop()
@@ -71,7 +71,7 @@ class TaskWorker:
             self._running.append(loop.create_task(self._watch(), name="antiphon-task-notices"))
 
     async def stop(self) -> None:
-        """Stop looking."""
+        """Stop both."""
         running, self._running = self._running, []
         for each in running:
             each.cancel()
@@ -82,7 +82,7 @@ class TaskWorker:
         try:
             await self._tasks.store.watch(self._hear)
         except Exception as error:
-            log.warning("the tasks are looked at once a second: %s", type(error).__name__)
+            log.warning("the tasks are polled once a second: %s", type(error).__name__)
 
     def _hear(self, notice: TaskNotice | None) -> None:
         if notice is None or len(self._heard) >= _MOST_HEARD:
@@ -100,14 +100,14 @@ class TaskWorker:
                 await self.look()
             except Exception as error:
                 self._is_stale = True
-                log.warning("the tasks could not be looked at: %s", type(error).__name__)
+                log.warning("the tasks could not be polled: %s", type(error).__name__)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK if self._is_stale else self._pause()):
                     await self._news.wait()
                 await asyncio.sleep(_TOGETHER)
 
     def _pause(self) -> float:
-        """Return the seconds until something is to be looked at, unless there is news."""
+        """Return the seconds until the next poll, unless a notice comes first."""
         tasks, now = self._tasks, self._tasks.now()
         if not tasks.store.tells:
             return LOOK
@@ -117,7 +117,7 @@ class TaskWorker:
         if tasks.calls and tasks.unload_after is not None:
             ends.append(now + max(_UNLOADING, self._until_unloading(tasks.unload_after)))
         if self._elsewhere():
-            # Their holders do not tell how far they are: that would cost everybody's writes more than this does.
+            # Their holders send no notices of progress, which would cost more than polling does.
             ends.append(now + LOOK)
         return max(_TOGETHER, min(ends) - now)
 
@@ -126,16 +126,16 @@ class TaskWorker:
         return min(NET, self._tasks.options.lease)
 
     def _until_unloading(self, after: float) -> float:
-        """Return the seconds until some handler has waited for long enough. One that does not wait yet has not."""
+        """Return the seconds until the first handler has waited for long enough, if none starts to wait meanwhile."""
         now = asyncio.get_running_loop().time()
         return min((call.active + after - now for call in self._tasks.calls.values() if call.is_waiting), default=after)
 
     def _elsewhere(self) -> set[str]:
-        """Return the tasks that somebody listens to, and that other processes may run."""
+        """Return the tasks that clients here listen to and that other processes may run."""
         return self._tasks.listened() - self._tasks.calls.keys() if self._tasks.store.shared else set()
 
     async def look(self) -> None:
-        """Do once what is to be done."""
+        """Poll the store once, and do what is due."""
         tasks = self._tasks
         now = await tasks.clock()
         heard, self._heard = self._heard, set()
@@ -166,7 +166,7 @@ class TaskWorker:
             self._renewed = now
 
     async def _compare_held(self) -> None:
-        """Find what other processes have changed of the tasks whose handlers are here."""
+        """Find tasks with handlers here that other processes have changed."""
         tasks = self._tasks
         calls = dict(tasks.calls)
         if not calls:
@@ -179,7 +179,7 @@ class TaskWorker:
             await tasks.let_go(id)
 
     async def _compare_elsewhere(self) -> None:
-        """Find what other processes have changed of the tasks that somebody listens to here."""
+        """Find tasks that clients here listen to and that other processes have changed."""
         listened = self._elsewhere()
         versions: Mapping[str, int] = await self._tasks.store.versions(listened) if listened else {}
         await self._look_at([id for id, version in versions.items() if self._seen.get(id) != version])
@@ -191,9 +191,9 @@ class TaskWorker:
             await self._tasks.look(id)
 
     async def _take_due(self, now: float) -> None:
-        """Take what is due, and find out what is due next."""
+        """Take the tasks that are due, and find out when the next one is."""
         tasks, self._due = self._tasks, math.inf
-        # Those that cannot be opened stay due, and must not keep others from being found.
+        # Tasks that cannot be decrypted stay due, and must not keep others from being found.
         limit = _AT_ONCE + len(self._foreign)
         found = await tasks.store.due(now, limit)
         for stored in found:
@@ -202,7 +202,7 @@ class TaskWorker:
         following = now + LOOK
         if len(found) < limit and tasks.store.tells:
             following = await tasks.store.next_due(now)
-        # Meanwhile something may have been told of that is due sooner.
+        # A notice may have come meanwhile of a task that is due sooner.
         self._due = self._due if following is None else min(self._due, following)
 
     async def _take(self, stored: StoredTask) -> None:
@@ -219,5 +219,5 @@ class TaskWorker:
         for call in list(self._tasks.calls.values()):
             if call.is_waiting and now - call.active >= after:
                 due = await self._tasks.unload(call)
-                # The time of its asks may be over before that of any other.
+                # Its asks may time out before any other task is due.
                 self._due = self._due if due is None else min(self._due, due)
