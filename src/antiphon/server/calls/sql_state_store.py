@@ -11,12 +11,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from antiphon.errors import ConfigError
-from antiphon.sql.location import runner_at
-from antiphon.sql.patience import Patience
+from antiphon.sql.database_store import DatabaseStore
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -35,7 +33,7 @@ SWEEP = 60.0
 _log = logging.getLogger("antiphon.server")
 
 
-class SqlStateStore:
+class SqlStateStore(DatabaseStore):
     """A ``CompareAndSetStore`` in SQLite or PostgreSQL: for the processes of one server, on one machine or several.
 
     It opens when first used, and creates its table, ``server_states``, if that is missing. What is committed survives
@@ -57,15 +55,13 @@ class SqlStateStore:
         """
         if limit <= 0:
             raise ConfigError(f"SqlStateStore: limit is a number of bytes above 0, not {limit}")
-        self._runner = runner_at(place, extra="sql", durable=True)
+        super().__init__(place)
         # Imported here, so that servers without such a store do not need its packages.
         from antiphon.server.calls import state_table
 
-        self._table = state_table
+        self._table, self._make = state_table, state_table.make
         self._limit = limit
         self._clock = clock
-        self._patience = Patience()
-        self._ready = False
         self._swept = -SWEEP
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -98,15 +94,7 @@ class SqlStateStore:
         """Close the database; the store cannot be used afterwards."""
         if self._sweeping is not None:
             await asyncio.wait([self._sweeping])
-        await self._runner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
+        await super().aclose()
 
     async def _store(self, work: Callable[[Connection], T]) -> T:
         """Run something that stores. Now and then this starts a sweep, without waiting for it."""
@@ -116,18 +104,6 @@ class SqlStateStore:
             self._sweeping = asyncio.create_task(self.sweep(), name="antiphon-state-sweep")
             self._sweeping.add_done_callback(_told)
         return stored
-
-    async def _run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
-        """Run one piece of work in a transaction.
-
-        Raises:
-            StoreStalled: the database does not answer.
-            Whatever the work raises.
-        """
-        if not self._ready:
-            await self._patience.wait(self._runner.run(self._table.make))
-            self._ready = True
-        return await self._patience.wait(self._runner.run(work, write=write))
 
     def _now(self) -> float | None:
         """Return the time, or ``None`` to use that of the database."""

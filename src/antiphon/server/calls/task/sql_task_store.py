@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from antiphon.server.calls.task.task_store import StoredTask, TaskNotice, TaskRoom, TasksFull
-from antiphon.sql.location import runner_at
-from antiphon.sql.patience import Patience
+from antiphon.sql.database_store import DatabaseStore
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -25,7 +23,7 @@ __all__ = ["SqlTaskStore"]
 T = TypeVar("T")
 
 
-class SqlTaskStore:
+class SqlTaskStore(DatabaseStore):
     """A ``TaskStore`` in SQLite or PostgreSQL: tasks survive their process, and another one goes on with them.
 
     It opens when first used, and creates its tables, ``server_tasks``, ``server_task_entries`` and
@@ -44,13 +42,11 @@ class SqlTaskStore:
     shared = True
 
     def __init__(self, place: str | Path) -> None:
-        self._runner = runner_at(place, extra="sql", durable=True)
+        super().__init__(place)
         # Imported here, so that servers without such a store do not need its packages.
         from antiphon.server.calls.task import task_table
 
-        self._table = task_table
-        self._patience = Patience()
-        self._ready = False
+        self._table, self._make = task_table, task_table.make
         self._notices: list[Notices] = []
         """One for each server that watches; usually there is one."""
 
@@ -116,18 +112,6 @@ class SqlTaskStore:
         """See ``TaskStore.sweep``."""
         await self._run(partial(self._table.sweep, at=at))
 
-    async def aclose(self) -> None:
-        """Close the database; the store cannot be used afterwards."""
-        await self._runner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
     async def _run_in_room(self, work: Callable[[Connection], T]) -> T:
         """Run a piece of work; if there is no room, delete what has expired and run it once more."""
         try:
@@ -137,15 +121,3 @@ class SqlTaskStore:
                 raise
         await self.sweep(await self.clock())
         return await self._run(work)
-
-    async def _run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
-        """Run one piece of work in a transaction.
-
-        Raises:
-            StoreStalled: the database does not answer.
-            Whatever the work raises.
-        """
-        if not self._ready:
-            await self._patience.wait(self._runner.run(self._table.make))
-            self._ready = True
-        return await self._patience.wait(self._runner.run(work, write=write))
