@@ -381,9 +381,7 @@ class Client:
 
     def resources(self) -> AsyncIterator[Resource]:
         """Iterate over all resources."""
-        return iterate(
-            lambda cursor: self._page("resources/list", cursor, ListResourcesResult), lambda page: page.resources
-        )
+        return iterate(partial(self._page, "resources/list", kind=ListResourcesResult), lambda page: page.resources)
 
     async def list_resource_templates(self, cursor: str | None = None) -> ListResourceTemplatesResult:
         """Fetch one page of the list of resource templates.
@@ -395,10 +393,8 @@ class Client:
 
     def resource_templates(self) -> AsyncIterator[ResourceTemplate]:
         """Iterate over all resource templates."""
-        return iterate(
-            lambda cursor: self._page("resources/templates/list", cursor, ListResourceTemplatesResult),
-            lambda page: page.resource_templates,
-        )
+        pages = partial(self._page, "resources/templates/list", kind=ListResourceTemplatesResult)
+        return iterate(pages, lambda page: page.resource_templates)
 
     async def read_resource(self, uri: str, *, timeout: float | UnsetType | None = UNSET) -> ReadResourceResult:
         """Read a resource, from the cache if the server said how long its contents may be kept.

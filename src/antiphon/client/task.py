@@ -12,8 +12,8 @@ import asyncio
 import contextlib
 import inspect
 import time
-from collections.abc import AsyncGenerator, Callable
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, TypeVar
 
 from msgspec import DecodeError, Raw, Struct
 
@@ -35,6 +35,8 @@ from antiphon.wire.task import CreateTaskResult, GetTaskResult, TaskParams, Task
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 __all__ = ["ENDS", "TaskHandle", "TaskUpdate"]
+
+T = TypeVar("T")
 
 _POLL = 1.0
 """Seconds between two polls, if the server names no interval."""
@@ -155,7 +157,7 @@ class TaskHandle:
             raise CallTimeout(f"the task did not end within {timeout:g} s") from None
         return self._outcome()
 
-    async def looks(self) -> AsyncGenerator[Received]:
+    def looks(self) -> AsyncGenerator[Received]:
         """Yield the state of the task whenever it has changed, for a proxy, without answering its asks.
 
         Yields:
@@ -164,22 +166,12 @@ class TaskHandle:
         Raises:
             InvalidParams: the server does not know it (any more).
         """
-        before = b""
-        listening = asyncio.ensure_future(self._listen())
-        try:
-            with self._notices.of_task(self._id, self._news):
-                while True:
-                    self._news.clear()
-                    look = await self.look()
-                    if bytes(look.raw) != before:
-                        before = bytes(look.raw)
-                        yield look
-                    if self.status in ENDS:
-                        return
-                    await self._rest()
-        finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+
+        async def poll() -> tuple[object, Received]:
+            look = await self.look()
+            return bytes(look.raw), look
+
+        return self._polled(poll)
 
     async def look(self) -> Received:
         """Poll the task once, for a proxy; return its state, decoded and as it came."""
@@ -213,23 +205,28 @@ class TaskHandle:
 
     # --- following ----------------------------------------------------------------------------------------------
 
-    async def _follow(self) -> AsyncGenerator[TaskUpdate]:
-        if not self._id:
-            yield TaskUpdate(status=self.status)
-            return
-        before: TaskUpdate | None = None
+    def _follow(self) -> AsyncGenerator[TaskUpdate]:
+        async def poll() -> tuple[object, TaskUpdate]:
+            update = await self.refresh()
+            if isinstance(self._seen, GetTaskResult) and self._seen.input_requests:
+                await self._answer(self._seen.input_requests)
+            return update, update
+
+        return self._polled(poll)
+
+    async def _polled(self, poll: Callable[[], Awaitable[tuple[object, T]]]) -> AsyncGenerator[T]:
+        """Poll the task until it has ended; yield what a poll returns if its first part is another than before."""
+        before: object = None
         listening = asyncio.ensure_future(self._listen())
         try:
             with self._notices.of_task(self._id, self._news):
                 while True:
                     self._news.clear()
-                    update = await self.refresh()
-                    if isinstance(self._seen, GetTaskResult) and self._seen.input_requests:
-                        await self._answer(self._seen.input_requests)
-                    if update != before:
-                        before = update
-                        yield update
-                    if update.status in ENDS:
+                    state, found = await poll()
+                    if state != before:
+                        before = state
+                        yield found
+                    if not self._id or self.status in ENDS:
                         return
                     await self._rest()
         finally:
@@ -242,6 +239,8 @@ class TaskHandle:
 
     async def _listen(self) -> None:
         """Subscribe to changes of the task. A server that refuses is only polled."""
+        if not self._id:
+            return
         calls = self._link.calls
         wanted = SubscriptionsListenRequestParams(notifications=SubscriptionFilter(task_ids=[self._id]))
         with contextlib.suppress(AntiphonError):

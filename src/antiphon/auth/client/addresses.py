@@ -14,7 +14,7 @@ from yarl import URL
 from antiphon.errors import Unauthorized
 from antiphon.machine.loopback import is_loopback
 
-__all__ = ["checked_address", "is_public", "origin_of", "shown"]
+__all__ = ["checked_address", "is_public", "origin_of", "printable", "shown"]
 
 MAX_LENGTH = 4096
 """Characters of an address at most."""
@@ -64,3 +64,8 @@ def origin_of(url: URL) -> tuple[str, str | None, int | None]:
 def shown(url: URL) -> str:
     """Return an address without credentials, query and fragment, for messages."""
     return str(url.with_user(None).with_query(None).with_fragment(None))
+
+
+def printable(text: str) -> str:
+    """Return the beginning of a server's own text, an address or scopes, without what a terminal would act on."""
+    return "".join(one for one in text[:200] if one.isprintable())

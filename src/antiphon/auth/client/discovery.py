@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 from yarl import URL
 
-from antiphon.auth.client.addresses import checked_address, origin_of, shown
+from antiphon.auth.client.addresses import checked_address, origin_of, printable, shown
 from antiphon.auth.client.fetch import Fetch
 from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
@@ -81,7 +81,8 @@ def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
     """
     if metadata.issuer != issuer:
         raise Unauthorized(
-            f"signing in was stopped: {where} is the metadata of {_quoted(metadata.issuer)}, not of {_quoted(issuer)}"
+            f"signing in was stopped: {where} is the metadata of {printable(metadata.issuer)}, not of "
+            f"{printable(issuer)}"
         )
     for name in _ENDPOINTS:
         address: str | None = getattr(metadata, name)
@@ -122,7 +123,7 @@ async def discover(
         return await _undescribed(fetch, url, issuer)
     if not covers(described.resource, url):
         raise Unauthorized(
-            f"signing in was stopped: {shown(url)} asks for tokens for {_quoted(described.resource)}, "
+            f"signing in was stopped: {shown(url)} asks for tokens for {printable(described.resource)}, "
             "which is another server"
         )
     chosen = _choose(described, url, issuer, used)
@@ -141,7 +142,7 @@ def _choose(described: ResourceMetadata, url: URL, issuer: str | None, used: str
         if issuer not in offered:
             raise Unauthorized(
                 f"signing in was stopped: {shown(url)} does not accept logins of {issuer}, for which the client was "
-                f"set up; it names {', '.join(map(_quoted, offered[:3])) or 'no authorization server'}"
+                f"set up; it names {', '.join(map(printable, offered[:3])) or 'no authorization server'}"
             )
         return issuer
     if not offered:
@@ -165,7 +166,7 @@ async def _server(fetch: Fetch, issuer: str) -> ServerMetadata:
             metadata = _read(data, ServerMetadata, place)
             check_server(metadata, issuer, place)
             return metadata
-    raise Unauthorized(f"signing in was stopped: {_quoted(issuer)} has no metadata at a well-known address")
+    raise Unauthorized(f"signing in was stopped: {printable(issuer)} has no metadata at a well-known address")
 
 
 async def _undescribed(fetch: Fetch, url: URL, issuer: str | None) -> Found:
@@ -189,8 +190,3 @@ def _read(data: bytes, kind: type[D], place: str) -> D:
         return read_document(data, kind, place)
     except RemoteProtocolError as error:
         raise Unauthorized(f"signing in was stopped: {error}") from None
-
-
-def _quoted(text: str) -> str:
-    """Return an address from a server, quoted for messages."""
-    return "".join(one for one in text[:200] if one.isprintable())

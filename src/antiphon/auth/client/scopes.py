@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from antiphon.auth.client.addresses import printable
 from antiphon.auth.client.discovery import Found
 
 __all__ = ["OFFLINE", "first_scopes", "shown_scopes", "union"]
@@ -42,5 +43,4 @@ def first_scopes(
 
 def shown_scopes(scopes: Sequence[str]) -> str:
     """Format scopes for a message: those from a server may be long, many or unprintable."""
-    text = " ".join(scopes)
-    return "".join(one for one in text[:200] if one.isprintable()) or "none"
+    return printable(" ".join(scopes)) or "none"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote_plus
 
-from antiphon.auth.client.addresses import checked_address
+from antiphon.auth.client.addresses import checked_address, printable
 from antiphon.auth.client.exchange import Answer, ClientIdentity, Refused, TokenAnswer
 from antiphon.auth.client.fetch import Fetch
 from antiphon.auth.dpop import ProofKey
@@ -117,7 +117,7 @@ class TokenEndpoint:
             return {}, {"client_assertion_type": _ASSERTION, "client_assertion": self._assertion(me.private_key)}
         if method == "none":
             return {}, {"client_id": me.client_id}
-        raise Unauthorized(f"signing in was stopped: {me.client_id} would have to authenticate by {_plain(method)}")
+        raise Unauthorized(f"signing in was stopped: {me.client_id} would have to authenticate by {printable(method)}")
 
     def _assertion(self, private_key: str) -> str:
         """Sign a client assertion (RFC 7523, section 3). Its audience is the issuer, so no other server can use it."""
@@ -149,7 +149,7 @@ def refusal_of(answer: Answer, issuer: str) -> Refused:
     error = answer.json().get("error")
     code = error if isinstance(error, str) and _WORD.fullmatch(error) else ""
     said = code or f"HTTP {answer.status}"
-    return Refused(f"signing in failed: {_plain(issuer)} refused with {said}", error=code)
+    return Refused(f"signing in failed: {printable(issuer)} refused with {said}", error=code)
 
 
 def _read(answer: Answer, *, wants_dpop: bool) -> TokenAnswer:
@@ -174,7 +174,3 @@ def _read(answer: Answer, *, wants_dpop: bool) -> TokenAnswer:
         scopes=tuple(scope.split())[:256] if isinstance(scope, str) else None,
         raw=said,
     )
-
-
-def _plain(text: str) -> str:
-    return "".join(one for one in text[:200] if one.isprintable())
