@@ -181,7 +181,7 @@ def _decorate(register: Callable[[F], object], function: F | None) -> Any:
     return decorate if function is None else decorate(function)
 
 
-_SAID_BY_FUNCTIONS = frozenset(ToolOptions.__annotations__) - {
+_IN_DEFINITION = frozenset(ToolOptions.__annotations__) - {
     "timeout",
     "requires",
     "inline",
@@ -196,7 +196,7 @@ def _tool_of(definition: Tool, handler: Callable[..., Any] | None, options: Tool
     """Make a tool from its definition and its handler."""
     if handler is None:
         raise ConfigError(f"the definition of {definition.name!r} needs its handler: server.add_tool(tool, handler)")
-    twice = sorted(_SAID_BY_FUNCTIONS & options.keys())
+    twice = sorted(_IN_DEFINITION & options.keys())
     if twice:
         raise ConfigError(f"the definition of {definition.name!r} says this itself: leave out {', '.join(twice)}")
     return ServedTool.of_definition(definition, handler, **cast("Any", options))

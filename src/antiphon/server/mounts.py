@@ -164,7 +164,6 @@ class Mounts:
         """Add a mount."""
         self.all.append(mount)
         self._core.mounted.append(mount.core)
-        self.refresh()
 
     def refresh(self) -> None:
         """Find out again which of them may answer by middleware."""

@@ -126,8 +126,7 @@ class Service:
         """Put a function around the requests of every connection that is opened from now on."""
         self._middleware.add(middleware)
         self._handlers = self._functions.table()
-        for outer in self._outer:
-            outer.refresh()
+        self.refresh()
 
     def refresh(self) -> None:
         """Find out again which mounted servers may answer by middleware, here and on outer servers."""
@@ -344,8 +343,7 @@ class Service:
         other.subscriptions.outer.append(self.subscriptions)
         self._mounts.add(mount)
         include()
-        for outer in self._outer:
-            outer.refresh()
+        self.refresh()
 
     def _begin_mounting(self, mount: Mount, other: Service) -> None:
         task = asyncio.get_running_loop().create_task(self._mount_live(mount, other))

@@ -59,15 +59,12 @@ class Subscriptions:
         outer = (each.uris for each in self.outer)
         return {uri for uris in (*self._peers.values(), *streams, *outer) for uri in uris}
 
-    def _end(self) -> None:
+    def ended(self) -> None:
+        """Note that a client of this server, or of one it is mounted on, has ended a subscription, or left."""
         if self.on_end is not None:
             self.on_end()
         for each in self.mounted:
-            each.outer_ended()
-
-    def outer_ended(self) -> None:
-        """Take note that a client of a server that this one is mounted on has ended a subscription, or left."""
-        self._end()
+            each.ended()
 
     @property
     def count(self) -> tuple[int, int]:
@@ -88,7 +85,7 @@ class Subscriptions:
         self._peers.pop(peer, None)
         for request in [request for request, (owner, _) in self._listening.items() if owner is peer]:
             del self._listening[request]
-        self._end()
+        self.ended()
 
     # --- legacy -------------------------------------------------------------------------------------------------
 
@@ -105,7 +102,7 @@ class Subscriptions:
         """Serve ``resources/unsubscribe``."""
         params: UnsubscribeRequestParams = request.params
         self._peers.setdefault(peer, set()).discard(params.uri)
-        self._end()
+        self.ended()
         return EmptyResult()
 
     def of(self, peer: Peer) -> Collection[str]:
@@ -147,7 +144,7 @@ class Subscriptions:
 
     def _withdrawn(self, request: Request) -> None:
         self._listening.pop(request, None)
-        self._end()
+        self.ended()
 
     def close(self, peer: Peer) -> None:
         """End the streams of a connection, each with its result."""

@@ -17,15 +17,16 @@ class ToolOptions(TypedDict, total=False):
 
     name: str
     """Name of the tool; by default the function's."""
-    """Name for people."""
     title: str
+    """Name for people."""
     description: str
     """What the tool does, for models; by default the function's docstring."""
-    """Pictures that a client may show."""
     annotations: ToolAnnotations
     """Hints to clients, for example that the tool only reads."""
     icons: Sequence[Icon]
+    """Pictures that a client may show."""
     meta: Meta
+    """The definition's ``_meta``."""
     output_schema: Mapping[str, Any]
     """JSON Schema of the structured content; by default from the return annotation. Results are validated against
     it."""
@@ -52,16 +53,23 @@ class TemplateOptions(TypedDict, total=False):
     """Options of a resource template."""
 
     name: str
+    """Name of the resource; by default the function's."""
     title: str
+    """Name for people."""
     description: str
+    """What the resource holds; by default the function's docstring."""
     mime_type: str
     """Media type; by default from the return annotation: text or bytes."""
     annotations: Annotations
+    """Hints to clients on how to use it."""
     icons: Sequence[Icon]
+    """Pictures that a client may show."""
     meta: Meta
+    """The definition's ``_meta``."""
     inline: bool
+    """Run a function that is not async on the event loop instead of in a thread: only for one that never blocks."""
     scopes: Sequence[str]
-    """What a caller's token has to allow, as for a tool."""
+    """Scopes that a caller's token must have, all of them, if tokens are checked (``auth=``)."""
 
 
 class ResourceOptions(TemplateOptions, total=False):
@@ -75,10 +83,16 @@ class PromptOptions(TypedDict, total=False):
     """Options of a prompt."""
 
     name: str
+    """Name of the prompt; by default the function's."""
     title: str
+    """Name for people."""
     description: str
+    """What the prompt is for; by default the function's docstring."""
     icons: Sequence[Icon]
+    """Pictures that a client may show."""
     meta: Meta
+    """The definition's ``_meta``."""
     inline: bool
+    """Run a function that is not async on the event loop instead of in a thread: only for one that never blocks."""
     scopes: Sequence[str]
-    """What a caller's token has to allow, as for a tool."""
+    """Scopes that a caller's token must have, all of them, if tokens are checked (``auth=``)."""

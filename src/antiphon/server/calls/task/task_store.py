@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 __all__ = [
     "MemoryTaskStore", "StoredTask", "TaskNotice", "TaskRoom", "TaskStore", "TasksFull", "bytes_of",
@@ -379,9 +379,7 @@ class MemoryTaskStore:
         """See ``TaskStore.renew``."""
         for id, task in list(self._tasks.items()):
             if task.holder == holder:
-                self._tasks[id] = StoredTask(
-                    id, task.version, task.owner, holder, until, task.expires, task.is_over, task.data
-                )
+                self._tasks[id] = structs.replace(task, due=until)
         await asyncio.sleep(0)
 
     async def held(self, holder: str) -> Mapping[str, int]:
