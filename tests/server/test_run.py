@@ -138,5 +138,5 @@ def test_a_coroutine_runs_to_its_end() -> None:
 async def test_within_an_event_loop_it_says_what_to_do() -> None:
     """Before anything was made that nobody would await."""
     for transport in ("stdio", "http"):
-        with pytest.raises(ConfigError, match=r"one runs here already.*server\.asgi"):
+        with pytest.raises(ConfigError, match=r"one is running here already.*server\.asgi"):
             Server("shop").run(transport)

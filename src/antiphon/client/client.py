@@ -92,20 +92,21 @@ class Client:
         roots: paths or ``file://`` URIs of the folders the server may work in. By default the client offers no roots.
         confirm: asked before each tool call: an async function ``(params, origin)``, or a ``Host``. By default tools
             are called without asking.
-        revision: ``"auto"`` for the newest revision both sides speak, or the name of one.
-        timeout: seconds for each call, not counting time spent on answering asks; ``None`` means no limit.
-        limits: how many questions the server may ask during one call.
+        revision: ``"auto"``, the default, for the newest revision both sides speak, or the name of one.
+        timeout: seconds for each call, not counting time spent on answering asks; 60 by default, ``None`` for no limit.
+        limits: how many questions the server may ask during one call; by default 100, in at most 64 rounds.
         answer_timeout: seconds an answerer may take for one ask; no limit by default.
         on_round: called with each round (2026-07-28) before any of its asks is answered; an exception from it ends the
             call.
         info: name and version sent to the server; by default those of this library.
         log_level: least severe level of log messages to ask the server for; by default the server chooses.
-        on_log: called with each log message of the server.
+        on_log: called with each log message of the server; by default they are dropped.
         errlog: called with each line that a child process writes to its standard error.
-        inherit_env: pass the whole environment to a child process instead of a safe part of it.
-        headers: HTTP headers sent with every request; only for a URL.
-        ssl: TLS settings; ``False`` accepts any certificate; only for a URL.
-        proxy: URL of an HTTP proxy; only for a URL.
+        inherit_env: pass the whole environment to a child process; by default only a safe part of it.
+        headers: HTTP headers sent with every request; only for a URL; none by default.
+        ssl: TLS settings; ``False`` accepts any certificate; only for a URL; by default the system's certificates
+            count.
+        proxy: URL of an HTTP proxy; only for a URL; by default the one that the environment names.
         auth: access to the server; only for a URL: a token, an async function that returns one, or ``OAuth(...)``,
             which signs in when the server asks for it. Time a person takes to sign in does not count.
         wrap: called with the new channel; returns the channel to use, for example one that records.

@@ -52,7 +52,7 @@ class Server(Features):
 
     Args:
         name: the server's name, as clients see it.
-        version: the server's version, as clients see it.
+        version: the server's version, as clients see it; ``"0"`` by default.
         title: name for people.
         description: one or two sentences for people.
         website_url: address of a page about the server.
@@ -60,8 +60,8 @@ class Server(Features):
         instructions: how a model should use the server.
         lifespan: async context manager ``(server) -> state``, entered once for all connections; ``Context.state`` is
             what it yields.
-        tool_rate: how often one client may call tools; ``None`` means no limit.
-        page_size: most entries in one page of a list.
+        tool_rate: how often one client may call tools; by default 10,000 times a second, ``None`` for no limit.
+        page_size: most entries in one page of a list; 1,000 by default.
         keys: secrets of 32 bytes each, the same in all processes of this server: the first one seals request states,
             states sealed with any of them are accepted. With keys, a call whose retry reaches another process, or comes
             after ``parked_for``, runs again there over the answers it already has (2026-07-28 basic/patterns/mrtr).
@@ -70,10 +70,10 @@ class Server(Features):
             shared ``keys``; with them 4, until the cluster knows that every replica reads 5.
         code_version: the version of your handlers; a call continues only where it is the same. By default a digest of
             the handler's code.
-        parked_for: seconds for which a call waits in memory for its answers.
-        state_for: seconds for which a client may continue a call by its sealed state.
-        max_parked: most calls that wait in memory at once.
-        max_parked_bytes: most memory that waiting calls hold together, in bytes, approximately.
+        parked_for: seconds for which a call waits in memory for its answers; 600 by default.
+        state_for: seconds for which a client may continue a call by its sealed state; a day by default.
+        max_parked: most calls that wait in memory at once; 10,000 by default.
+        max_parked_bytes: most bytes of memory that waiting calls hold together, approximately; 128 MiB by default.
         error_details: send clients the text of a tool's unexpected exceptions; by default they learn only the type.
         sampling_fallback: the server's own model, for clients without sampling: an async function of a request's
             params, or an object with ``complete(params)``. It is not used when a client refuses.
@@ -308,8 +308,8 @@ class Server(Features):
                 ``print`` writes to standard error. ``"http"`` or ``"streamable-http"``: Streamable HTTP of both eras,
                 at ``http://host:port/mcp``. ``"sse"``: the transport of 2024-11-05, at ``/sse``. ``"websocket"``: at
                 ``/ws``.
-            host: address to listen on; not used by ``"stdio"``.
-            port: TCP port to listen on, 0 for a free one; not used by ``"stdio"``.
+            host: address to listen on; by default only this machine's; not used by ``"stdio"``.
+            port: TCP port to listen on, 0 for a free one; 8000 by default; not used by ``"stdio"``.
             workers: number of processes that serve, 1 by default; not for ``"stdio"``. With more than one, this process
                 starts the program again that many times, and each of them serves when it reaches this line.
             options: see ``ServeOptions``.

@@ -106,7 +106,7 @@ class Context:
             messages: text, a block of content, a message, or a list of these, the oldest first. Text and blocks become
                 messages of the user.
             system_prompt: instructions for the model, which the client may change.
-            max_tokens: most tokens the model may generate in one turn.
+            max_tokens: most tokens the model may generate in one turn; 1,024 by default.
             temperature: randomness, as the client's model understands it; by default the client chooses.
             stop_sequences: texts at which the model stops.
             model_preferences: a model's name; several, the preferred first; priorities from 0 to 1 as in ``{"cost":
@@ -118,11 +118,11 @@ class Context:
                 over; schemas come from their signatures, and a parameter of type ``Context`` receives this context. Or
                 definitions (``Tool``): then there is one turn, and what the model wants to call is in ``tool_uses``.
             tool_choice: ``"auto"``, ``"required"`` or ``"none"``; ``"required"`` applies to the first turn only.
-            tool_concurrency: most functions that run at the same time.
+            tool_concurrency: most functions that run at the same time; 8 by default.
             result_type: type of ``Sample.value``: a dataclass, msgspec Struct, TypedDict, pydantic model, or a plain
                 type such as ``list[str]`` or a ``Literal``. The model is asked for JSON, and asked once more if its
                 answer does not fit.
-            max_steps: most turns with the model; in the last one it is offered no tools.
+            max_steps: most turns with the model, 10 by default; in the last one it is offered no tools.
             fallback: let ``Server(sampling_fallback=...)`` answer if the client has no sampling; ``Sample.by`` tells
                 who did.
             key: name of the ask on the wire, with a number from the second turn on; by default the server makes one.

@@ -28,7 +28,7 @@ class Rate(Struct, frozen=True, kw_only=True):
     Args:
         per_second: calls a second on average.
         burst: most calls at once.
-        patience: most seconds for which a call waits for its turn.
+        patience: most seconds for which a call waits for its turn; 5 by default.
     """
 
     per_second: float

@@ -26,7 +26,7 @@ class OAuth:
     Without ``client_id`` and ``client_metadata_url`` the client registers itself.
 
     Args:
-        client_id: id of a client that was registered with the authorization server beforehand.
+        client_id: id of a client that was registered with the authorization server beforehand; none by default.
         client_secret: secret of ``client_id``; none by default.
         private_key: PEM; authenticates the client instead of a secret; none by default.
         algorithm: signature algorithm of ``private_key``; ``"ES256"`` by default.
@@ -41,8 +41,8 @@ class OAuth:
             ``http://localhost:3000/callback``; by default a free port of this machine.
         open_page: async function that shows a page to a person; by default the system's browser.
         store: keeps logins; by default they last as long as this object.
-        client_name: the client's name on the page that asks a person for consent.
-        timeout: seconds a person has to sign in.
+        client_name: the client's name on the page that asks a person for consent; ``"Antiphon"`` by default.
+        timeout: seconds a person has to sign in; 300 by default.
 
     Raises:
         ConfigError: two of the arguments exclude each other.

@@ -62,13 +62,13 @@ class ResourceServer:
             metadata, challenges and proofs; headers of requests are not.
         check: a function that verifies a token instead of signatures and introspection: it returns a ``Caller`` or the
             name of a principal, and raises to refuse. ``OSError`` (except ``PermissionError``) means that it cannot
-            tell now.
-        scopes: scopes that every token must have.
+            tell now. None by default.
+        scopes: scopes that every token must have; none by default.
         scopes_supported: scopes that clients are told to request first; by default ``scopes``.
         covers: a function ``(granted, required) -> bool``: whether one scope includes another; by default none does.
         hides: leave out of lists what the caller's token does not allow; by default lists are complete.
         dpop: how tokens bound to a key are accepted; by default they are accepted as well as unbound ones.
-        leeway: seconds by which the issuer's clock may differ, 0 to 300.
+        leeway: seconds by which the issuer's clock may differ, 0 to 300; 60 by default.
         name: name of the server for people, in its metadata.
         documentation: address of a page for people, in its metadata.
         metadata_url: the location of the metadata for clients, if it is served elsewhere.

@@ -37,9 +37,9 @@ class RoundLimits(Struct, frozen=True, kw_only=True):
     """How many questions the server may ask during one call, on every revision.
 
     Args:
-        rounds: how often the call may be answered with questions (2026-07-28).
-        asks: number of questions in all rounds together; before 2026-07-28, number of requests during the call.
-        at_once: number of questions of the call that are with answerers at the same time; others wait.
+        rounds: how often the call may be answered with questions (2026-07-28); 64 by default.
+        asks: most questions in all rounds together, 100 by default; before 2026-07-28, most requests during the call.
+        at_once: most questions of the call that are with answerers at the same time, 8 by default; others wait.
 
     Raises:
         ConfigError: a limit is negative, or ``at_once`` is 0.

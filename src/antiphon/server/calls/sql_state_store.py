@@ -45,7 +45,7 @@ class SqlStateStore(DatabaseStore):
 
         Args:
             place: a path, ``"sqlite:///path"`` or ``"postgresql://user@host/name"``; a new file gets mode 0600.
-            limit: most bytes to keep, which may be exceeded for up to a minute.
+            limit: most bytes to keep, 1 GiB by default; may be exceeded for up to a minute.
             clock: returns seconds since the epoch; by default the machine's clock for a file, and the database's own
                 clock for PostgreSQL, so that the clocks of its clients do not matter.
 

@@ -88,7 +88,7 @@ class MemoryStateStore:
     """A ``CompareAndSetStore`` in memory, for several servers in one process.
 
     Args:
-        limit: most bytes to keep, approximately.
+        limit: most bytes to keep, approximately; 64 MiB by default.
         clock: returns seconds that only increase; by default ``time.monotonic``.
     """
 

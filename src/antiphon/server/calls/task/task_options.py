@@ -20,14 +20,15 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     Args:
         store: where tasks are kept; by default in memory, until the process ends. A store that outlives the process
             needs ``Server(keys=...)``.
-        ttl: seconds for which a task is kept after its creation. Time in which people are asked is added.
-        keep: least seconds for which a result is kept.
-        patience: most seconds added to ``ttl`` for waiting for people.
-        poll_every: seconds between two polls that clients are told to keep.
-        most: most tasks that are kept, of which an authenticated client may have a quarter.
-        most_bytes: most bytes of all tasks, of which an authenticated client may have a quarter.
-        task_bytes: most bytes of one task: its arguments, questions, answers, steps and result.
-        lease: seconds after which another process takes over from one that died.
+        ttl: seconds for which a task is kept after its creation, a day by default. Time in which people are asked is
+            added.
+        keep: least seconds for which a result is kept; an hour by default.
+        patience: most seconds added to ``ttl`` for waiting for people; a week by default.
+        poll_every: seconds between two polls that clients are told to keep; 1 by default.
+        most: most tasks that are kept, 10,000 by default, of which an authenticated client may have a quarter.
+        most_bytes: most bytes of all tasks, 256 MiB by default, of which an authenticated client may have a quarter.
+        task_bytes: most bytes of one task, 32 MiB by default: its arguments, questions, answers, steps and result.
+        lease: seconds after which another process takes over from one that died; 30 by default.
         unload_after: seconds that a handler may wait for answers before it is unloaded, and run again over what it has
             learnt when an answer comes; ``None`` keeps it in memory. By default 60 with a store that outlives the
             process, and ``None`` without.
