@@ -283,7 +283,7 @@ async def test_an_issuer_that_was_set_is_the_only_one():
     person = Person()
     async with protected() as resource:
         said = await failure(resource.url, OAuth(issuer="https://login.example.com", open_page=person))
-    assert "no longer signed in to at https://login.example.com" in said
+    assert "does not accept logins of https://login.example.com" in said
     assert person.pages == []
 
 
@@ -434,7 +434,7 @@ async def test_a_client_that_its_issuer_has_lost_is_registered_anew_next_time():
         ({"authorization_servers": []}, {}, "names no authorization server"),
         ({"authorization_servers": ["http://login.example"]}, {}, "plain http"),
         ({"authorization_servers": ["file:///etc/passwd"]}, {}, "not an http"),
-        ({"authorization_servers": 5}, {}, "no description"),
+        ({"authorization_servers": 5}, {}, "not the OAuth metadata"),
         ({}, {"issuer": "https://bank.example"}, "is the metadata of https://bank.example"),
         ({}, {"code_challenge_methods_supported": None}, "PKCE"),
         ({}, {"authorization_endpoint": "javascript:alert(1)"}, "not an http"),
@@ -461,9 +461,9 @@ async def test_a_hostile_description_is_refused_before_any_page_is_shown(resourc
     ("back", "why"),
     [
         ({"iss": "https://evil.example"}, "another issuer"),
-        ({"iss": None}, "does not say"),
-        ({"state": "other"}, "not the answer"),
-        ({"state": None}, "not the answer"),
+        ({"iss": None}, "does not name the issuer"),
+        ({"state": "other"}, "does not belong to this sign-in"),
+        ({"state": None}, "does not belong to this sign-in"),
         ({"code": None}, "no code"),
         ({"code": None, "error": "server_error"}, "server_error"),
         ({"iss": "https://evil.example", "error": "access_denied"}, "another issuer"),

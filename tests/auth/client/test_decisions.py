@@ -327,7 +327,7 @@ def test_the_issuer_is_compared_as_text_also_of_errors(advertised, iss, accepted
 def test_an_answer_to_another_request_is_not_used(state):
     """Whoever does not know the state cannot make us redeem a code of theirs."""
     answer = {"code": "c", **({} if state is None else {"state": state})}
-    with pytest.raises(Unauthorized, match="not the answer"):
+    with pytest.raises(Unauthorized, match="does not belong to this sign-in"):
         code_in(answer, expected(), server())
 
 

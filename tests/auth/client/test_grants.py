@@ -204,7 +204,7 @@ async def test_nobody_is_waited_for_longer_than_half_an_hour():
     """Whatever the server allows, and however fast it wants to be asked."""
     pauses = []
     code = (200, {**CODE[1], "interval": 0.0001, "expires_in": 10**9})
-    with pytest.raises(Unauthorized, match="nobody did so"):
+    with pytest.raises(Unauthorized, match="nobody completed it"):
         await device(pauses, []).obtain(wanted(Wire(code, PENDING)))
     assert sum(pauses) >= 1800
     assert min(pauses) >= 1
