@@ -349,3 +349,26 @@ async def test_a_key_is_text(revision: str, key: Any) -> None:
             f"key= of sampling/createMessage must be a text that is not empty, got {key!r}"
             in (await client.call_tool("ask")).text
         )
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("size", [10, 100_000])
+async def test_a_wish_for_a_task_is_seen_beside_arguments_of_any_size(size: int, *, is_last: bool) -> None:
+    """Before them or behind them; a server without tasks loads what serves them to find out."""
+    server = shop()
+    arguments = {"number": 1, "more": "y" * size}
+    wished: dict[str, Any] = {"arguments": arguments, "task": {}} if is_last else {"task": {}, "arguments": arguments}
+    async with raw_client(server) as raw:
+        await raw.handshake()
+        await raw.reply(raw.request("tools/call", name="count", **wished))
+    assert "tasks" in vars(server._service)
+
+
+async def test_large_arguments_are_not_searched_for_the_wish_for_a_task() -> None:
+    """Nor copied for it: the wish is a member beside them."""
+    server = shop()
+    arguments = {"number": 1, "more": {"task": "y" * 100_000}}
+    async with raw_client(server) as raw:
+        await raw.handshake()
+        await raw.reply(raw.request("tools/call", name="count", arguments=arguments))
+    assert "tasks" not in vars(server._service)
