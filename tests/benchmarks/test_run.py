@@ -67,8 +67,9 @@ async def test_our_client_is_measured(servers: Servers, transport: str):
 
 
 async def test_the_limit_of_a_client_is_measured(servers: Servers):
-    """It is the load."""
-    assert (await measure_client(servers, "stdio", CLIENTS["bare"], 0.02))["seq"] > 0
+    """It is the load. On a busy machine the shorter times may be over before it has begun."""
+    rates = [(await measure_client(servers, "stdio", CLIENTS["bare"], seconds))["seq"] for seconds in (0.02, 0.2, 2)]
+    assert max(rates) > 0
 
 
 async def test_a_client_that_fails_is_a_wrong_answer(servers: Servers):
