@@ -5,7 +5,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.made
 ARGS ?=
-# Half of the time a test waits for a program that it has started, so two workers share a processor.
+# Half of the time a test waits for a program that it has started, so two workers share a processor. Each is given whole
+# files (worksteal), so that only one of them loads what a file needs.
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # The tests start hundreds of programs; without bytecode each of them compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -49,7 +50,7 @@ $(DEMO_STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(STAMP) ## all tests but interop and the long runs
-	$(BIN)/pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 fuzz: $(STAMP) ## the long runs: 100,000 mutated frames a side, a host killed at 200 points, hosts stopped for a minute
 	$(BIN)/pytest -n auto -m "slow and not postgres" --timeout 900 $(ARGS)

@@ -38,15 +38,11 @@ def plain(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[\s<>=!~;\[]", requirement, maxsplit=1)[0]).lower()
 
 
-# Parsed when collected, for the reason that test_layout gives.
-TREES = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "src").rglob("*.py")]
-
-
 def imported() -> set[str]:
     """Collect the distributions that the library imports anywhere, also inside functions."""
     modules: set[str] = set()
-    for tree in TREES:
-        for node in ast.walk(tree):
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 modules.update(alias.name.partition(".")[0] for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
