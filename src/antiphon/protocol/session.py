@@ -1,9 +1,9 @@
 """The rules both sides share: decoding frames, malformed input, batches, replies and notifications.
 
 A session turns one frame into one event, and one intention into one frame. It never waits, never reads a clock, and
-never raises because of what the peer sent. ``Correlation`` keeps the open requests of both sides, and finds the one
-that a reply, a cancellation or a progress report belongs to; ``ServerSession`` and ``ClientSession`` add the rules of
-their side. The caller must send the bytes that a method returns, in the order of the calls.
+never raises because of what the peer sent. It keeps the open requests of both sides, and finds the one that a reply, a
+cancellation or a progress report belongs to; ``ServerSession`` and ``ClientSession`` add the rules of their side. The
+caller must send the bytes that a method returns, in the order of the calls.
 """
 
 from __future__ import annotations
@@ -50,11 +50,26 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side, unknown_notification
 from antiphon.wire.revisions import Revision
 
-__all__ = ["MAX_BATCH", "Correlation", "Session", "read_params", "shortened"]
+__all__ = ["MAX_BATCH", "Session", "read_params", "shortened"]
 
 
-class Correlation:
-    """The open requests between two peers, as seen from one side."""
+MAX_BATCH = 256
+"""Most messages in one batch. Each may start work, so the bound on the size of a frame is not enough."""
+
+_RESERVED = range(-32099, -32019)
+"""Codes that only the specification may define (2026-07-28 basic, Error Codes)."""
+
+_DEFINED = {HeaderMismatch.CODE, MissingCapability.CODE, UnsupportedVersion.CODE, UrlElicitationRequired.CODE}
+
+_MAX_ECHO = 100
+"""Most characters of a peer's own text that an error repeats."""
+
+
+class Session:
+    """The rules for one peer. Use ``ServerSession`` or ``ClientSession``."""
+
+    side: ClassVar[Side]
+    """Which side this is."""
 
     def __init__(self) -> None:
         self.incoming: dict[RequestId, Request] = {}
@@ -62,9 +77,13 @@ class Correlation:
         self.outgoing: dict[RequestId, Outgoing] = {}
         """Requests of ours that wait for a reply."""
         self._ids = count(1)
+        self.revision: Revision | None = None
+        """The agreed revision; ``None`` before the handshake. On a server, modern requests carry their own."""
+        self.carries: Callable[[RequestId], dict[str, str]] | None = None
+        """Returns further members for the ``_meta`` of a request of ours: its trace context."""
+        self._said: set[str] = set()
 
-    # --- our requests
-    # ---------------------------------------------------------------------------------------------
+    # --- our requests -------------------------------------------------------------------------------------------
 
     def _open(
         self,
@@ -111,8 +130,7 @@ class Correlation:
         outgoing.progress = params.progress
         return Notified(spec, params, raw)
 
-    # --- requests of the peer
-    # -------------------------------------------------------------------------------------
+    # --- requests of the peer -----------------------------------------------------------------------------------
 
     def withdraw(self, id: RequestId, reason: str | None) -> Cancelled | None:
         """Note that the peer cancelled a request; ``None`` if there is no such request, or it was answered."""
@@ -128,35 +146,7 @@ class Correlation:
         withdrawn = None if params.request_id is None else self.withdraw(params.request_id, params.reason)
         return withdrawn or Ignored("cancelled: no such request, or answered already")
 
-
-MAX_BATCH = 256
-"""Most messages in one batch. Each may start work, so the bound on the size of a frame is not enough."""
-
-_RESERVED = range(-32099, -32019)
-"""Codes that only the specification may define (2026-07-28 basic, Error Codes)."""
-
-_DEFINED = {HeaderMismatch.CODE, MissingCapability.CODE, UnsupportedVersion.CODE, UrlElicitationRequired.CODE}
-
-_MAX_ECHO = 100
-"""Most characters of a peer's own text that an error repeats."""
-
-
-class Session(Correlation):
-    """The rules for one peer. Use ``ServerSession`` or ``ClientSession``."""
-
-    side: ClassVar[Side]
-    """Which side this is."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.revision: Revision | None = None
-        """The agreed revision; ``None`` before the handshake. On a server, modern requests carry their own."""
-        self.carries: Callable[[RequestId], dict[str, str]] | None = None
-        """Returns further members for the ``_meta`` of a request of ours: its trace context."""
-        self._said: set[str] = set()
-
-    # --- incoming messages
-    # ----------------------------------------------------------------------------------------
+    # --- incoming messages --------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> Event:
         """Handle one frame, and return what it means. Never raises."""
@@ -256,8 +246,7 @@ class Session(Correlation):
     def _other_notification(self, event: Notified) -> Event:
         raise AssertionError("each side defines which notifications it takes")
 
-    # --- replies
-    # --------------------------------------------------------------------------------------------------
+    # --- replies ------------------------------------------------------------------------------------------------
 
     def _refuse(self, id: RequestId | None, error: PeerError) -> Event:
         return Answered(error_frame(id, to_wire(error), null_id=self._has_null_ids()), id, error.code)
@@ -315,8 +304,7 @@ class Session(Correlation):
             request.code = InternalError.CODE
             return error_frame(request.id, to_wire(InternalError("Internal error")), null_id=False)
 
-    # --- outgoing messages
-    # ----------------------------------------------------------------------------------------
+    # --- outgoing messages --------------------------------------------------------------------------------------
 
     def notify(
         self, spec: MethodSpec, params: Wire, request: Request | None = None, original: Received | None = None
