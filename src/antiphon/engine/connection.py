@@ -77,12 +77,16 @@ _LAST_WORDS = 5.0
 class Connection(Generic[S]):
     """The loop around one session.
 
-    ``handlers`` has one function for every request the session admits: ``(request, connection)`` to a result, to a
-    coroutine of one, or to ``LATER``. ``notified`` is called for each notification (and its result run, if it is a
-    coroutine), ``ended`` once nothing can be sent any more.
-    ``stops_clock``: while a handler of ours waits, the deadlines of our own requests stand still (for a client that
-    answers asks; docs/topics/human-time.md). ``grace``: seconds that running handlers have to finish after the peer has
-    ended.
+    Args:
+        channel: where frames come from and go to.
+        session: the rules for the peer.
+        handlers: one for each request that it admits: ``(request, connection)`` to a result, coroutine or ``LATER``.
+        notified: called for each notification; if it returns a coroutine, that is run.
+        ended: called once nothing can be sent any more.
+        stops_clock: stop the deadlines of our own requests while a handler waits (docs/topics/human-time.md).
+        grace: seconds that running handlers have to finish after the peer has ended.
+        max_served: most open requests of the peer, 1,000 by default.
+        max_frame: bytes of the longest frame the channel accepts, for the error to a peer that sent a longer one.
     """
 
     caller: Caller | None = None

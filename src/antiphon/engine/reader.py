@@ -55,8 +55,14 @@ class Take(Protocol):
 class Reader:
     """Reads from one channel.
 
-    ``limit``: bytes of the longest frame, for the error to a peer that sent a longer one. ``take`` is called with each
-    message, ``ended`` is awaited when the peer has ended, ``failed`` is called with errors of our own.
+    Args:
+        channel: where frames come from.
+        session: decodes them.
+        tasks: the tasks of the connection.
+        limit: bytes of the longest frame, for the error to a peer that sent a longer one.
+        take: called with each message.
+        ended: awaited when the peer has ended.
+        failed: called with errors of our own.
     """
 
     __slots__ = (

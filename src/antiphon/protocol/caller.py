@@ -1,6 +1,6 @@
-"""Who sends a request, as its token says, and what that lets it do.
+"""Who sends a request, according to its token, and which scopes the token grants.
 
-What a token must be is ``auth``'s business, what an operation requires its author's.
+``auth`` checks tokens; the author of a tool says which scopes it requires.
 """
 
 from __future__ import annotations

@@ -280,8 +280,7 @@ class ClientSession(Session):
         problem = f"The reply to {outgoing.method.name} was too large: {size} bytes, the limit is {limit}"
         return Replied(outgoing, None, None, problem)
 
-    # --- requests of the server
-    # -----------------------------------------------------------------------------------
+    # --- requests of the server ---------------------------------------------------------------------------------
 
     @property
     def _is_modern(self) -> bool:
@@ -341,8 +340,7 @@ class ClientSession(Session):
         if missing_for_ask(spec, params, self._capabilities) is not None:
             raise RemoteProtocolError(f"The server asks for {spec.name}, which this client did not declare")
 
-    # --- notifications of the server
-    # ------------------------------------------------------------------------------
+    # --- notifications of the server ----------------------------------------------------------------------------
 
     def _takes(self, method: str) -> bool:
         return self.passes_on and method not in METHODS and len(method) <= MAX_NAME

@@ -51,7 +51,7 @@ def _rest(work: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
 
 @contextmanager
 def stopped(limit: asyncio.Timeout) -> Generator[None]:
-    """Let a timeout that runs stand still."""
+    """Stop a running timeout until the block has ended."""
     clock = asyncio.get_running_loop().time
     when, began = limit.when(), clock()
     limit.reschedule(None)
@@ -63,6 +63,6 @@ def stopped(limit: asyncio.Timeout) -> Generator[None]:
 
 @contextmanager
 def both_stopped(pause: Callable[[], AbstractContextManager[None]], limit: asyncio.Timeout) -> Generator[None]:
-    """Let a timeout stand still, and what ``pause`` makes."""
+    """Stop a timeout, and the deadlines that ``pause`` stops, until the block has ended."""
     with pause(), stopped(limit):
         yield

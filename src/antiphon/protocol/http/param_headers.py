@@ -31,7 +31,7 @@ NAMED_BY: Mapping[str, str] = {
 Headers")."""
 
 PREFIX = "Mcp-Param-"
-"""Prefix of the names of such headers."""
+"""Prefix of the names of headers that repeat an argument."""
 
 _ANNOTATION = "x-mcp-header"
 

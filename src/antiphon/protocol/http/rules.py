@@ -137,8 +137,7 @@ def id_of(envelope: Envelope) -> RequestId | None:
     return envelope.id if is_request(envelope) and envelope.id is not UNSET else None
 
 
-# --- refusals
-# ----------------------------------------------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------------------------------
 
 
 def check_media(headers: Headers, *, json_only: bool) -> Refusal | None:

@@ -1,8 +1,9 @@
 """Which format the replicas of a server write, while replicas of two releases serve side by side.
 
-Each release reads two formats: the last and the present one. All replicas of a release renew one record together, which
-says that a replica lives that reads no format after theirs. While there is one of the release before, the last format
-is written. Another record says which format was written at all, so that a release that cannot read it does not start.
+Each release reads two formats: the last and the present one. The replicas of a release renew one record together. It
+says that a replica is alive that can read no newer format than theirs. While there is such a record of the release
+before, the last format is written. Another record says which format was written at all, so that a release that cannot
+read it does not start.
 
 A release that is rolled out cannot overlook an older one: who joins first renews the record of its release, and then
 looks at what was written; who wants to write a newer format first says that it is written, and then looks for others.
@@ -25,7 +26,7 @@ PERIOD = 15.0
 """Seconds between two renewals, and between two looks for replicas of the release before."""
 
 _LASTING = 4
-"""Periods for which a renewal counts: a replica that is started again after a crash is not overlooked meanwhile."""
+"""Periods for which a renewal counts: long enough that a replica which crashed and is started again is noticed."""
 
 _LOOKS = 2
 """How often in a row no older replica must be found: an engine that has lost everything shows none at first."""
@@ -35,10 +36,14 @@ _KEPT = 10 * 365 * 86_400.0
 
 
 class AgreedFormat:
-    """One replica's part in it.
+    """Agrees with the other replicas of a server on the format to write.
 
-    ``name``: the server's. ``formats``: the last and the present one. ``write``: called with the one to write from now
-    on. ``chosen``: the format that this server was told to write, if it was.
+    Args:
+        cluster: what the replicas share.
+        name: that of the server.
+        formats: the last format and the present one.
+        write: called with the format to write from now on.
+        chosen: the format that this server was told to write; by default they agree on one.
     """
 
     def __init__(
@@ -67,7 +72,7 @@ class AgreedFormat:
             ConfigError: other releases have written what this one cannot read, or cannot read what this one writes.
             ClusterUnavailable: the engine cannot be reached.
         """
-        # Before it is renewed as well, so that one that may not join is not waited for.
+        # Also before the record is renewed: a replica that may not join must leave no record that others heed.
         await self._check()
         await self._renew()
         await self._check()
@@ -139,5 +144,5 @@ class AgreedFormat:
         return f"format/{self._name}/written"
 
     def _readers(self, newest: int) -> str:
-        """Return the key of the record that replicas renew that read no format after this one."""
+        """Return the key of the record that is renewed by replicas whose newest readable format this is."""
         return f"format/{self._name}/readers/{newest}"

@@ -38,7 +38,8 @@ MAX_MESSAGE = 24 * 1024 * 1024
 REVISION, OLDEST = 1, 1
 """The revision of what an engine keeps (tables, keys and their fields), and the oldest whose code may work with it.
 
-A release that only adds what older code may pass over raises the first; one that adds more raises both to the same."""
+A release that adds only what older code can ignore raises the first; one that adds what older code must know raises
+both to the same number."""
 
 
 class Cluster(Protocol):

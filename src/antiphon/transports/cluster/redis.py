@@ -88,7 +88,7 @@ class RedisCluster(Member):
             self._redis: Any = Redis.from_pool(
                 connect(url, socket_timeout=patience, max_connections=_CONNECTIONS, **options)
             )
-            # Its reads wait, so that it has a connection and a time limit of its own.
+            # A read waits until there is a message, so it has a connection and a time limit of its own.
             self._inbound: Any = Redis.from_pool(
                 connect(url, socket_timeout=_BLOCK + patience, max_connections=1, **options)
             )
@@ -156,7 +156,7 @@ class RedisCluster(Member):
     async def _read_on(self) -> None:
         """Deliver messages until this replica leaves, over as many connections as it takes."""
         pause = 0.0
-        # Not only until it is cancelled: redis-py may turn that into a timeout of its own.
+        # A flag ends this, since redis-py may turn a cancellation into a timeout.
         while self._is_open:
             try:
                 found = await self._inbound.xread(dict(self._seen), count=_READ, block=_ms(_BLOCK))
@@ -180,7 +180,7 @@ class RedisCluster(Member):
                 self.take(sender, fields.get(b"t", b"").decode("ascii", "replace"), fields.get(b"d", b""))
 
     async def _trim(self, stream: str) -> None:
-        """Remove what was read, which needs room no longer: all of a moment together."""
+        """Remove the messages that were read: those of a tenth of a second in one operation."""
         await asyncio.sleep(_TRIM)
         with contextlib.suppress(ClusterUnavailable):
             milliseconds, _, number = self._seen[stream].partition("-")

@@ -1,8 +1,8 @@
 """What each replica counts, told to all others once a second, so that a limit holds for all of them together.
 
 No counter is kept in the engine: a request would have to wait for it, and a replica that dies would leave what it has
-counted. So each replica knows the others' counts as they were up to a second ago, and its own exactly; whoever holds a
-limit by them says by how much it may be exceeded meanwhile.
+counted. So each replica knows the others' counts as they were up to a second ago, and its own exactly; a limit on these
+counts may be exceeded by what the others count within that second.
 """
 
 from __future__ import annotations
@@ -53,9 +53,14 @@ _decode = msgspec.msgpack.Decoder(_Told).decode
 
 
 class Tallies:
-    """One replica's part in it.
+    """What one replica counts, and what it has heard of the others.
 
-    ``seal`` and ``unseal``: encrypt a message, and undo that or raise a ``PeerError``. ``now``: a clock in seconds.
+    Args:
+        cluster: what the replicas share.
+        name: that of the server.
+        seal: encrypts a message for a purpose.
+        unseal: undoes that, or raises a ``PeerError``.
+        now: returns the time in seconds, of any clock that only increases.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The cluster of the processes of one machine, without an engine: one of them keeps what they share.
 
 That one has a ``Hub``, and each of the others a ``UnixCluster``, at the two ends of a pair of Unix sockets. The hub
-does for each of them what ``MemoryCluster`` does, so that both are the same but for the way.
+carries out the operations of the others on a ``MemoryCluster``.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class UnixCluster(Member):
 
     Args:
         end: the end of its pair of sockets.
-        lease: seconds between four signs of life; the hub sees by itself when a process has ended.
+        lease: seconds in which four signs of life are given; the hub itself notices when a process has ended.
     """
 
     def __init__(self, end: socket.socket, *, lease: float = LEASE) -> None:
@@ -226,7 +226,7 @@ class UnixCluster(Member):
         """See ``Cluster.forget``."""
         await self._do("forget", stream)
 
-    # --- the way ------------------------------------------------------------------------------------------------
+    # --- operations of the hub ----------------------------------------------------------------------------------
 
     async def _do(self, name: str, *given: object) -> Any:
         """Have the hub carry out an operation; return its result."""

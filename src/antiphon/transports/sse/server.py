@@ -233,7 +233,7 @@ class _Session(QueuedChannel):
         return b"[%b]" % b",".join(left) if left else None
 
     def _begins(self, message: bytes) -> bool:
-        """Take note of the ids in a message; tell whether it is no request that was cancelled."""
+        """Note the ids in a message; return ``False`` for a request that was cancelled before it came."""
         try:
             envelope = decode_envelope(message)
         except (InvalidRequest, ParseError):

@@ -56,7 +56,7 @@ class Child:
         self._pidfd: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._mark = GUARDIAN.new_mark()
-        # It ends the child and the processes it has started if this process is killed, also in the midst of this.
+        # If this process is killed while it starts the child, the guardian ends the child.
         with GUARDIAN.starting():
             self.process: subprocess.Popen[bytes] | Started = _start(command, {**env, MARK: self._mark}, cwd, grace)
             GUARDIAN.watch(self.process.pid, grace)
@@ -83,7 +83,7 @@ class Child:
             await self._end_left_behind()
 
     async def _end_left_behind(self) -> None:
-        """End what has left the group: a gateway starts servers again and again, and would gather what they leave."""
+        """End what has left the group. A gateway starts servers again and again, so that it would accumulate."""
         for number in (TERMINATE, KILL):
             left = [pid for pid in await asyncio.to_thread(left_behind, self._mark) if _sent(pid, number)]
             until = self._loop.time() + self._grace

@@ -1,12 +1,12 @@
-"""Ends all children and what they have started if *this* process is killed; a child that ignores its input stays.
+"""Ends all children, and the processes that they have started, if *this* process is killed.
 
-One small shell runs beside all children, in a session of its own, and reads from a pipe whose other end only we hold.
-It is told which groups there are. If the pipe closes without a word, this process is gone: the shell gives the children
-time for an orderly end, terminates their groups, kills them, and then kills all processes that carry this process's
-mark in their environment, even if they have left group and session, or if their server has ended before. Without
-``/bin/sh`` nothing of this happens. It cannot reach processes of another user, nor those that have left the group with
-an environment of their own (``reaper`` does); without ``/proc``, or a ``grep`` that knows ``-z``, none that have left
-the group.
+A child that does not notice the end of its input would otherwise go on. One small shell runs beside all children, in a
+session of its own, and reads from a pipe whose other end only we hold. It is told which process groups there are. When
+the pipe closes, this process is gone: the shell gives the children time for an orderly end, terminates their groups,
+kills them, and then kills all processes that have the mark of this process in their environment, even if they have left
+group and session, or if their server has ended before. Without ``/bin/sh`` nothing of this happens. The shell cannot
+reach processes of another user, nor those that have left the group and have another environment (``reaper`` does).
+Without ``/proc``, or a ``grep`` that knows ``-z``, it reaches none that have left the group.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Guardian:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process answers for what its children leave behind, and not only for the children."""
+        """Whether processes that children leave behind are ended, too, and not only the children."""
         return self._holders > 0
 
     def new_mark(self) -> str:
@@ -84,7 +84,7 @@ class Guardian:
         self._process: subprocess.Popen[bytes] | None = None
 
     def copied(self) -> None:
-        """Take note that this is a forked copy, which must not keep the shell from noticing its parent's end."""
+        """Forget the shell in a forked copy: a pipe that the copy holds open would hide its parent's end from it."""
         process = self._process
         self._forget_all()
         if process is not None:
@@ -94,9 +94,9 @@ class Guardian:
 
     @contextlib.contextmanager
     def starting(self) -> Generator[None]:
-        """Have the shell run before a child does: killed before ``watch``, this process leaves it to its mark."""
+        """Start the shell before a child: it finds the child by its mark if we are killed before ``watch``."""
         with self.held():
-            # The shell ignores this word; but it is started to be told.
+            # The shell ignores this word; sending it is what starts the shell.
             self._say("starting")
             yield
 
@@ -106,14 +106,14 @@ class Guardian:
         self._say(f"watch {group} {grace:g}")
 
     def forget(self, group: int) -> None:
-        """Take note that a group is empty; its id may be another's soon."""
+        """Watch a group no longer, since it is empty: the system may give its id to other processes."""
         if self._groups.pop(group, None) is not None:
             self._say(f"forget {group}")
             self._end_unneeded()
 
     @contextlib.contextmanager
     def held(self) -> Generator[None]:
-        """Go on without children: what earlier ones have left behind is ended, too, when this process is killed."""
+        """Keep the shell without children, too: it ends what earlier ones left behind if this process is killed."""
         self._holders += 1
         try:
             yield
@@ -190,7 +190,7 @@ def left_behind(mark: str) -> list[int]:
 
 
 GUARDIAN = Guardian()
-"""That of this process."""
+"""The guardian of this process."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=GUARDIAN.copied)

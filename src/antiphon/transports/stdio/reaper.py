@@ -6,7 +6,8 @@ Such an ancestor must outlive us to be of use, so it is a copy of us, forked bef
 children for us, and when we are gone or have ended, however that happens, it kills all its descendants. The guardian
 beside it gives them time for an orderly end first.
 
-Without Linux, or with threads, children are started as ever. Owns that process, and what is said between both.
+On other systems, and in a process that has threads, children are started without it. Owns the reaper's process, and the
+messages to and from it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _KILLING = 10.0
 
 
 class Started:
-    """A child of the reaper. It has what of ``subprocess.Popen`` is used here."""
+    """A child of the reaper. It has those members of ``subprocess.Popen`` that are used here."""
 
     def __init__(self, reaper: Reaper, pid: int, stdin: int, stdout: int, stderr: int) -> None:
         self._reaper = reaper
@@ -60,7 +61,7 @@ class Started:
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """Return its exit code, ``-n`` if signal n ended it, ``None`` while it runs. Until then its id is its own."""
+        """Return its exit code, ``-n`` if signal n ended it, ``None`` while it runs. Only then may its id be reused."""
         if self.returncode is None:
             self.returncode = self._reaper.reap(self.pid)
         return self.returncode
@@ -108,7 +109,7 @@ class Reaper:
                     os.waitpid(pid, 0)
 
     def forget(self) -> None:
-        """Have nothing more to do with it: it takes that for our end, once no copy of us holds the other end."""
+        """Close our end of the socket. Once no forked copy of us holds it either, the reaper takes us for gone."""
         held, self._socket = self._socket, None
         if held is not None:
             held.close()
@@ -183,10 +184,10 @@ class Reaper:
 
 
 REAPER = Reaper()
-"""That of this process."""
+"""The reaper of this process."""
 
 if hasattr(os, "register_at_fork"):
-    # A copy of us must not keep it from noticing our end.
+    # A forked copy that holds the socket would hide our end from the reaper.
     os.register_at_fork(after_in_child=REAPER.forget)
 
 

@@ -1,6 +1,6 @@
-"""What lets requests in, as a transport needs it: headers to send, and what to do when the answer is no.
+"""Credentials as a transport uses them: headers for each request, and what to do when the server refuses it.
 
-The seam between HTTP and signing in: ``antiphon.auth.client.access`` has what is meant here, and neither imports the
+The interface between HTTP and signing in. ``antiphon.auth.client.access`` implements it; neither module imports the
 other.
 """
 
@@ -13,23 +13,32 @@ from typing import Protocol
 __all__ = ["REFUSING", "Access", "Entry", "Pause"]
 
 REFUSING = (401, 403)
-"""Statuses that say that a request was not let in, and so was not carried out."""
+"""Statuses of a request whose credentials were missing or not sufficient, so that it was not carried out."""
 
 Pause = Callable[[], AbstractContextManager[None]]
-"""Makes what lets the deadlines of a connection stand still: a person may take minutes to sign in."""
+"""Returns a context manager that stops the deadlines of a connection: a person may take minutes to sign in."""
 
 
 class Entry(Protocol):
-    """One request, and its repetitions."""
+    """The credentials of one request, and of its repetitions."""
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """Return what the request carries, each time anew; nothing for another origin."""
+        """Return the headers with the credentials, made anew for each attempt; none for another origin.
+
+        Args:
+            method: of the HTTP request.
+            url: where it is sent, without user and password.
+        """
         ...
 
     async def refused(self, status: int, headers: Mapping[str, str], lines: Sequence[str], *, ask: bool) -> bool:
-        """Take note that it was refused, and tell whether to send it again.
+        """Handle a refusal: renew the token or sign in. Return whether to send the request again.
 
-        ``lines``: each ``WWW-Authenticate``. ``ask``: whether a person may be asked to sign in.
+        Args:
+            status: 401 or 403.
+            headers: of the response.
+            lines: the value of each ``WWW-Authenticate`` header.
+            ask: whether a person may be asked to sign in.
 
         Raises:
             Unauthorized: nothing helps; the message says why.
@@ -37,7 +46,7 @@ class Entry(Protocol):
         ...
 
     def answered(self, headers: Mapping[str, str]) -> None:
-        """Take note of the headers of any answer."""
+        """Note what the headers of a response say, whatever its status."""
         ...
 
     def why(self, status: int) -> str | None:
@@ -46,8 +55,8 @@ class Entry(Protocol):
 
 
 class Access(Protocol):
-    """What lets requests into one server."""
+    """The credentials for one server."""
 
     def begin(self) -> Entry:
-        """Begin a request."""
+        """Return the credentials of a new request."""
         ...

@@ -150,9 +150,15 @@ def new_session(
 
 
 class Web:
-    """Requests to one server. ``headers`` are the user's; headers of a request take precedence.
+    """Requests to one server.
 
-    ``access``: lets requests in where the server wants that; ``pause``: for how long that takes, deadlines stand still.
+    Args:
+        url: where they are sent.
+        session: the aiohttp session that sends them.
+        headers: those of the user; headers of a single request take precedence.
+        connect_timeout: seconds to connect, 10 by default.
+        access: obtains and sends credentials if the server asks for them.
+        pause: entered while a person signs in, so that deadlines are stopped.
 
     Raises:
         ConfigError: a header cannot be sent.

@@ -117,9 +117,10 @@ class Http:
         return False
 
     def move(self, home: str, body: bytes | None) -> bool:
-        """Give the connection and this request, whose body was read, to the process that a replica lives in.
+        """Give the connection and this request, whose body was read, to the process of a replica.
 
-        It has to do nothing more then. Only possible between the workers of one port.
+        Returns whether that was possible; then nothing else may be done with the request. It is possible only between
+        the workers of one port.
         """
         return False
 

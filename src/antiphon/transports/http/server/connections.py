@@ -120,8 +120,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self._head > self.limits.max_head:
             self.transport.abort()
 
-    # --- called by the parser
-    # -------------------------------------------------------------------------------------
+    # --- called by the parser -----------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """Start a request; its scope is made when its head is complete."""
@@ -270,8 +269,7 @@ class BoundedConnection(HttpToolsProtocol):
         if last is not None and not last.response_started:
             last.keep_alive = False
 
-    # --- state
-    # ----------------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
         """Note that the client reads too slowly."""

@@ -1,4 +1,4 @@
-"""Cancellations that came before their requests: over HTTP each message has a connection of its own, and may overtake.
+"""Cancellations that came before their requests: over HTTP, messages travel apart and may overtake each other.
 
 Owns what is remembered of them, and for how long: a request that was cancelled before it came is not begun.
 """
@@ -24,7 +24,7 @@ _LONGEST_ID = 128
 
 
 class EarlyCancellations:
-    """Those of one session."""
+    """The early cancellations of one session."""
 
     __slots__ = ("_until",)
 

@@ -55,8 +55,7 @@ class Exchange(Struct, eq=False):
     _pump: asyncio.Task[None] | None = None
     _carrier: Carrier | None = None
 
-    # --- for subclasses
-    # -------------------------------------------------------------------------------------------
+    # --- for subclasses -----------------------------------------------------------------------------------------
 
     def new_stream(self) -> Stream:
         """Make the stream for this request."""
@@ -68,8 +67,7 @@ class Exchange(Struct, eq=False):
     def aside(self, frame: Frame) -> Awaitable[None] | None:
         """Handle a frame that cannot be part of this response, because it must be JSON."""
 
-    # --- called by the engine
-    # -------------------------------------------------------------------------------------
+    # --- called by the engine -----------------------------------------------------------------------------------
 
     def take(self, frame: Frame) -> Awaitable[None] | None:
         """Handle a frame that belongs to the request, as ``Channel.send`` does."""
@@ -112,8 +110,7 @@ class Exchange(Struct, eq=False):
             self._status = status
         self._finish()
 
-    # --- course
-    # ---------------------------------------------------------------------------------------------------
+    # --- course -------------------------------------------------------------------------------------------------
 
     def answer(self) -> Awaitable[None] | None:
         """Respond, after the peer was given the request. Returns an awaitable if that takes more than one step."""
@@ -133,7 +130,7 @@ class Exchange(Struct, eq=False):
     async def until_answered(self, *, responds: bool = False) -> None:
         """Wait for a reply that comes later, or until it is clear that none will come.
 
-        ``responds``: and send it.
+        ``responds``: send the reply as well.
         """
         self._sends = responds
         while not self._is_settled():

@@ -58,7 +58,7 @@ _decode_reply = msgspec.json.Decoder(_Reply).decode
 
 
 class Place(NamedTuple):
-    """By what a session and its streams are found, also after it has moved to another replica."""
+    """The names by which a session and its streams are found, also after it has moved to another replica."""
 
     id: bytes
     key: str
@@ -68,7 +68,7 @@ class Place(NamedTuple):
 
     @classmethod
     def new(cls) -> Place:
-        """Make that of a new session."""
+        """Make the place of a new session."""
         # "The session ID SHOULD be globally unique and cryptographically secure", of visible ASCII.
         return cls(secrets.token_hex(16).encode(), secrets.token_hex(8), 0)
 
@@ -125,7 +125,7 @@ class Session:
         self._early = EarlyReplies(first_id(self.moved)) if self.moved else None
         """Replies to asks that were sent where it lived before."""
         self._cancelled = EarlyCancellations()
-        """By id of a request that was cancelled before it arrived: how long to remember this."""
+        """Requests that were cancelled before they arrived."""
         self._exchanges: dict[RequestId, LegacyExchange] = {}
         self._streams: OrderedDict[str, Stream] = OrderedDict()
         # A list, because an empty deque takes ten times as much memory, and most sessions are idle.
@@ -209,8 +209,7 @@ class Session:
             return
         exchange.release()
 
-    # --- incoming messages
-    # ----------------------------------------------------------------------------------------
+    # --- incoming messages --------------------------------------------------------------------------------------
 
     async def serve(self, http: Http, envelope: Envelope) -> None:
         """Serve a request, and respond."""
@@ -440,9 +439,9 @@ class LegacyExchange(Exchange, eq=False, kw_only=True):
     call: Envelope | None = None
     """The request, if another replica may go on with it."""
     record: CallRecord | None = None
-    """How it would."""
+    """How the other replica would go on with it."""
     run: asyncio.Task[None] | None = None
-    """What runs it, if it was begun again here."""
+    """The task that runs it, if it was begun again here."""
 
     @property
     def head(self) -> Head:

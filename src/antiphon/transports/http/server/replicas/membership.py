@@ -49,7 +49,8 @@ _UNSURE = 2 * LEASE
 others find that out within a quarter of their lease, and record as many as they have."""
 
 _STAYS = 2 * KNOWN_FOR
-"""Seconds that a replica which stops refuses what the others pass on, as they may remember sessions that have left."""
+"""Seconds for which a replica that stops still refuses requests of the others, which may not know yet that a session
+has left it."""
 
 _AT_ONCE = 64
 """Most sessions that are released at once."""
@@ -61,10 +62,17 @@ Serve = Callable[[Http, "bytes | None"], Awaitable[None]]
 
 
 class Membership:
-    """An endpoint's part in the replicas of its server.
+    """What one endpoint of a server does as one of several replicas.
 
-    ``sessions``: those that live here. ``store``: keeps the events of their streams. ``make``: makes a session for a
-    request, at a place of its own. ``serve``: serves a request, whose body was read, if it has one.
+    Args:
+        common: what the replicas share.
+        sessions: those that live here.
+        store: keeps the events of their streams.
+        make: makes a session at a given place, for the request that needs it.
+        serve: serves a request here; its body was read, if it has one.
+        path: that of the endpoint.
+        gate: checks tokens; ``None`` if nobody does.
+        idle_timeout: seconds without a request after which a session ends.
     """
 
     def __init__(
@@ -92,8 +100,9 @@ class Membership:
         self._moving: dict[bytes, asyncio.Future[None]] = {}
         """Sessions that are being restored here, or leave."""
         self._released: dict[bytes, asyncio.Future[None]] = {}
-        """What requests wait for whose session is to leave."""
+        """By the id of a session that is about to leave: done when it has left, which its requests wait for."""
         self._leaves: Callable[[], object] | None = None
+        """Called when a session has left; ``None`` unless this replica is being stopped."""
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._leaving: set[asyncio.Task[None]] = set()
         self._late: dict[bytes, Session] = {}

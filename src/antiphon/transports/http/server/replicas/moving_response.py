@@ -1,4 +1,4 @@
-"""A response that goes on when the replica that makes it dies: what is asked of the next one, and when there is none.
+"""A response that goes on at another replica when the one that makes it dies, and when it is given up instead.
 
 A stream goes on by its event ids, as a client of its own would resume it, within the response that the client has. A
 request without a response yet is served again if that does no harm; whether a call of a tool may, its server decides.
@@ -45,11 +45,11 @@ class MovingResponse:
         self._cut: Cut | None = None
         """How far it had come when it was cut last."""
         self._home = ""
-        """The replica that it came from then."""
+        """The replica that it came from before it was cut."""
         self._moves = 0
         self._refusals = 0
         self._since = 0.0
-        """When that was, by the loop's clock."""
+        """When it was cut last, by the loop's clock."""
         self.is_done = False
         """Whether nothing is left to do."""
         self._is_refused = False

@@ -40,7 +40,7 @@ _OVERHEAD = 200
 """Estimate of the bytes that an event costs beside its data."""
 
 _TRIES = 5
-"""How often a record is stored that others of this process store at the same time."""
+"""Attempts to store a record that other tasks of this process store at the same time."""
 
 _PAUSE = 0.5
 """Seconds between two attempts to store what the engine has refused."""
