@@ -8,7 +8,7 @@ asks for the schema in words.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.model_api.dialects.failures import Failure
 from antiphon.model_api.dialects.members import Member, noted_in
-from antiphon.model_api.dialects.values import boolean, items, number, text, unusable
+from antiphon.model_api.dialects.values import boolean, number, objects, text, unusable
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
@@ -29,7 +29,9 @@ from antiphon.wire.sampling import (
 )
 from antiphon.wire.tools import Tool
 
-__all__ = ["Asked", "Form", "Own", "Said", "asked_for", "only_tool", "said", "tools_in"]
+__all__ = ["Asked", "Form", "Own", "Said", "asked_for", "content_of", "only_tool", "said", "tools_in"]
+
+C = TypeVar("C")
 
 _TOOL = "give_answer"
 _BY_TOOL = "Gives the answer. Call this exactly once."
@@ -118,9 +120,16 @@ def asked_for(body: Mapping[str, Any], table: tuple[Member, ...], own: Own, *, o
     )
 
 
-def tools_in(body: Mapping[str, Any], read: Callable[[object, str], Tool]) -> list[Tool]:
+def content_of(value: object, place: str, read: Callable[[Mapping[str, Any], str], C]) -> list[TextContent | C]:
+    """Return the content of a message: a text alone, or blocks that ``read`` converts."""
+    if isinstance(value, str):
+        return [TextContent(text=value)]
+    return [read(block, at) for block, at in objects(value, place)]
+
+
+def tools_in(body: Mapping[str, Any], read: Callable[[Mapping[str, Any], str], Tool]) -> list[Tool]:
     """Return the tools that a request brings."""
-    return [read(each, f"tools[{at}]") for at, each in enumerate(items(body.get("tools") or [], "tools"))]
+    return [read(tool, place) for tool, place in objects(body.get("tools") or [], "tools")]
 
 
 def only_tool(tools: Sequence[Tool], name: str, place: str) -> list[Tool]:

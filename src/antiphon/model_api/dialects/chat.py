@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
 import msgspec
 
-from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, only_tool, tools_in
+from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, content_of, only_tool, tools_in
 from antiphon.model_api.dialects.failures import Failure, openai_error
 from antiphon.model_api.dialects.members import CHAT
-from antiphon.model_api.dialects.values import arguments, boolean, items, members, optional_text, text, unusable, whole
+from antiphon.model_api.dialects.values import (
+    arguments,
+    boolean,
+    items,
+    members,
+    objects,
+    optional_text,
+    text,
+    unusable,
+    whole,
+)
 from antiphon.wire.content import (
     AudioContent,
     ImageContent,
@@ -53,8 +64,9 @@ class Chat:
         Raises:
             Failure: it cannot be used.
         """
-        system, messages = _conversation(items(body.get("messages"), "messages"))
-        tools, choice = _choice(tools_in(body, _tool), body.get("tool_choice"))
+        system, messages = _conversation(body.get("messages"))
+        tools = tools_in(body, partial(function_tool, nested="function"))
+        tools, choice = tool_choice(tools, body.get("tool_choice"), nested="function")
         most = body.get("max_completion_tokens", body.get("max_tokens"))
         n = whole(body.get("n") or 1, "n")
         if n > MAX_CHOICES:
@@ -170,14 +182,12 @@ def _tool_call(use: ToolUseContent) -> dict[str, Any]:
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
-def _conversation(given: Sequence[object]) -> tuple[str | None, list[SamplingMessage]]:
+def _conversation(given: object) -> tuple[str | None, list[SamplingMessage]]:
     """Read the messages. System messages become the system prompt; tool results in a row become one message."""
     system: list[str] = []
     messages: list[SamplingMessage] = []
     results: list[ToolResultContent] = []
-    for at, each in enumerate(given):
-        place = f"messages[{at}]"
-        message = members(each, place)
+    for message, place in objects(given, "messages"):
         role = message.get("role")
         if role == "tool":
             results.append(_result(message, place))
@@ -199,9 +209,7 @@ def _conversation(given: Sequence[object]) -> tuple[str | None, list[SamplingMes
 
 
 def _content(value: object, place: str) -> list[SamplingContent]:
-    if isinstance(value, str):
-        return [TextContent(text=value)]
-    return [_part(members(each, f"{place}[{at}]"), f"{place}[{at}]") for at, each in enumerate(items(value, place))]
+    return content_of(value, place, _part)
 
 
 def _part(part: Mapping[str, Any], place: str) -> SamplingContent:
@@ -254,8 +262,8 @@ def _said(message: Mapping[str, Any], place: str) -> Iterator[SamplingContent]:
         for part in parts:
             said = part if isinstance(part, str) else members(part, f"{place}.content")
             yield TextContent(text=said if isinstance(said, str) else _words(said, place))
-    for at, each in enumerate(items(message.get("tool_calls") or [], f"{place}.tool_calls")):
-        yield _use(members(each, f"{place}.tool_calls[{at}]"), f"{place}.tool_calls[{at}]")
+    for call, at in objects(message.get("tool_calls") or [], f"{place}.tool_calls"):
+        yield _use(call, at)
 
 
 def _words(part: Mapping[str, Any], place: str) -> str:
@@ -271,27 +279,31 @@ def _use(call: Mapping[str, Any], place: str) -> ToolUseContent:
     )
 
 
-def _tool(value: object, place: str) -> Tool:
-    """Read a tool."""
-    tool = members(value, place)
+def function_tool(tool: Mapping[str, Any], place: str, *, nested: str = "") -> Tool:
+    """Read a tool. ``nested``: the member that holds its description; by default the tool itself."""
     if tool.get("type") != "function":
         raise unusable(f"{place}.type", "must be function: the host runs no tools")
-    function = members(tool.get("function"), f"{place}.function")
+    function, place = _described(tool, place, nested)
     return Tool(
-        name=text(function.get("name"), f"{place}.function.name"),
-        description=optional_text(function.get("description"), f"{place}.function.description"),
-        input_schema=dict(members(function.get("parameters") or {"type": "object"}, f"{place}.function.parameters")),
+        name=text(function.get("name"), f"{place}.name"),
+        description=optional_text(function.get("description"), f"{place}.description"),
+        input_schema=dict(members(function.get("parameters") or {"type": "object"}, f"{place}.parameters")),
     )
 
 
-def _choice(tools: list[Tool], value: object) -> tuple[list[Tool], ToolChoice | None]:
+def tool_choice(tools: list[Tool], value: object, *, nested: str = "") -> tuple[list[Tool], ToolChoice | None]:
+    """Return the tools to offer, and whether one must be used. ``nested``: as for ``function_tool``."""
     if value is None or not tools:
         return tools, None
     if value in ("auto", "required", "none"):
         return tools, ToolChoice(mode=value)
-    function = members(members(value, "tool_choice").get("function"), "tool_choice.function")
-    name = text(function.get("name"), "tool_choice.function.name")
-    return only_tool(tools, name, "tool_choice.function.name"), ToolChoice(mode="required")
+    function, place = _described(members(value, "tool_choice"), "tool_choice", nested)
+    name = text(function.get("name"), f"{place}.name")
+    return only_tool(tools, name, f"{place}.name"), ToolChoice(mode="required")
+
+
+def _described(holder: Mapping[str, Any], place: str, nested: str) -> tuple[Mapping[str, Any], str]:
+    return (members(holder.get(nested), f"{place}.{nested}"), f"{place}.{nested}") if nested else (holder, place)
 
 
 def _stops(value: object) -> list[str] | None:

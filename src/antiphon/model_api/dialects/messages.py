@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any, Literal
 
 import msgspec
 
 from antiphon.host.budget import input_estimate
-from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, only_tool, tools_in
+from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, content_of, only_tool, tools_in
 from antiphon.model_api.dialects.failures import Failure, anthropic_error
 from antiphon.model_api.dialects.members import MESSAGES
-from antiphon.model_api.dialects.values import boolean, items, members, optional_text, text, unusable, whole
+from antiphon.model_api.dialects.values import boolean, items, members, objects, optional_text, text, unusable, whole
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool
@@ -44,7 +44,7 @@ class Messages:
         tools, choice = _choice(tools_in(body, _tool), body.get("tool_choice"))
         stops, schema = body.get("stop_sequences"), _schema(body)
         own = Own(
-            messages=_conversation(items(body.get("messages"), "messages")),
+            messages=_conversation(body.get("messages")),
             system=_system(body.get("system")),
             max_tokens=1 if counting else whole(body.get("max_tokens"), "max_tokens"),
             tools=tools,
@@ -146,25 +146,22 @@ def _stop(answer: Said) -> str:
 def _system(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value or None
-    return "\n\n".join(_text_block(each, f"system[{at}]") for at, each in enumerate(items(value, "system"))) or None
+    return "\n\n".join(_text_block(block, place) for block, place in objects(value, "system")) or None
 
 
-def _text_block(value: object, place: str) -> str:
-    block = members(value, place)
+def _text_block(block: Mapping[str, Any], place: str) -> str:
     if block.get("type") != "text":
         raise unusable(f"{place}.type", "must be text")
     return text(block.get("text"), f"{place}.text")
 
 
-def _conversation(given: Sequence[object]) -> list[SamplingMessage]:
+def _conversation(given: object) -> list[SamplingMessage]:
     messages: list[SamplingMessage] = []
-    for at, each in enumerate(given):
-        place = f"messages[{at}]"
-        message = members(each, place)
+    for message, place in objects(given, "messages"):
         role = message.get("role")
         if role not in ("user", "assistant"):
             raise unusable(f"{place}.role", "must be user or assistant")
-        blocks = list(_blocks(message.get("content"), f"{place}.content"))
+        blocks = _blocks(message.get("content"), f"{place}.content")
         # In MCP a message with tool results holds nothing else.
         results = [block for block in blocks if isinstance(block, ToolResultContent)]
         others = [block for block in blocks if not isinstance(block, ToolResultContent)]
@@ -175,14 +172,8 @@ def _conversation(given: Sequence[object]) -> list[SamplingMessage]:
     return messages
 
 
-def _blocks(value: object, place: str) -> Iterator[SamplingContent]:
-    if isinstance(value, str):
-        yield TextContent(text=value)
-        return
-    for at, each in enumerate(items(value, place)):
-        block = _block(members(each, f"{place}[{at}]"), f"{place}[{at}]")
-        if block is not None:
-            yield block
+def _blocks(value: object, place: str) -> list[SamplingContent]:
+    return [block for block in content_of(value, place, _block) if block is not None]
 
 
 def _block(block: Mapping[str, Any], place: str) -> SamplingContent | None:
@@ -198,7 +189,7 @@ def _block(block: Mapping[str, Any], place: str) -> SamplingContent | None:
         )
     if kind == "tool_result":
         inner = block.get("content")
-        found = [] if inner is None else list(_blocks(inner, f"{place}.content"))
+        found = [] if inner is None else _blocks(inner, f"{place}.content")
         return ToolResultContent(
             tool_use_id=text(block.get("tool_use_id"), f"{place}.tool_use_id"),
             content=[each for each in found if isinstance(each, TextContent | ImageContent)],
@@ -221,8 +212,7 @@ def _shown(block: Mapping[str, Any], place: str) -> SamplingContent:
     raise unusable(place, "must be text, an image as base64, a document of text, a tool_use or a tool_result")
 
 
-def _tool(value: object, place: str) -> Tool:
-    tool = members(value, place)
+def _tool(tool: Mapping[str, Any], place: str) -> Tool:
     if tool.get("type") not in (None, "custom"):
         raise unusable(f"{place}.type", "tools of the vendor are not offered: the host runs none")
     return Tool(

@@ -12,14 +12,13 @@ from typing import Any
 
 import msgspec
 
-from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, only_tool, tools_in
-from antiphon.model_api.dialects.chat import DEFAULT_TOKENS, image_of
+from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, content_of, tools_in
+from antiphon.model_api.dialects.chat import DEFAULT_TOKENS, function_tool, image_of, tool_choice
 from antiphon.model_api.dialects.failures import Failure, openai_error
 from antiphon.model_api.dialects.members import RESPONSES
-from antiphon.model_api.dialects.values import arguments, items, members, optional_text, text, unusable, whole
+from antiphon.model_api.dialects.values import arguments, members, objects, optional_text, text, unusable, whole
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
-from antiphon.wire.sampling import SamplingMessage, ToolChoice
-from antiphon.wire.tools import Tool
+from antiphon.wire.sampling import SamplingMessage
 
 __all__ = ["Responses"]
 
@@ -45,7 +44,7 @@ class Responses:
         """
         system, messages = _conversation(body.get("input"))
         instructions = optional_text(body.get("instructions"), "instructions")
-        tools, choice = _choice(tools_in(body, _tool), body.get("tool_choice"))
+        tools, choice = tool_choice(tools_in(body, function_tool), body.get("tool_choice"))
         most = body.get("max_output_tokens")
         own = Own(
             messages=messages,
@@ -213,9 +212,8 @@ def _conversation(given: object) -> tuple[list[str], list[SamplingMessage]]:
         return [], [SamplingMessage(role="user", content=TextContent(text=given))]
     system: list[str] = []
     turns: list[tuple[str, list[SamplingContent]]] = []
-    for at, each in enumerate(items(given, "input")):
-        place = f"input[{at}]"
-        role, blocks = _item(members(each, place), place)
+    for item, place in objects(given, "input"):
+        role, blocks = _item(item, place)
         if role in _SYSTEM:
             system += [block.text for block in blocks if isinstance(block, TextContent)]
         elif turns and _joins(turns[-1], role, blocks):
@@ -263,9 +261,7 @@ def _use(item: Mapping[str, Any], place: str) -> ToolUseContent:
 
 
 def _content(value: object, place: str) -> list[Any]:
-    if isinstance(value, str):
-        return [TextContent(text=value)]
-    return [_part(members(each, f"{place}[{at}]"), f"{place}[{at}]") for at, each in enumerate(items(value, place))]
+    return list(content_of(value, place, _part))
 
 
 def _part(part: Mapping[str, Any], place: str) -> TextContent | ImageContent:
@@ -277,26 +273,6 @@ def _part(part: Mapping[str, Any], place: str) -> TextContent | ImageContent:
     if kind == "input_image":
         return image_of(text(part.get("image_url"), f"{place}.image_url"), f"{place}.image_url")
     raise unusable(f"{place}.type", "must be input_text, output_text or input_image")
-
-
-def _tool(value: object, place: str) -> Tool:
-    tool = members(value, place)
-    if tool.get("type") != "function":
-        raise unusable(f"{place}.type", "must be function: the host runs no tools")
-    return Tool(
-        name=text(tool.get("name"), f"{place}.name"),
-        description=optional_text(tool.get("description"), f"{place}.description"),
-        input_schema=dict(members(tool.get("parameters") or {"type": "object"}, f"{place}.parameters")),
-    )
-
-
-def _choice(tools: list[Tool], value: object) -> tuple[list[Tool], ToolChoice | None]:
-    if value is None or not tools:
-        return tools, None
-    if value in ("auto", "required", "none"):
-        return tools, ToolChoice(mode=value)
-    name = text(members(value, "tool_choice").get("name"), "tool_choice.name")
-    return only_tool(tools, name, "tool_choice.name"), ToolChoice(mode="required")
 
 
 def _schema(value: object) -> tuple[Mapping[str, Any] | None] | None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
 
 from antiphon.model_api.dialects.failures import Failure
 
-__all__ = ["arguments", "boolean", "items", "members", "number", "optional_text", "text", "unusable", "whole"]
+__all__ = [
+    "arguments",
+    "boolean",
+    "items",
+    "members",
+    "number",
+    "objects",
+    "optional_text",
+    "text",
+    "unusable",
+    "whole",
+]
 
 
 def unusable(place: str, problem: str) -> Failure:
@@ -62,6 +73,12 @@ def members(value: object, place: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise unusable(place, "must be an object")
     return cast("dict[str, Any]", value)
+
+
+def objects(value: object, place: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield the objects of an array, each with its place."""
+    for at, each in enumerate(items(value, place)):
+        yield members(each, f"{place}[{at}]"), f"{place}[{at}]"
 
 
 def arguments(value: object, place: str) -> Mapping[str, Any]:
