@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.cli.options import Reach
+from antiphon.cli import options
+from antiphon.cli.options import Reach, user_name
 from antiphon.errors import ConfigError
 from antiphon.wire.revisions import REVISIONS
 from tests.cli.conftest import Cli
@@ -53,3 +54,14 @@ def test_a_header_for_a_command_line_is_wrong_usage(cli: Cli):
     done = cli("tools", SHOP, "--header", "A: b")
     assert (done.code, done.out) == (2, "")
     assert "headers, ssl, proxy and auth are for a URL" in done.err
+
+
+def test_a_process_may_have_no_name(monkeypatch: pytest.MonkeyPatch):
+    """In a container, say."""
+    assert user_name()
+
+    def fail() -> str:
+        raise KeyError("no such user")
+
+    monkeypatch.setattr(options.getpass, "getuser", fail)
+    assert user_name() is None

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _application(given)(args=given, prog_name="antiphon", standalone_mode=True)
     except KeyboardInterrupt:
-        return 130  # like ``session.INTERRUPTED``, which may not be imported yet
+        return 130  # like ``open_client.INTERRUPTED``, which may not be imported yet
     except SystemExit as end:
         return _code(end)
     except Exception as error:

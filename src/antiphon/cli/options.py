@@ -5,6 +5,7 @@ Those that belong together are one option set: a struct that a command takes as 
 
 from __future__ import annotations
 
+import getpass
 import inspect
 import re
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from antiphon.wire.revisions import REVISIONS
 __all__ = [
     "Answers",
     "Arguments",
+    "By",
     "Config",
     "ConfigFile",
     "For",
@@ -40,6 +42,7 @@ __all__ = [
     "Yes",
     "option_sets",
     "root",
+    "user_name",
 ]
 
 ReviewAt = Literal["terminal", "page", "queue"]
@@ -150,6 +153,15 @@ ModelApi = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Approve what the server asks without asking you.")]
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        help="Name of the person who decides, for the audit. Default: your user name.",
+        show_default=False,
+    ),
+]
 
 
 class Reach(Struct, frozen=True, kw_only=True):
@@ -222,6 +234,14 @@ class PageAnswers(Answers, frozen=True, kw_only=True):
             "terminal (the gateway only with --http, --sse or --ws).",
         ),
     ] = "page"
+
+
+def user_name() -> str | None:
+    """Return the name of this user, the default of ``By``; ``None`` in a container whose user has no name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return None
 
 
 def option_sets(command: Callable[..., int]) -> Callable[..., int]:

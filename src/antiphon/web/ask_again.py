@@ -37,7 +37,7 @@ async def again(site: Site, request: Request) -> Response:
     told = await told_of(site, request.path_params["seq"])
     found = _to_ask(site, told)
     if told is None or found is None:
-        return _gone(site, request)
+        return site.gone(request)
     shown, asker = found
     why, offers = "", ()
     try:
@@ -76,7 +76,7 @@ async def asked(site: Site, request: Request) -> Response:
     """Show the answer, or that it has not arrived yet."""
     own = site.own.get(str(request.path_params["id"]))
     if own is None:
-        return _gone(site, request)
+        return site.gone(request)
     shown, record = _shown(own), None
     if own.answer is not None:
         await site.gather()
@@ -152,9 +152,3 @@ def _said(site: Site, request: Request, failure: AntiphonError) -> str:
 
 def _told(error: AntiphonError) -> str:
     return error.message if isinstance(error, PeerError) else str(error)
-
-
-def _gone(site: Site, request: Request) -> Response:
-    response = site.html(request, "gone.html")
-    response.status_code = 404
-    return response

@@ -156,6 +156,10 @@ class Site:
         )
         return HTMLResponse(page, status)
 
+    def gone(self, request: Request) -> Response:
+        """Say that what was asked for does not exist any more."""
+        return self.html(request, "gone.html", status=404)
+
     def part(self, request: Request, template: str, **context: object) -> str:
         """Render a template without forms, for the page's script."""
         return self._environment.get_template(template).render(**self._words(request), **context)

@@ -64,7 +64,7 @@ async def question(site: Site, request: Request) -> Response:
     try:
         found = await site.queue.get(id)
     except LookupError:
-        return await _gone(site, request)
+        return site.gone(request)
     shown = show(found)
     alone = _is_part(request)
     if not alone:
@@ -86,18 +86,12 @@ def _is_part(request: Request) -> bool:
     return request.headers.get("x-part") == "detail"
 
 
-async def _gone(site: Site, request: Request) -> Response:
-    response = site.html(request, "gone.html")
-    response.status_code = 404
-    return response
-
-
 async def edit(site: Site, request: Request) -> Response:
     """Show the form for editing a request."""
     try:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
-        return await _gone(site, request)
+        return site.gone(request)
     template = "parts/edit.html" if _is_part(request) else "edit.html"
     kept = await site.queue.draft(found.id)
     return site.html(request, template, q=show(found), over=found, draft=None if kept is None else dict(kept))
@@ -108,7 +102,7 @@ async def text(site: Site, request: Request) -> Response:
     try:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
-        return await _gone(site, request)
+        return site.gone(request)
     return piece(site, request, show(found), f"/review/{found.id}")
 
 
@@ -130,7 +124,7 @@ async def alike(site: Site, request: Request) -> Response:
     try:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
-        return await _gone(site, request)
+        return site.gone(request)
     together = similar(found, await site.pending())
     return site.html(request, "alike.html", shown=[show(each) for each in together], first=show(found))
 

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.cli.failures import Failed
 from antiphon.cli.screen import command
-from antiphon.cli.screen.command import check_installed, check_terminal, user
+from antiphon.cli.screen.command import check_installed, check_terminal
 from antiphon.errors import ConfigError
 from tests.cli.conftest import Cli
 from tests.cli.program import at_terminal, ended, in_process
@@ -58,17 +58,6 @@ def test_textual_is_imported_only_where_it_is_shown():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
-
-
-def test_a_process_may_have_no_name(monkeypatch):
-    """In a container, say."""
-    assert user()
-
-    def fail() -> str:
-        raise KeyError("no such user")
-
-    monkeypatch.setattr(command.getpass, "getuser", fail)
-    assert user() == "terminal"
 
 
 def test_help_names_the_options(cli: Cli):

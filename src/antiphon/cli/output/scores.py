@@ -1,6 +1,6 @@
 """How a model was chosen, for people: a row for each model, and the result.
 
-Pure. Owns the texts; ``output`` prints tables.
+Pure. Owns the texts; ``formats`` prints tables.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ Owns the options, and the messages if it cannot be shown. Textual is imported on
 
 from __future__ import annotations
 
-import getpass
 import os
 import sys
 from importlib.util import find_spec
@@ -15,7 +14,7 @@ import typer
 
 from antiphon.cli.failures import Failed
 from antiphon.cli.open_client import run
-from antiphon.cli.options import option_sets
+from antiphon.cli.options import By, option_sets, user_name
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
 
@@ -26,15 +25,6 @@ Language = Annotated[
     typer.Option("--language", help="English or 简体中文; by default that of your terminal.", show_default=False),
 ]
 NoBell = Annotated[bool, typer.Option("--no-bell", help="Stay silent when something arrives.")]
-By = Annotated[
-    str | None,
-    typer.Option(
-        "--by",
-        metavar="NAME",
-        help="Name of the person who decides, for the audit. Default: your user name.",
-        show_default=False,
-    ),
-]
 
 
 @option_sets
@@ -51,7 +41,7 @@ def screen(
     """
     check_terminal()
     check_installed()
-    return run(_shown(language, by or user(), where, bell=not no_bell))
+    return run(_shown(language, by or user_name() or "terminal", where, bell=not no_bell))
 
 
 async def _shown(language: str | None, by: str, where: StoreOptions, *, bell: bool) -> None:
@@ -97,12 +87,3 @@ def check_installed() -> None:
     missing = [name for name in ("textual", "starlette", "jinja2") if find_spec(name) is None]
     if missing:
         raise Failed(f"the screen needs {' and '.join(missing)}: pip install 'antiphon[host]'")
-
-
-def user() -> str:
-    """Return the name of this user."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        # A process in a container may have no user name.
-        return "terminal"

@@ -45,7 +45,7 @@ from antiphon.host.telemetry import watched_review
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["decided", "filled_in", "no_wider", "warmed", "within"]
+__all__ = ["approved", "decided", "filled_in", "no_wider", "warmed", "within"]
 
 T = TypeVar("T")
 
@@ -83,6 +83,16 @@ async def decided(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Ap
     case.by_person = True
     # Meanwhile somebody may have blocked the server in another process, where this wait could not be ended.
     await refuse_blocked(case)
+    return decision
+
+
+async def approved(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Approve:
+    """Ask the reviewer about something that can only be approved or denied. A denial is raised."""
+    decision = await decided(case, item, admitted)
+    if not isinstance(decision, Approve):
+        raise case.failure("the reviewer's decision is none of the choices")
+    if decision.digest != digest(item.params):
+        raise case.refusal("changed")
     return decision
 
 

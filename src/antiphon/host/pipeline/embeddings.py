@@ -15,7 +15,7 @@ from antiphon.host.budget import Costs, worst_case
 from antiphon.host.checks.limits import Pass
 from antiphon.host.checks.scan import risks_of
 from antiphon.host.checks.validate import validate
-from antiphon.host.pipeline.ask_reviewer import decided, within
+from antiphon.host.pipeline.ask_reviewer import approved, within
 from antiphon.host.pipeline.case import EMBEDDINGS, Case, Desk
 from antiphon.host.pipeline.reserve import hold, reserve, send
 from antiphon.host.pipeline.stages import (
@@ -28,7 +28,7 @@ from antiphon.host.pipeline.stages import (
     without_secrets,
 )
 from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, Embeds, check_texts
-from antiphon.host.review.review import Approve, Choice, ReviewItem, digest
+from antiphon.host.review.review import Choice, ReviewItem, digest
 from antiphon.host.telemetry import watched_embeddings
 from antiphon.wire.origin import Origin
 
@@ -101,11 +101,7 @@ async def _reviewed(
         model=case.chosen.model,
         costs=costs,
     )
-    decision = await decided(case, item, entered)
-    if not isinstance(decision, Approve):
-        raise case.failure("the reviewer's decision is none of the choices")
-    if decision.digest != digest(params):
-        raise case.refusal("changed")
+    await approved(case, item, entered)
     await hold(case, params)
     drafted = case.draft("generate", case.desk.provider.name, digest(params), model=case.chosen.model)
     await send(case, params, drafted)

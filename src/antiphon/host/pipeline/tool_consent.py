@@ -13,12 +13,12 @@ from antiphon.host.checks.limits import LimitReached, Pass
 from antiphon.host.checks.policy import Verdict
 from antiphon.host.checks.risk import redefined
 from antiphon.host.checks.scan import risks_of
-from antiphon.host.pipeline.ask_reviewer import decided
+from antiphon.host.pipeline.ask_reviewer import approved
 from antiphon.host.pipeline.case import TOOL, Case, Desk
 from antiphon.host.pipeline.stages import admitted, concluded
 from antiphon.host.review.definitions import row_of
 from antiphon.host.review.grants import Grant
-from antiphon.host.review.review import Approve, Choice, ToolItem, digest
+from antiphon.host.review.review import Choice, ToolItem, digest
 from antiphon.host.store.base import Change, DefinitionRow, Standing, Supposed
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams
@@ -156,11 +156,7 @@ async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass, sh
         expires_in=case.expires_in,
         allowed=shown.allowed.body if shown.is_changed and shown.allowed is not None else None,
     )
-    decision = await decided(case, item, entered)
-    if not isinstance(decision, Approve):
-        raise case.failure("the reviewer's decision is none of the choices")
-    if decision.digest != digest(params):
-        raise case.refusal("changed")
+    decision = await approved(case, item, entered)
     by = None if decision.ticket is None else decision.ticket.by
     ticket, case.ticket = case.ticket, None
     define = None if shown.allowed is not None and not shown.is_changed else _defined(case, shown, by)

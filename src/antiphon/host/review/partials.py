@@ -1,7 +1,7 @@
 """The part of an answer that has arrived so far, as a value that crosses the store.
 
 Owns what is reported of it, and the record of who is watching. ``checks.unfinished`` decides what of the text may be
-shown, ``pipeline.growing`` produces it.
+shown, ``pipeline.growth`` produces it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from antiphon.cli.commands.review.web import web
 from antiphon.cli.failures import Failed
 from antiphon.cli.groups import ReviewGroup, group
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Json, option_sets
+from antiphon.cli.options import By, Json, option_sets
 from antiphon.cli.output.formats import print_json, write_line
 from antiphon.cli.quantities import money, until
 from antiphon.cli.screen.command import screen
@@ -63,15 +63,6 @@ Ids = Annotated[
     typer.Argument(
         metavar="ID...",
         help="IDs of the reviews. Either all of them are decided or, if one cannot be, none.",
-        show_default=False,
-    ),
-]
-By = Annotated[
-    str | None,
-    typer.Option(
-        "--by",
-        metavar="NAME",
-        help="Name of the person who decides, for the audit. Default: your user name.",
         show_default=False,
     ),
 ]

@@ -5,13 +5,13 @@ Owns which decision a command means for each kind of question. The queue decides
 
 from __future__ import annotations
 
-import getpass
 import sys
 from collections.abc import Sequence
 
 from antiphon.cli.arguments import read_arguments
 from antiphon.cli.commands.review.find import find_pending, lateness
 from antiphon.cli.failures import Failed
+from antiphon.cli.options import user_name
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.errors import ConfigError
 from antiphon.host.checks.forms import fields_of, suggested
@@ -47,7 +47,7 @@ class Decider:
     def __init__(self, store: Store, *, by: str | None, as_json: bool) -> None:
         """Name who decides. ``by``: by default the name of this user."""
         self.store = store
-        self._by = by or _user()
+        self._by = by or user_name()
         self._as_json = as_json
 
     async def find(self, ids: Sequence[str]) -> list[Question]:
@@ -170,10 +170,3 @@ def _acceptance(id: str, item: ElicitItem) -> ElicitResult:
         lacking = [field.name for field in fields_of(item.params) if field.required and field.default is None]
         raise ConfigError(f"{id}: the form needs {', '.join(lacking)}: antiphon review answer {id} {lacking[0]}=...")
     return ElicitResult(action="accept", content=content)
-
-
-def _user() -> str | None:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        return None  # a process in a container may have no user name

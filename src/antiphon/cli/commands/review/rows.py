@@ -1,7 +1,7 @@
 """Questions as rows of text: short ones for a list, complete ones to decide by.
 
-Pure. Text of a server is inert and behind a gutter; the host's ``terminal.screen`` draws the request itself, as in the
-inline review.
+Pure. Text of a server is inert and behind a gutter. The host's ``terminal.request_text`` draws the request itself, as
+in the inline review.
 """
 
 from __future__ import annotations
