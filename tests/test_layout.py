@@ -240,6 +240,27 @@ def test_no_comment_refers_to_a_page_that_is_not_there():
     assert found == set()
 
 
+def test_a_name_with_its_module_is_found_there():
+    """Comments that say ``module.name`` lead to it: what was moved or renamed since would send the reader away."""
+    names = {path.relative_to(SRC).with_suffix("").as_posix().removesuffix("/__init__"): path for path in modules()}
+    texts = {f"/{name}": path.read_text(encoding="utf-8") for name, path in names.items()}
+    wrong = [
+        (path, written)
+        for path, text in texts.items()
+        for written in re.findall(r"``((?:[a-z_]\w*\.)+(?!db\b|toml\b)\w+)``", text)
+        if not _leads_somewhere(written.split("."), texts)
+    ]
+    assert not wrong
+
+
+def _leads_somewhere(parts: list[str], texts: dict[str, str]) -> bool:
+    for end in range(len(parts), 0, -1):
+        homes = [text for path, text in texts.items() if path.endswith("/" + "/".join(parts[:end]))]
+        if homes:
+            return any(all(re.search(rf"\b{part}\b", text) for part in parts[end:]) for text in homes)
+    return True
+
+
 def test_the_map_shows_the_layers_that_are_checked():
     """docs/design/layers.md draws the same order as the import contract in pyproject.toml."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][

@@ -55,7 +55,7 @@ async def persist(
     """Call ``attempt`` until it succeeds, fails for good, or the attempts are used up; the last failure is raised.
 
     An attempt that may have been charged is the last one, because the reservation of a request pays for one only.
-    ``patience.longest_wait`` bounds each wait; the caller enforces the deadline over all of them.
+    ``longest_wait`` of ``patience`` bounds each wait; the caller enforces the deadline over all of them.
     """
     wait = patience.first_wait
     for left in range(max(patience.attempts, 1) - 1, -1, -1):

@@ -79,7 +79,7 @@ class HttpClientChannel(Receiving):
         Args:
             url: the endpoint, http or https; ``user:password@`` becomes basic authentication, and is never shown.
             headers: sent with every request, except those that the protocol defines.
-            ssl: TLS settings (``web.client_tls`` makes them); ``False`` accepts any certificate.
+            ssl: TLS settings (``http_request.client_tls`` makes them); ``False`` accepts any certificate.
             proxy: URL of an HTTP proxy.
             trust_env: take proxies from the environment (``HTTPS_PROXY`` ...) and credentials from ``.netrc``, read
                 once now.
