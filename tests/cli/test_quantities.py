@@ -37,7 +37,7 @@ def test_a_moment_that_will_be():
 @pytest.mark.parametrize("text", ["", "soon", "7y", "-7d", "9999999999d", "2026-13-01"])
 def test_what_is_no_moment_is_a_mistake(text: str):
     """With what there is to write."""
-    with pytest.raises(ConfigError, match="is no moment: write 30m"):
+    with pytest.raises(ConfigError, match="is not a time: write 30m"):
         past(text, NOW)
 
 

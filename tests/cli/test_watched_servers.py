@@ -114,7 +114,7 @@ def test_names_filters_and_the_profile_are_taken_up(tmp_path: Path, caplog: pyte
     assert looks(settings)
     assert [(wanted.tools, profile.only) for wanted, profile in taken] == [(("!rm",), ("one", "two"))]
     assert settings.chosen == ("one", "two")
-    assert "names, filters and the profile are those of now" in caplog.text
+    assert "the new names, filters and profile are in force" in caplog.text
     assert "started again" not in caplog.text
     configured(file, "[defaults]\nreview_timeout = 5\n" + file.read_text())
     assert not looks(settings)

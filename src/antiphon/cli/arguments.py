@@ -185,7 +185,7 @@ def _number(text: str, wanted: Schema, root: Schema) -> object:
 
 def _finite(value: float) -> float:
     if value - value != 0:
-        raise ValueError("neither infinite nor no number")
+        raise ValueError("a finite number is needed")
     return value
 
 

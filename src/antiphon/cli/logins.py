@@ -110,7 +110,7 @@ async def auth_of_client(address: Address, principal: str) -> OAuth | None:
     store = usual_logins(principal)
     settings = settings_of(await of_server(store, server), store, None)
     remedy = f"antiphon login {server} --for {shlex.quote(principal)}"
-    settings.unattended = f"it wants a login of this client's own; on the gateway's machine: {remedy}"
+    settings.unattended = f"it requires a login for this client of the gateway; on the gateway's machine: {remedy}"
     return settings
 
 

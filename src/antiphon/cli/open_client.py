@@ -30,10 +30,10 @@ from antiphon.wire.logging import LoggingMessageNotificationParams
 __all__ = ["INTERRUPTED", "log_line", "opened", "run"]
 
 _SILENT = (
-    "It ended without a word: a file that only makes a Server has to run it, with server.run() at its end; "
+    "It ended without output: a file that only makes a Server has to run it, with server.run() at its end; "
     "or name the object, as in FILE.py:server"
 )
-_SILENT_COMMAND = "It ended without a word: is it a server that speaks over standard input and output?"
+_SILENT_COMMAND = "It ended without output: is it a server that speaks over standard input and output?"
 INTERRUPTED = 130
 """The exit code that shells expect after Ctrl-C: 128 and the number of the signal."""
 

@@ -55,7 +55,7 @@ def moment(option: str, text: str, now: float, direction: int) -> float:
         read = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(
-            f"{option}: {text!r} is no moment: write 30m, 12h, 7d, 2026-12-01 or 2026-12-01T18:00"
+            f"{option}: {text!r} is not a time: write 30m, 12h, 7d, 2026-12-01 or 2026-12-01T18:00"
         ) from None
     return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
 

@@ -155,7 +155,7 @@ class WatchedSettings:
             return False
         self._config, self.chosen = config, profile.only or ()
         if config.gateway != before.gateway:
-            log.warning("antiphon.toml has changed: names, filters and the profile are those of now")
+            log.warning("antiphon.toml has changed: the new names, filters and profile are in force")
         if _of_the_start(config) != _of_the_start(before):
             log.warning(
                 "antiphon.toml has changed: models, rules, budgets, [auth], search and all else but names, filters and "

@@ -337,7 +337,7 @@ class _Relayed:
 
 
 def _no_call() -> Rejected:
-    return Rejected("No call of this client is open that the request could belong to", data={"reason": "no-call"})
+    return Rejected("The request belongs to no open call of this client", data={"reason": "no-call"})
 
 
 def _with_id(ask: Received) -> Received:

@@ -339,7 +339,7 @@ def _answers_of(
 ) -> Callable[[], Answerers] | None:
     """Return a function that makes the host's answerers; ``None`` without a host."""
     if host is None and asks == "host":
-        raise ConfigError('a gateway without a host has nobody who answers: Gateway(..., asks="relay")')
+        raise ConfigError('a gateway without a host cannot answer what servers ask: Gateway(..., asks="relay")')
     return None if host is None else partial(by_host, host, elicits_in)
 
 

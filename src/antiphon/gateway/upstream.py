@@ -403,7 +403,7 @@ class Upstream:
                 # Only the subscription has ended, or the client has connected again: anything may have changed.
                 changed.update(KINDS)
         except AntiphonError as error:
-            log.debug("%s tells of no changes: %s", self.name, error)
+            log.debug("%s reports no more changes: %s", self.name, error)
         finally:
             subscribed.set()
             if relisting is not None:
@@ -417,7 +417,7 @@ class Upstream:
             try:
                 await self._take(await fetch(run.client, self.offer, kinds))
             except AntiphonError as error:
-                log.warning("%s: what has changed cannot be listed: %s", self.name, error)
+                log.warning("%s: the changed lists cannot be fetched: %s", self.name, error)
             await asyncio.sleep(_PACE)
 
     async def _take(self, offer: Offer) -> None:

@@ -113,7 +113,7 @@ class App:
         if any(names.count(name) > 1 for name in _ONCE):
             raise Failure(400, "invalid_request", "A header is given twice.")
         if http.headers.get(b"host", b"").lower() not in self._hosts:
-            raise Failure(403, "wrong_host", "This endpoint is not reached under this name.")
+            raise Failure(403, "wrong_host", "This endpoint does not accept this host name.")
         if b"origin" in http.headers or b"sec-fetch-site" in http.headers:
             raise Failure(403, "from_browser", "This endpoint is not for browsers.")
         scheme, _, given = http.headers.get(b"authorization", b"").partition(b" ")
@@ -121,7 +121,7 @@ class App:
         texts = {text for text in (bearer, http.headers.get(b"x-api-key", b"")) if text}
         token = self._tokens.find(texts.pop()) if len(texts) == 1 else None
         if token is None:
-            raise Failure(401, "invalid_api_key", "The token is not valid, or not any more.")
+            raise Failure(401, "invalid_api_key", "The token is not valid, or was revoked.")
         return token
 
     async def _trace(self, scope: Scope, token: Token) -> None:

@@ -101,7 +101,9 @@ class Stream:
         if flowed:
             # The text that was sent cannot be taken back, so an answer that does not begin with it is an error.
             if not rests[0].startswith(flowed) and not flowed.startswith(rests[0]):
-                return self._writer.failed(Failure(502, "answer_changed", "The answer is not the one that had begun."))
+                return self._writer.failed(
+                    Failure(502, "answer_changed", "The answer does not begin with the text that was sent.")
+                )
             rests[0] = rests[0][len(flowed) :]
         return self._begun() + self._writer.end(outcome, rests)
 

@@ -250,7 +250,7 @@ async def test_an_approval_that_names_no_bound_has_the_usual_ones(words: list[st
         (["approve", "ID", "--scope", "always", "--uses", "2", "--unbounded"], "--unbounded is without"),
         (["approve", "ID", "--scope", "always", "--up-to", "much"], "not a sum in dollars"),
         (["approve", "ID", "--scope", "always", "--until", "2001-01-01"], "is over"),
-        (["approve", "ID", "--scope", "always", "--until", "soon"], "is no moment"),
+        (["approve", "ID", "--scope", "always", "--until", "soon"], "is not a time"),
         (["approve"], "Missing argument"),
         (["approve", "ID"], "review show"),
         (["answer", "ID", "Warm"], "review show"),

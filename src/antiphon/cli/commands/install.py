@@ -66,7 +66,7 @@ def command(
     for name, why in change.left.items():
         print(inert(f"Left as it is: {name} ({why})."))
     if not dry_run:
-        print(f"Start {KNOWN[host].title} anew to use it.")
+        print(f"Restart {KNOWN[host].title} to use it.")
     return 0
 
 
@@ -77,7 +77,7 @@ def installation(host: str, file: Path | None) -> Installation:
         ConfigError: there is no such host.
     """
     if host not in KNOWN:
-        raise ConfigError(f"{host!r} is no host that is known: {', '.join(KNOWN)}")
+        raise ConfigError(f"{host!r} is not a known host; known are: {', '.join(KNOWN)}")
     known = KNOWN[host]
     usual = place_of(known, os.environ)
     path = Path(os.path.realpath(file or usual))

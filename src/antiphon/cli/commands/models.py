@@ -72,7 +72,7 @@ def command(
     models = Models(configured.catalogue(), os.environ)
     if action == "list":
         if request is not None:
-            raise ConfigError(f"to list takes no file: antiphon models explain {request}")
+            raise ConfigError(f"list takes no file; to explain a request: antiphon models explain {request}")
         _print_models(models, os.environ, as_json=as_json)
         return 0
     if request is None:

@@ -49,7 +49,7 @@ def inspect_media(data: str, declared: str) -> Media:
         raise ValueError("not valid base64") from None
     actual = _sniff(raw)
     if actual is None:
-        raise ValueError("of no format that is taken (png, jpeg, gif, webp; wav, mp3, ogg, flac, aac, mp4, webm)")
+        raise ValueError("not in an accepted format (png, jpeg, gif, webp; wav, mp3, ogg, flac, aac, mp4, webm)")
     said = declared.partition(";")[0].strip().lower()
     if _ALIASES.get(said, said) != actual:
         raise ValueError(f"declared as another type than its content, which is {actual}")

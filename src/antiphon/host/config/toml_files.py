@@ -71,7 +71,7 @@ def _is_there(path: Path) -> bool:
         return False
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    raise ConfigError(f"{path}: is no file that can be read, and what it should say would not hold")
+    raise ConfigError(f"{path}: cannot be read as a file, so its settings would not apply")
 
 
 def _document(path: Path) -> Document:

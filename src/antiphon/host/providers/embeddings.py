@@ -173,7 +173,7 @@ def packed(vectors: Iterable[Sequence[float]]) -> tuple[bytes, ...]:
         try:
             numbers = array("f", vector)
         except (TypeError, OverflowError):
-            raise ProviderFailure("invalid", "a vector holds something else than numbers") from None
+            raise ProviderFailure("invalid", "a vector contains something other than numbers") from None
         if sys.byteorder == "big":
             numbers.byteswap()
         made.append(numbers.tobytes())

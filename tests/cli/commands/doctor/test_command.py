@@ -41,7 +41,7 @@ def test_what_is_odd_is_no_failure(cli: Cli):
     """It is worth a look."""
     done = cli("doctor", str(SERVERS / "noisy.py"))
     assert done.code == 0
-    assert "odd   stdout: 1 lines that are no messages" in done.out
+    assert "odd   stdout: 1 lines that are not messages" in done.out
 
 
 def test_a_wrong_target_is_wrong_usage(cli: Cli):

@@ -55,10 +55,10 @@ async def test_hidden_characters_are_odd():
 @pytest.mark.parametrize(
     ("odd", "text"),
     [
-        (tool(name="two words"), "its name is none by the specification"),
+        (tool(name="two words"), "its name is not allowed by the specification"),
         (tool(description=None), "has no description"),
         (tool(description="x" * 4001), "its description has 4001 characters"),
-        (tool(description="a\u202eb"), "its description holds characters nobody sees: 1 bidi"),
+        (tool(description="a\u202eb"), "its description contains invisible characters: 1 bidi"),
         (tool(schema={"type": "string"}), "its input schema is of type 'string', not object"),
         (tool(schema={"type": "object", "required": ["a"]}), "its input schema requires what it does not describe: a"),
         (tool(schema={"type": "object", "required": 1, "properties": 2}), ""),

@@ -95,7 +95,7 @@ def _terminal() -> Finding:
     if path is None:
         return Finding("note", "terminal", "none: nobody can be asked here; --yes answers without asking")
     encoding = sys.stdout.encoding or "unknown"
-    colours = "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else os.environ.get("TERM", "of no stated kind")
+    colours = "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else os.environ.get("TERM", "TERM is not set")
     return Finding("ok", "terminal", f"{path}, {encoding}, {colours}")
 
 
@@ -119,7 +119,7 @@ def _settings(file: Path | None) -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding("failed", "antiphon.toml", str(error))
         return
-    files = ", ".join(map(str, config.files)) or "not there: what is built in holds"
+    files = ", ".join(map(str, config.files)) or "not there: the built-in settings apply"
     yield Finding("ok" if config.files else "note", "antiphon.toml", files)
     yield _models(config)
     yield _store(config.store)
@@ -138,10 +138,10 @@ def _models(config: Config) -> Finding:
 def _store(configured: str | None) -> Finding:
     """Say where commands store decisions; hosts in other programs choose for themselves."""
     if configured == "memory":
-        return Finding("note", "store", "memory: what is decided ends with the process")
+        return Finding("note", "store", "memory: decisions are lost when the process ends")
     usual = str(state_folder(os.environ) / "host.db")
     if configured not in (None, "default"):
         return Finding("ok", "store", mask(str(configured)))
     if isinstance(usual_store(), MemoryStore):
-        return Finding("note", "store", f"{usual} cannot be: what is decided ends with the process")
+        return Finding("note", "store", f"{usual} cannot be used: decisions are lost when the process ends")
     return Finding("ok", "store", usual)

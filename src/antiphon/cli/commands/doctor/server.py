@@ -48,7 +48,7 @@ async def examine(target: str, reach: Reach, report: Callable[[Finding], object]
             report(finding)
         noise = sum(getattr(channel, "noise", 0) for channel in channels)
         if noise:
-            report(Finding("odd", "stdout", f"{noise} lines that are no messages (logs belong on stderr)"))
+            report(Finding("odd", "stdout", f"{noise} lines that are not messages (logs belong on stderr)"))
         if len(channels) > 1:
             report(Finding("odd", "start", "it ended when asked for its revisions, and had to be started again"))
 
@@ -69,7 +69,7 @@ async def login_finding(target: str, reach: Reach) -> Finding:
 def _identity(client: Client) -> Iterator[Finding]:
     info = client.server_info
     if info is None:
-        yield Finding("odd", "server", "does not say what it is")
+        yield Finding("odd", "server", "does not state its name and version")
     else:
         yield Finding("ok", "server", f"{info.title or info.name} {info.version}".strip())
     agreed = revision(client.revision)
@@ -78,7 +78,7 @@ def _identity(client: Client) -> Iterator[Finding]:
     text = _offers(client.server_capabilities)
     yield Finding("ok" if text else "odd", "offers", text or "nothing at all")
     if hidden(client.instructions or ""):
-        yield Finding("odd", "instructions", f"hold characters nobody sees: {hidden(client.instructions or '')}")
+        yield Finding("odd", "instructions", f"contain invisible characters: {hidden(client.instructions or '')}")
 
 
 def _offers(capabilities: ServerCapabilities) -> str:
@@ -129,7 +129,7 @@ def oddities(tools: Iterable[Tool]) -> Iterator[Finding]:
 
 def _odd_tool(tool: Tool) -> Iterator[str]:
     if not _NAME.fullmatch(tool.name):
-        yield "its name is none by the specification (letters, digits, '_', '-', '.'; at most 128)"
+        yield "its name is not allowed by the specification (letters, digits, '_', '-', '.'; at most 128)"
     if not (tool.description or "").strip():
         yield "has no description: a model cannot know what it is for"
     elif len(tool.description or "") > _LONG:
@@ -137,7 +137,7 @@ def _odd_tool(tool: Tool) -> Iterator[str]:
     found = hidden(tool.description or "")
     if found:
         kinds = ", ".join(f"{count} {kind}" for kind, count in found.items())
-        yield f"its description holds characters nobody sees: {kinds}"
+        yield f"its description contains invisible characters: {kinds}"
     if tool.input_schema.get("type") != "object":
         yield f"its input schema is of type {tool.input_schema.get('type')!r}, not object"
     missing = _undescribed(tool.input_schema)

@@ -51,7 +51,7 @@ def _models(given: Given) -> str:
     """List the models it was given for, and how far they reach."""
     grant = given.grant
     if grant.asks_again:
-        return "local ones; else it asks again"
+        return "local models only; for others you are asked again"
     return "" if grant.tool is not None else inert_line(", ".join((*grant.models, *(grant.reaches or ()))))
 
 

@@ -82,7 +82,7 @@ def _plain(identity: str, target: str | None, settings: Settings) -> dict[str, A
 
 def _lines(config: Config, policy: Policy) -> Iterator[str]:
     files = ", ".join(map(str, config.files))
-    yield f"Configured by {files}." if files else "Nothing is configured: this is what holds without a file."
+    yield f"Configured by {files}." if files else "Nothing is configured: these are the built-in settings."
     yield "\nPolicy: a deny outranks an ask, an ask an allow."
     for rule in ranked(policy):
         yield f"  {_rule(rule)}"

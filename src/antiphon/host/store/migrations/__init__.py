@@ -52,7 +52,7 @@ def refuse_newer(connection: Connection) -> None:
     oldest = connection.scalar(select(compatible.c.oldest))
     if oldest is None or oldest > REVISION:
         raise ConfigError(
-            f"the store is of a newer release of antiphon: it is at revision {found}, which takes code of "
+            f"the store is of a newer release of antiphon: it is at revision {found}, which needs code of "
             f"{oldest or found} or later, and this is {REVISION}. Update antiphon here, or use another store"
         )
 
