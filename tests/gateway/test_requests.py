@@ -108,6 +108,17 @@ class OddServer(RawServer):
         return {**ODD_RESULT, **self._modern}
 
 
+async def test_the_wish_for_an_experimental_task_ends_at_the_gateway() -> None:
+    """A server behind would answer with a task that nobody here looks after; the call is served as any other."""
+    behind = OddServer("2025-11-25")
+    async with raw_client(Gateway({"in": behind}, host(), names="none").server) as raw:
+        await raw.handshake("2025-11-25")
+        reply = await raw.reply(raw.request("tools/call", name="odd", arguments={}, task={"ttl": 60_000}))
+    assert reply["result"]["content"][0]["text"] == "said"
+    (call,) = (each["params"] for each in behind.received if each.get("method") == "tools/call")
+    assert "task" not in call
+
+
 async def sent(client: RawClient, era: str, method: str, **params: Any) -> dict[str, Any]:
     """Make a request by hand, in the way of an era; return the reply."""
     meta = {"example.com/trace": "t", OF_CONNECTION: 1, **params.pop("meta", {})}

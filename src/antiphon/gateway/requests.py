@@ -72,7 +72,8 @@ async def _call_tool(group: Group, request: ServerRequest) -> CallToolResult | C
     try:
         upstream = group.upstreams[owned.server]
         tasks = TASKS in upstream.offer.extensions and group.tasks.may_begin(request)
-        params = structs.replace(request.params, name=owned.name)
+        # Experimental tasks do not pass: a call of 2025-11-25 that wants to be one is served within its request.
+        params = structs.replace(request.params, name=owned.name, task=None)
         result = await _sent(upstream, request, params, tasks=tasks)
         if isinstance(result.read, CreateTaskResult):
             result = group.tasks.begun(upstream, owned.name, result)

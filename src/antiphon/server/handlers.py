@@ -59,12 +59,6 @@ __all__ = ["Handlers"]
 
 Peer = Connection[ServerSession]
 
-_WISH = b'"task"'
-"""Found in the params of a call of 2025-11-25 whose client wants a task; other calls are not decoded for it."""
-
-_WHOLE = 4_096
-"""Most bytes of params that are searched as they are."""
-
 _UNAVAILABLE: dict[str, type[MissingCapability]] = {
     "sampling": SamplingUnavailable,
     "elicitation": ElicitationUnavailable,
@@ -233,7 +227,7 @@ class Handlers:
             return _useless(tool, tool.requires, request)
         wait = self._core.tool_wait(peer)
         is_again = request.record is not None and request.record.again
-        if is_again or tool.task != "never" or (request.revision.asks_for_tasks and _may_wish(request)):
+        if is_again or tool.task != "never" or params.task is not None:
             return self._serve(request, peer, self._tool_call(params, request, peer, wait))
         if not tool.wants_context:
             return self._run(tool, params.arguments, None, request, wait)
@@ -318,8 +312,11 @@ class Handlers:
     def _serve(
         self, request: Request, peer: Peer, handled: Handled
     ) -> CallToolResult | CoroutineType[Any, Any, Any] | Later:
-        may_be_task = handled.task != "never" or (request.revision.asks_for_tasks and _may_wish(request))
-        if may_be_task and (begun := self.task_requests().as_task(request, peer, handled)) is not None:
+        params = request.params
+        is_wished = isinstance(params, CallToolRequestParams) and params.task is not None
+        if (handled.task != "never" or is_wished) and (
+            begun := self.task_requests().as_task(request, peer, handled)
+        ) is not None:
             return begun
         if request.revision.modern and handled.asks:
             return self._rounds.serve(peer, request, handled)
@@ -517,16 +514,3 @@ def _required_beyond(error: Exception) -> frozenset[str]:
 
 def _failed(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text)], is_error=True)
-
-
-def _may_wish(request: Request) -> bool:
-    """Tell whether the params of a call of 2025-11-25 may say that its client wants a task."""
-    params = memoryview(request.raw)
-    sent: object = request.sent or request.params
-    if params.nbytes > _WHOLE and isinstance(sent, CallToolRequestParams):
-        # Large arguments are neither copied nor searched: the member is beside them, and so no farther from the
-        # beginning or from the end than all that is beside them is long.
-        rest = params.nbytes - memoryview(sent.arguments).nbytes
-        return bytes(params[:rest]).find(_WISH) >= 0 or bytes(params[-rest:]).find(_WISH) >= 0
-    # find() and not "in", which first tries to read what it looks for as a number.
-    return bytes(params).find(_WISH) >= 0

@@ -30,7 +30,6 @@ __all__ = [
     "TaskStatus",
     "TaskWish",
     "UpdateTaskParams",
-    "WishingParams",
     "as_experiment",
     "handle_as_experiment",
 ]
@@ -95,12 +94,6 @@ class TaskWish(Wire, frozen=True, kw_only=True):
 
     ttl: int | None = None
     """Milliseconds since its creation for which the client wants the task to be kept."""
-
-
-class WishingParams(Wire, frozen=True, kw_only=True):
-    """Member of a call's params that only 2025-11-25 has. Decoded separately, so that other calls need not have it."""
-
-    task: TaskWish | None = None
 
 
 class ExperimentalTask(Result, frozen=True, kw_only=True):

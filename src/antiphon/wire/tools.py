@@ -68,6 +68,8 @@ class CallToolRequestParams(RoundParams, frozen=True, kw_only=True):
 
     name: str
     arguments: Raw = ABSENT
+    task: Any = None
+    """How a client of 2025-11-25 asks for a task: a ``TaskWish``, not converted yet."""
 
     @classmethod
     def of(

@@ -16,7 +16,7 @@ from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.revisions.difference import Difference, not_in
 from antiphon.wire.revisions.v2026_07_28 import with_request_id
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
-from antiphon.wire.tools import Tool
+from antiphon.wire.tools import CallToolRequestParams, Tool
 
 __all__ = ["DIFFERENCE", "NAME"]
 
@@ -75,6 +75,7 @@ def _single_values(result: ElicitResult, revision: str) -> ElicitResult:
 
 DIFFERENCE = Difference(
     lacks={
+        CallToolRequestParams: ("task",),
         Implementation: ("description", "website_url", "icons"),
         Prompt: ("icons",),
         Resource: ("icons",),

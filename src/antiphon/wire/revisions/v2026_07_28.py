@@ -11,7 +11,7 @@ from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions.difference import Difference, not_in
 from antiphon.wire.roots import ListRootsResult
 from antiphon.wire.sampling import CreateMessageRequestParams
-from antiphon.wire.tools import Tool
+from antiphon.wire.tools import CallToolRequestParams, Tool
 
 __all__ = ["DIFFERENCE", "NAME"]
 
@@ -34,6 +34,7 @@ def with_request_id(cancelled: CancelledNotificationParams, revision: str) -> Ca
 
 DIFFERENCE = Difference(
     lacks={
+        CallToolRequestParams: ("task",),
         CreateMessageRequestParams: ("meta",),
         ElicitRequestParams: ("meta", "elicitation_id"),
         ElicitResult: ("meta",),

@@ -40,9 +40,10 @@ from antiphon.server.calls.task.task_states import HELD, TaskEvent, TaskState
 from antiphon.server.calls.task.task_store import MemoryTaskStore, TaskRoom
 from antiphon.server.core import Core
 from antiphon.wire.common import ClientCapabilities
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import encode
 from antiphon.wire.failure import cause_of, to_wire
-from antiphon.wire.task import TASK, CreateTaskResult, GetTaskResult, TaskWish, WishingParams
+from antiphon.wire.task import TASK, CreateTaskResult, GetTaskResult, TaskWish
+from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = ["ServedTasks", "unknown_task", "wish_of"]
 
@@ -63,11 +64,12 @@ def wish_of(request: Request) -> TaskWish | None:
     Raises:
         InvalidParams: it cannot be read.
     """
-    if not request.revision.asks_for_tasks:
+    params = request.params
+    if not request.revision.asks_for_tasks or not isinstance(params, CallToolRequestParams) or params.task is None:
         return None
     try:
-        return decode(request.raw, WishingParams).task
-    except msgspec.DecodeError as error:
+        return msgspec.convert(params.task, TaskWish)
+    except msgspec.ValidationError as error:
         raise InvalidParams(f"Invalid params: {error}") from None
 
 

@@ -89,7 +89,7 @@ class TaskRequests:
     def _as_wished(
         self, request: Request, peer: Peer, handled: Handled
     ) -> CoroutineType[Any, Any, CreateTaskResult] | None:
-        is_wished = request.method.name == "tools/call" and wish_of(request) is not None
+        is_wished = wish_of(request) is not None
         if is_wished and handled.task in ("allowed", "required"):
             return self._tasks.begin(peer, request, handled)
         # 2025-11-25: "Receivers that do not declare the task capability MUST process requests of that type normally";
