@@ -178,9 +178,9 @@ class Outbox:
 
 
 def check(cost: Cost, *, calls: int, frames: int) -> None:
-    """Hold what was counted against the ceilings, and those against the budget of the design (section 10).
+    """Hold what was counted against the ceilings, and those against what any call may cost.
 
-    Which allows 60 calls and 8 frames; the server's own frame is one more.
+    That is 60 calls of functions and 9 frames on the stack, the server's own frame included.
     """
     assert calls <= 60
     assert frames <= 9

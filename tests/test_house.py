@@ -182,3 +182,15 @@ def test_the_page_quotes_the_bounds():
     """docs/design/layers.md says how many files a call leads through at most, in the words of the command."""
     quoted = re.findall(r"^files on the walk of (\S+): (\d+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert {name: int(count) for name, count in quoted} == WALKS
+
+
+def test_the_page_names_the_widest_folders():
+    """With as many entries as they have, and the bound for all."""
+    [(listed, bound)] = re.findall(
+        r"^widest folders: (.+) \(at most (\d+)\)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    counted = house.entries()
+    assert int(bound) == MAX_ENTRIES
+    assert dict(each.split() for each in listed.split(", ")) == {
+        name: str(count) for name, count in counted.items() if count == max(counted.values())
+    }

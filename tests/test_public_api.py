@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
 
@@ -160,6 +161,18 @@ def test_a_public_place_lists_what_is_in_it(place: str):
     module = import_module(place)
     assert len(set(module.__all__)) == len(module.__all__)
     assert [name for name in module.__all__ if getattr(module, name, None) is None] == []
+
+
+MEANT_TWICE = {"Answer", "Change", "Completion", "Extension", "Grant", "Listening"}
+"""Names that stand for one thing in one public place and for another in another: docs/design/rough-edges.md."""
+
+
+def test_a_name_is_the_same_thing_in_every_public_place():
+    """Whoever has seen it in one need not look it up in another."""
+    places: dict[str, set[int]] = defaultdict(set)
+    for name, value in public_surface.public().items():
+        places[name.rpartition(".")[2]].add(id(value))
+    assert {name for name, things in places.items() if len(things) > 1} == MEANT_TWICE
 
 
 MEMBERS = {

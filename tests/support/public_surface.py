@@ -222,7 +222,12 @@ def _imported_for_type_checkers(module: str) -> dict[str, object]:
 
 
 def _classes(hint: object) -> Iterator[type]:
-    """Yield the classes in an annotation, however deep."""
+    """Yield the classes in an annotation, however deep, and those that bound its type parameters."""
+    if isinstance(hint, typing.TypeVar):
+        names = {**vars(sys.modules[hint.__module__]), **_imported_for_type_checkers(hint.__module__)}
+        for bound in filter(None, (hint.__bound__, *hint.__constraints__)):
+            text = bound.__forward_arg__ if isinstance(bound, typing.ForwardRef) else None
+            yield from _classes(bound if text is None else eval(text, dict(names)))
     arguments = typing.get_args(hint)
     if not arguments and inspect.isclass(hint):
         yield hint

@@ -1,7 +1,7 @@
 """Configuration files that list servers: where they are, and whether they are trusted.
 
-Owns the dialogue: a project's file is shown before anything in it is used or substituted. ``server_files`` parses them,
-``host.config.trust`` records permissions.
+Owns the questions about trust: a project's file is shown before anything in it is used or substituted.
+``server_files`` parses them, ``host.config.trust`` records what was allowed.
 """
 
 from __future__ import annotations

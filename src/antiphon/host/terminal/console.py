@@ -1,4 +1,4 @@
-"""Dialogue on a terminal: showing rows; asking for a key, a line, or several lines."""
+"""A conversation at a terminal: showing rows; asking for a key, a line, or several lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_TYPED = 200_000
 
 
 class Console:
-    """One dialogue with the person at a terminal."""
+    """One conversation with the person at a terminal."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """``TerminalReviewer``: one request at a time, shown completely, decided by the person at the terminal.
 
-Owns the order of the dialogue. ``request_text`` shows the content, ``console`` asks the person.
+Owns the order of the conversation. ``request_text`` shows the content, ``console`` asks the person.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class TerminalReviewer:
 
 
 class _Talk:
-    """The dialogue about one question."""
+    """The conversation about one question."""
 
     def __init__(
         self, console: Console, item: AnyItem, shown: Shown, words: Texts, *, editor: str | None, opener: Opener

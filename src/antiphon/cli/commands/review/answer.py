@@ -1,4 +1,4 @@
-"""Dialogue with the person at the terminal: shows what a command would allow, and reads answers.
+"""Questions to the person at the terminal: shows what a command would allow, and reads answers.
 
 Owns when a person is asked; the host's ``terminal`` asks.
 """
