@@ -124,6 +124,15 @@ def test_arguments_that_mean_the_same_bind_the_same(spelling: bytes) -> None:
     assert binding(None, "tools/call", "t", spelling, "s") == first
 
 
+@pytest.mark.parametrize("size", [0, 300_000])
+def test_a_number_out_of_range_binds_nothing(size: int) -> None:
+    """No call has such an argument, short or long, whatever its other numbers are."""
+    pad = b"x" * size
+    assert len(binding(None, "m", "t", b'{"pad":"%b","a":[1e300,1.0]}' % pad, "s")) == 32
+    with pytest.raises(InvalidParams):
+        binding(None, "m", "t", b'{"pad":"%b","a":[1e400,1.0]}' % pad, "s")
+
+
 def test_true_is_not_one() -> None:
     """Numbers that are equal are the same; a boolean is no number."""
     assert binding(None, "m", "t", b'{"a":true}', "s") != binding(None, "m", "t", b'{"a":1}', "s")

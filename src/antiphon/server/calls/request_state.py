@@ -15,13 +15,13 @@ unlikely after 2**55 texts (100,000 years at that rate) as with format 4 after 2
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
-import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from hashlib import blake2b
+from math import isinf
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -42,9 +42,6 @@ SKEW = 30.0
 
 _TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_+/", b"+/**")
 """The URL-safe alphabet of base64, and back (RFC 4648, section 5); what only the other alphabet has becomes invalid."""
-
-_FRACTION = re.compile(rb"[0-9][.eE]")
-"""Matches numbers that are not written as integers; some text matches as well."""
 
 _QUOTE, _BRACE = b'"{'
 
@@ -114,6 +111,9 @@ each nonce is random, not counted, so processes that were forked may go on with 
 _KNOWN = 128
 """Most derived keys that are kept: one for each process whose texts are opened, if those are not too many."""
 
+_MARK = 2
+"""Bytes of the mark of a format."""
+
 _NONCE = 12
 """Bytes of the nonce of AES-GCM. The first half of that of XAES-256-GCM, which has 24, goes into the key."""
 
@@ -145,7 +145,7 @@ class Seal:
         """The format that was chosen, if one was."""
         self._keys = tuple(keys) or (os.urandom(32),)
         self._opened: list[_SealingKey] = []
-        self._reads = [(each, _mark_of(each), _nonce_size(each)) for each in sorted(set(self.formats), reverse=True)]
+        self._reads = {_mark_of(each): each for each in self.formats}
         self._writes = self.formats.last, _mark_of(self.formats.last)
         self.write(self.formats.last if self.is_shared else self.formats.present)
 
@@ -200,16 +200,13 @@ class Seal:
         Raises:
             InvalidParams: always the same one, whatever is wrong.
         """
-        for format, mark, size in self._reads:
-            if not blob.startswith(mark):
-                continue
-            start = len(mark) + size
-            nonce, sealed = blob[len(mark) : start], memoryview(blob)[start:]
+        mark = blob[:_MARK]
+        format = self._reads.get(mark)
+        if format is not None:
             for key in self._opened or self._make_keys():
-                found = key.decrypt(format, nonce, sealed, mark + bound_to)
+                found = key.decrypt(format, blob, mark + bound_to)
                 if found is not None:
                     return found
-            break
         raise refusal()
 
     def _make_keys(self) -> list[_SealingKey]:
@@ -225,6 +222,18 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(State).decode
 
 
+def _number(text: str) -> float:
+    """Read a number that is not written as an integer. One that equals an integer is read as that one."""
+    value = float(text)
+    if isinf(value):
+        raise ValueError("a number out of range")
+    return int(value) if value.is_integer() else value
+
+
+_meaning = msgspec.json.Decoder(float_hook=_number).decode
+"""Decode JSON so that equal numbers are identical, since clients may write 1.0 again as 1."""
+
+
 def binding(
     principal: str | None, method: str, name: str, arguments: bytes | Raw, server: str, code: bytes = b""
 ) -> bytes:
@@ -235,13 +244,10 @@ def binding(
     text = arguments or b"{}"
     try:
         if len(text) <= _PIECE or memoryview(text)[0] != _BRACE:
-            meaning = msgspec.json.decode(text)
-            if _FRACTION.search(text):
-                meaning = _canonical(meaning)
-            whole = _json([principal, method, name, meaning, server, code])
-            return hashlib.blake2b(whole, digest_size=32).digest()
+            whole = _json([principal, method, name, _meaning(text), server, code])
+            return blake2b(whole, digest_size=32).digest()
         # The same text, of which no more than one member is in memory at once.
-        digest = hashlib.blake2b(_json([principal, method, name])[:-1] + b",", digest_size=32)
+        digest = blake2b(_json([principal, method, name])[:-1] + b",", digest_size=32)
         _add_object(digest, msgspec.json.decode(text, type=dict[str, Raw]))
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise refusal() from None
@@ -249,7 +255,7 @@ def binding(
     return digest.digest()
 
 
-def _add_object(digest: hashlib.blake2b, members: dict[str, Raw]) -> None:
+def _add_object(digest: blake2b, members: dict[str, Raw]) -> None:
     mark = b"{"
     for name in sorted(members):
         digest.update(mark + _json(name) + b":")
@@ -258,43 +264,26 @@ def _add_object(digest: hashlib.blake2b, members: dict[str, Raw]) -> None:
     digest.update(b"}" if members else b"{}")
 
 
-def _add_meaning(digest: hashlib.blake2b, member: Raw) -> None:
+def _add_meaning(digest: blake2b, member: Raw) -> None:
     """Add a value in canonical form. A long text that is in this form already is not copied."""
     view = memoryview(member)
     pieces = range(0, len(view), _PIECE)
     if view[0] == _QUOTE and not any(b"\\" in bytes(view[at : at + _PIECE]) for at in pieces):
         digest.update(view)
         return
-    meaning = msgspec.json.decode(member)
-    digest.update(_json(_canonical(meaning) if _FRACTION.search(view) else meaning))
+    digest.update(_json(_meaning(member)))
 
 
 def _to_text(blob: bytes) -> bytes:
     return b2a_base64(blob, newline=False).translate(_TO_URL)
 
 
-def _canonical(value: Any) -> Any:
-    """Make equal numbers identical, since clients may re-serialise 1.0 as 1."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _canonical(member) for name, member in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_canonical(member) for member in cast("list[Any]", value)]
-    return value
-
-
 # --- encryption -------------------------------------------------------------------------------------------------------
 
 
 def _mark_of(format: int) -> bytes:
-    """Return what data of a format begins with."""
+    """Return what data of a format begins with: ``_MARK`` bytes."""
     return b"A%d" % format
-
-
-def _nonce_size(format: int) -> int:
-    """Return the bytes of the nonce that follows the mark."""
-    return 2 * _NONCE if format >= _DERIVES else _NONCE
 
 
 class DerivedKeys:
@@ -356,23 +345,27 @@ class _SealingKey:
             return half, nonce, *_encrypted(key, nonce, data, bound_to)
         return half, nonce, cipher.encrypt(nonce, data, bound_to)
 
-    def decrypt(self, format: int, nonce: bytes, sealed: memoryview, bound_to: bytes) -> bytes | None:
-        """Undo ``encrypt``; return ``None`` if the data, what it is bound to, or the key is another."""
-        if len(sealed) < _TAG:
-            return None
-        half, used, is_new = b"", self._plain, False
+    def decrypt(self, format: int, blob: bytes, bound_to: bytes) -> bytes | None:
+        """Undo ``encrypt``; return ``None`` if the data, what it is bound to, or the key is another.
+
+        ``blob``: the mark, the nonce and the text.
+        """
+        start, half, known = _MARK, b"", self._plain
         if format >= _DERIVES:
-            half, nonce = nonce[:_NONCE], nonce[_NONCE:]
+            start += _NONCE
+            half = blob[_MARK:start]
             known = self._known.get(half)
-            used, is_new = known or self._derived(half), known is None
+        used = known or self._derived(half)
+        text = start + _NONCE
+        nonce = blob[start:text]
         try:
-            if len(sealed) > _PIECE:
-                found = _decrypted(used.key, nonce, sealed, bound_to)
+            if len(blob) > _PIECE:
+                found = _decrypted(used.key, nonce, memoryview(blob)[text:], bound_to)
             else:
-                found = used.cipher.decrypt(nonce, sealed, bound_to)
+                found = used.cipher.decrypt(nonce, blob[text:], bound_to)
         except self._refused:
             return None
-        if is_new:
+        if known is None:
             # Kept only after a successful decryption, so that forged texts displace no key.
             self._keep(half, used)
         return found
