@@ -105,6 +105,8 @@ def _repeat(call: EndedCall, connection: Connection[ServerSession], request: Req
     connection.reply_error(request, PeerError(error.message, code=error.code, data=error.data))
 
 
+_START = CallEvent.START
+
 Entry = RoundCall | EndedCall
 
 
@@ -259,10 +261,10 @@ class Rounds:
             self._retry(connection, request, handled, params.request_state)
             return LATER
         kind = JournalledCall if self.is_shared or handled.task == "later" else RoundCall
-        self._start(kind(self, connection, request, handled), CallEvent.START)
+        self._start(kind(self, connection, request, handled))
         return LATER
 
-    def _start(self, call: RoundCall, event: CallEvent) -> None:
+    def _start(self, call: RoundCall, event: CallEvent = _START) -> None:
         request = call.first
         request.on_cancel = lambda _reason: call.detach(request)
         self._running.add(call)
@@ -340,7 +342,7 @@ class Rounds:
     # --- with a store -------------------------------------------------------------------------------------------
 
     async def _go_on_with_store(self, retry: _Retry, stored: StoredCalls) -> None:
-        connection, request, handled, state, bound_to = retry
+        connection, request, handled, state = retry.connection, retry.request, retry.handled, retry.state
         run = os.urandom(8)
         try:
             if handled.once:
@@ -349,7 +351,7 @@ class Rounds:
             call, journal = self._copy_of(state), state.journal
             if call is None:
                 if journal == b"":
-                    journal = await stored.journal(state, bound_to)
+                    journal = await stored.journal(state, retry.bound_to)
                 await stored.take(state, run)
             elif _may_be_owned_elsewhere(call, stored) and await stored.take_back(call, state.generation):
                 call.was_elsewhere = True
@@ -454,13 +456,14 @@ class Rounds:
 
     def binding_of(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
         """Compute the digest that states and records of a call are bound to: the caller, call, arguments and code."""
-        arguments = self.core.arguments_of(request)
-        version = self.core.code_version
-        code = b"" if not self.is_shared else version.encode() if version is not None else handled.code()
-        return binding(connection.principal, request.method.name, handled.name, arguments, self.core.name, code)
+        core, code = self.core, b""
+        if self.is_shared:
+            code = core.code_version.encode() if core.code_version is not None else handled.code()
+        arguments = core.arguments_of(request)
+        return binding(connection.principal, request.method.name, handled.name, arguments, core.name, code)
 
 
-class _Retry(NamedTuple):
+class _Retry(Struct, frozen=True):
     connection: Connection[ServerSession]
     request: Request
     handled: Handled
