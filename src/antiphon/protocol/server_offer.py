@@ -61,7 +61,7 @@ class ModernResults:
     def _relayed(self, result: Raw) -> bytes:
         """Complete an encoded result: our own lists directly, one of another server without losing its members."""
         encoded = bytes(result)
-        is_plain = encoded[:2] in (b'{"', b"{}") and b'"resultType"' not in encoded and b'"_meta"' not in encoded
+        is_plain = encoded[:2] in (b'{"', b"{}") and encoded.find(b'"resultType"') < 0 and encoded.find(b'"_meta"') < 0
         if is_plain:
             return prepend(self._complete, encoded)
         members = msgspec.json.decode(result, type=dict[str, Raw])

@@ -52,7 +52,7 @@ class Revision:
         self.sampling_has_parts = name >= v2025_11_25.NAME
         """Whether clients declare tools and context as sub-capabilities of sampling. Before, there were no tools, and
         any client with sampling could be asked for context."""
-        self.lower = Lowering(name, differences)
+        self.lower = Lowering(name, differences).convert
         """Converts params, a result, a definition or a block of content to what this revision can carry."""
 
     def __repr__(self) -> str:

@@ -95,7 +95,7 @@ class Lowering:
         self._differences = differences
         self._conversions: Mapping[type, Conversion] | None = None
 
-    def __call__(self, value: W) -> W:
+    def convert(self, value: W) -> W:
         """Convert a value.
 
         Raises:
