@@ -226,18 +226,18 @@ class Handlers:
         if tool.requires is not None and not self._core.can_serve(tool.requires, request):
             return _useless(tool, tool.requires, request)
         wait = self._core.tool_wait(peer)
-        is_again = request.record is not None and request.record.again
+        record = request.record
+        is_again = record is not None and record.again
         if is_again or tool.task != "never" or params.task is not None:
             return self._serve(request, peer, self._tool_call(params, request, peer, wait))
         if not tool.wants_context:
-            return self._run(tool, params.arguments, None, request, wait)
-        record = request.record
+            return self._run(tool, params.arguments, request, wait, None)
         if not request.revision.modern and record is None:
-            return self._run(tool, params.arguments, Call(self._core, peer, request), request, wait)
+            return self._run(tool, params.arguments, request, wait, Call(self._core, peer, request))
         handled = Handled(
             tool.name,
-            lambda call: self._run(tool, params.arguments, call, request, wait),
-            lambda: tool.code,
+            partial(self._run, tool, params.arguments, request, wait),
+            partial(self._code, tool),
             once=tool.once,
             # Only recorded calls need it, and most calls are not recorded.
             repeats=record is not None and tool.repeats,
@@ -264,7 +264,7 @@ class Handlers:
             if needed is not None and not (self._core.can_serve(needed, request) or call.core.stands_for(needed)):
                 return _useless(tool, needed, request)
             until = self._core.tool_wait(peer) if wait is None else wait
-            return await self._run(tool, params.arguments, call, request, until)
+            return await self._run(tool, params.arguments, request, until, call)
 
         code, repeats = partial(self._code, tool), tool.repeats
         return Handled(tool.name, body, code, once=tool.once, asks=tool.wants_context, repeats=repeats, task=tool.task)
@@ -290,7 +290,7 @@ class Handlers:
         return found.code if version is None else version.encode()
 
     async def _run(
-        self, tool: ServedTool, arguments: Raw, call: Call | None, request: Request, wait: float
+        self, tool: ServedTool, arguments: Raw, request: Request, wait: float, call: Call | None
     ) -> CallToolResult:
         if wait:
             await asyncio.sleep(wait)

@@ -264,7 +264,7 @@ class Call:
                 await wait
 
 
-class Handled:
+class Handled(Struct, eq=False):
     """The body of a modern call.
 
     ``name`` and the digest ``code()`` bind its states; ``once``: it must never run twice; ``asks``: it may ask the
@@ -272,27 +272,14 @@ class Handled:
     so.
     """
 
-    __slots__ = ("asks", "body", "code", "name", "once", "repeats", "task")
-
-    def __init__(
-        self,
-        name: str,
-        body: Callable[[Call], CoroutineType[Any, Any, Any]],
-        code: Callable[[], bytes],
-        *,
-        once: bool = False,
-        asks: bool = True,
-        repeats: bool = False,
-        task: str = "never",
-    ) -> None:
-        self.name = name
-        self.body = body
-        self.code = code
-        self.once = once
-        self.asks = asks
-        self.repeats = repeats
-        self.task = task
-        """When it becomes a task (``features.tools.AsTask``)."""
+    name: str
+    body: Callable[[Call], CoroutineType[Any, Any, Any]]
+    code: Callable[[], bytes]
+    once: bool = False
+    asks: bool = True
+    repeats: bool = False
+    task: str = "never"
+    """When it becomes a task (``features.tools.AsTask``)."""
 
     def around(
         self,
