@@ -56,6 +56,24 @@ async def shops() -> AsyncIterator[Shops]:
         yield Shops(stack)
 
 
+def hold_begin(trio: Trio, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Let the first replica record the begin of a journal only when the second of these events is set.
+
+    The first one is set when it is about to.
+    """
+    cluster = trio.replicas[0].cluster
+    reached, free, put = asyncio.Event(), asyncio.Event(), cluster.put
+
+    async def held(key: str, value: bytes, ttl: float) -> None:
+        if key.startswith("antiphon/begun/"):
+            reached.set()
+            await free.wait()
+        await put(key, value, ttl)
+
+    monkeypatch.setattr(cluster, "put", held)
+    return reached, free
+
+
 async def ask(ctx: Context, text: str) -> str:
     """Ask the client's model."""
     return (await ctx.sample(text)).text
@@ -136,6 +154,58 @@ async def test_branches_find_what_is_theirs(shops: Shops):
     assert result_of(again) == "l1 r2"
     assert sorted(taken) == ["l", "r"]
     call.disconnect()
+
+
+async def test_a_step_that_is_taken_while_the_journal_begins_is_recorded(shops: Shops, monkeypatch: pytest.MonkeyPatch):
+    """Else a replica that goes on with the call would take it again."""
+    taken: list[str] = []
+
+    async def tool(ctx: Context) -> str:
+        async def first() -> str:
+            return await ctx.step("take", lambda: taken.append("first") or "f")
+
+        async def second() -> str:
+            await reached.wait()
+            asyncio.get_running_loop().call_soon(free.set)
+            return await ctx.step("take", lambda: taken.append("second") or "s")
+
+        both = await asyncio.gather(first(), second())
+        return "".join(both) + await ask(ctx, "one")
+
+    trio = await shops.open(tool)
+    reached, free = hold_begin(trio, monkeypatch)
+    call = trio.call(0, "tool")
+    one = await question(call, "one")
+    await trio.die(0)
+    await trio.post(1, answer(one, "1"))
+    assert result_of(await resumed(trio, call)) == "fs1"
+    assert sorted(taken) == ["first", "second"]
+
+
+async def test_an_answer_that_comes_while_the_journal_begins_is_recorded(shops: Shops, monkeypatch: pytest.MonkeyPatch):
+    """Nobody is asked again for it."""
+
+    async def tool(ctx: Context) -> str:
+        async def step() -> str:
+            return await ctx.step("take", lambda: "s")
+
+        async def asks() -> str:
+            await reached.wait()
+            answered = await ask(ctx, "one")
+            free.set()
+            return answered
+
+        both = await asyncio.gather(step(), asks())
+        return "".join(both) + await ask(ctx, "two")
+
+    trio = await shops.open(tool)
+    reached, free = hold_begin(trio, monkeypatch)
+    call = trio.call(0, "tool")
+    await trio.post(0, answer(await question(call, "one"), "1"))
+    two = await question(call, "two")
+    await trio.die(0)
+    await trio.post(1, answer(two, "2"))
+    assert result_of(await resumed(trio, call)) == "s12"
 
 
 @pytest.mark.parametrize("options", [{"once": True}, {"once": True, "annotations": IDEMPOTENT}])

@@ -10,9 +10,10 @@ that runs again gets them without asking. Other calls record nothing.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from types import CoroutineType
 from typing import Any
 
@@ -54,8 +55,8 @@ class RecordedCall(Call):
     """
 
     __slots__ = (
-        "_before", "_bind", "_bound_to", "_has_journal", "_is_kept", "_places", "_record", "_run", "_size", "_stored",
-        "handled", "id", "key",
+        "_before", "_beginning", "_bind", "_bound_to", "_has_journal", "_is_kept", "_places", "_record", "_run",
+        "_size", "_stored", "handled", "id", "key",
     )  # fmt: skip
 
     def __init__(
@@ -83,8 +84,10 @@ class RecordedCall(Call):
         """Whether what it learns is recorded at once."""
         self._has_journal = False
         """Whether the store says that it has taken a step."""
-        self._before: Sequence[tuple[Place, Entry]] | None = ()
+        self._before: list[tuple[Place, Entry]] | None = []
         """What it has learnt before its first step; ``None`` if it cannot be recorded any more."""
+        self._beginning = asyncio.Lock()
+        """Held while its journal begins, so that steps which are taken at the same time are recorded, too."""
         self._size = 0
 
     generation = 0
@@ -184,9 +187,7 @@ class RecordedCall(Call):
         """Record what was learnt. If an answer cannot be recorded, a process that takes over asks again."""
         if not self._is_kept:
             if self._before is not None:
-                before = self._before if isinstance(self._before, list) else []
-                before.append((place, entry))
-                self._before = before
+                self._before.append((place, entry))
                 self._size += len(entry.value)
                 if self._size > MAX_JOURNAL:
                     self._before = None
@@ -223,19 +224,31 @@ class RecordedCall(Call):
         """
         if self._has_journal:
             return True
-        before, self._before = self._before, None
-        if before is None and not self._is_kept:
+        async with self._beginning:
+            # Another step may have begun it meanwhile.
+            return self._has_journal or await self._record_before()
+
+    async def _record_before(self) -> bool:
+        before = [] if self._is_kept else self._before
+        if before is None:
             return False
+        recorded = 0
         try:
-            for place, entry in before or ():
+            for place, entry in before:
                 await self._stored.note_step(self, place.name, _encode(entry))
+                recorded += 1
             await self._stored.begin_journal(self)
         except ClusterUnavailable as error:
             if self._is_kept:
                 raise
+            self._before = None
             log.warning(
                 "%s: its steps are not recorded, so that it ends with this process: %s", self.handled.name, error
             )
             return False
         self._is_kept = self._has_journal = True
+        self._before = None
+        # Learnt by other tasks of the handler while the journal began.
+        for place, entry in before[recorded:]:
+            await self._note(place, entry)
         return True
