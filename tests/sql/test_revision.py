@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +19,23 @@ from antiphon.server.calls.sql_state_store import SqlStateStore
 from antiphon.server.calls.task.sql_task_store import SqlTaskStore
 from antiphon.sql.location import runner_at
 from antiphon.sql.revision import check_revision, revisions
+from tests.support.postgres import own_postgres
+
+OPENER = """
+import asyncio, sys
+from antiphon.server import SqlStateStore, SqlTaskStore
+
+async def main(place):
+    async with SqlStateStore(place) as states:
+        tasks = SqlTaskStore(place)
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        print(*await asyncio.gather(states.get("key"), tasks.get("id")), flush=True)
+        await tasks.aclose()
+
+asyncio.run(main(sys.argv[1]))
+"""
+"""Opens both stores at a database when a line is sent to it."""
 
 
 def told(connection: Connection) -> list[tuple[object, ...]]:
@@ -67,3 +90,32 @@ async def test_a_newer_release_may_take_the_tables_from_an_older_one(tables: str
     assert "server_revisions" in names
     assert tables not in names
     await runner.aclose()
+
+
+@pytest.mark.postgres
+async def test_processes_that_start_together_make_the_tables_once() -> None:
+    """Where there are none yet; each takes them up at the same moment, and all can use them."""
+    async with AsyncExitStack() as stack:
+        place = stack.enter_context(own_postgres()).address
+        started = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-c", OPENER, place, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+            )
+            for _ in range(6)
+        ]
+        for each in started:
+            stack.push_async_callback(_killed, each)
+        async with asyncio.timeout(100):
+            for each in started:
+                assert each.stdout is not None
+                assert await each.stdout.readline() == b"ready\n"
+            said = await asyncio.gather(*(each.communicate(b"go\n") for each in started))
+        assert said == [(b"None None\n", b"")] * len(started)
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    """End a process that has not ended by itself, and read what it has left in its pipes."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.communicate()

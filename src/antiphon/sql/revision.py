@@ -35,7 +35,8 @@ def check_revision(connection: Connection, tables: str, revision: int, oldest: i
     """Check that this code may work with a set of tables, and record its revision if that is newer.
 
     ``tables`` names the set; ``revision`` and ``oldest`` are those of this release. Call it
-    before the tables are made; until the transaction ends, others wait.
+    before the tables are made: until the transaction ends, other processes wait, since two that create a table at the
+    same time fail.
 
     Raises:
         ConfigError: a newer release has added what this one must not ignore; says what to do.

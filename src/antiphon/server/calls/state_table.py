@@ -35,8 +35,6 @@ __all__ = ["add", "delete", "get", "make", "put", "replace", "states", "sweep"]
 
 _OVERHEAD = 200
 """Estimate of the bytes an entry costs in addition to its key and value."""
-_LOCK = 0x73746174
-"""Any number that nothing else uses: "stat". SQLite needs no lock, since it has one writer."""
 
 _REVISION, _OLDEST = 1, 1
 """Revision of the table, and the oldest revision whose code may work with it; see ``check_revision``."""
@@ -56,8 +54,6 @@ states = Table(
 
 def make(connection: Connection) -> None:
     """Create the table if it is missing; one process at a time."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
     check_revision(connection, states.name, _REVISION, _OLDEST)
     metadata.create_all(connection)
 

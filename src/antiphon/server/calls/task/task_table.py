@@ -46,9 +46,6 @@ __all__ = [
 CHANNEL = "antiphon_server_tasks"
 """PostgreSQL's channel of notifications about tasks: each is a ``TaskNotice`` as JSON."""
 
-_LOCK = 0x7461736B
-"""Any number that nothing else uses: "task". SQLite needs no lock, since it has one writer."""
-
 _AT_ONCE = 1_000
 """Places in one statement, which may have some 32,000 parameters."""
 
@@ -102,8 +99,6 @@ order.
 
 def make(connection: Connection) -> None:
     """Create the tables if they are missing; one process at a time."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
     check_revision(connection, _tasks.name, _REVISION, _OLDEST)
     _metadata.create_all(connection)
     _recount(connection)
