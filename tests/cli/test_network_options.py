@@ -96,12 +96,13 @@ def test_tells_this_machine_from_others(host: str, local: bool):
     ("given", "url"),
     [
         ({"http": "8000"}, "http://127.0.0.1:8000/mcp"),
+        ({"http": "0"}, "http://127.0.0.1:8000/mcp"),
         ({"sse": "[::1]:8000", "tls_cert": "cert.pem"}, "https://[::1]:8000/sse"),
         ({"ws": "localhost:8000"}, "ws://localhost:8000/ws"),
     ],
 )
 def test_a_place_has_the_address_of_its_transport(given: dict[str, str], url: str):
-    """As clients need it."""
+    """As clients need it, with the port that is served: the system may have chosen it."""
     listening = Listening(**given)
     assert listening.place is not None
-    assert listening.place.url(listening.options(None)) == url
+    assert listening.place.url(listening.options(None), 8000) == url

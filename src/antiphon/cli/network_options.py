@@ -46,13 +46,13 @@ class Place(Struct, frozen=True, kw_only=True):
         """Whether only this machine can connect to it."""
         return is_loopback(self.host, subdomains=False)
 
-    def url(self, options: ServeOptions) -> str:
-        """Return the address for clients, to be copied, unless the system chooses the port."""
+    def url(self, options: ServeOptions, port: int) -> str:
+        """Return the address for clients, to be copied. ``port``: where it is served, which the system may choose."""
         if "auth" in options:
             return options["auth"].url
         scheme, path = {"http": ("http", "mcp"), "sse": ("http", "sse"), "websocket": ("ws", "ws")}[self.kind]
         shown = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{scheme}{'s' if 'tls_cert' in options else ''}://{shown}:{self.port}/{path}"
+        return f"{scheme}{'s' if 'tls_cert' in options else ''}://{shown}:{port}/{path}"
 
 
 class Listening(Struct, frozen=True, kw_only=True):

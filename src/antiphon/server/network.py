@@ -95,6 +95,9 @@ class ServeOptions(HttpOptions, total=False):
     """Most connections open at once; 5,000 by default."""
     head_timeout: float
     """Seconds within which the head of a request must have arrived; 10 by default."""
+    on_listening: Callable[[int], object]
+    """Called once, when clients can connect, with the port: the one that the system has chosen for ``port=0``. With
+    workers it is called in the process that starts them, when the first one serves."""
 
 
 class _Endpoint(Protocol):
@@ -347,7 +350,7 @@ async def serve_with_workers(
     network_server(service, transport, host, port, options)
     with contextlib.ExitStack() as open_sockets:
         listening = [open_sockets.enter_context(each) for each in _listening(host, port)]
-        await serve_workers(count, listening)
+        await serve_workers(count, listening, options.get("on_listening"))
 
 
 def _check_workers(service: Service, transport: str) -> None:
@@ -445,7 +448,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         given["allowed_hosts"] = [host, "localhost", "127.0.0.1", "[::1]"]
     if transport in ("http", "streamable-http"):
         given.setdefault("health", True)
-    tls, limits = _tls(given), _limits(given)
+    tls, limits, on_listening = _tls(given), _limits(given), given.pop("on_listening", None)
     endpoint, drain, auth = _endpoint(service, transport, cast("HttpOptions", given))
     # Our own server tells the application at once that it stops.
     app = ServerApp(service, endpoint, drain, auth, watches=False)
@@ -465,7 +468,10 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         proxy_headers=False,
         ssl_context_factory=None if tls is None else _given(tls),
     )
-    return GracefulServer(config, app.drain, limits)
+    server = GracefulServer(config, app.drain, limits)
+    if on_listening is not None:
+        server.on_started = lambda: on_listening(server.port)
+    return server
 
 
 def _tls(options: dict[str, Any]) -> SSLContext | None:

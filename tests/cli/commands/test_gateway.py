@@ -119,6 +119,25 @@ def test_what_is_wrong_is_said_with_the_remedy(arguments: tuple[str, ...], messa
     assert message in done.err
 
 
+async def test_who_connects_at_once_when_an_address_is_said_is_served(tmp_path: Path):
+    """A script waits for that line; it names the port that the system has chosen."""
+    file = written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [SHOP]})
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, "gateway", "--config", str(file), "--http", "127.0.0.1:0", "--yes", "--provider", "echo",
+        cwd=tmp_path, env=environment(XDG_STATE_HOME=str(tmp_path)), stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        async with asyncio.timeout(60):
+            _, _, url = (await process.stderr.readline()).decode().partition(" over ")
+            async with Client(url.split()[0].rstrip(".")) as client:
+                assert [tool.name async for tool in client.tools()]
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.communicate()
+
+
 @asynccontextmanager
 async def on_a_network(
     folder: Path, issuer: Issuer, *options: str, kind: str = "http", **servers: object

@@ -73,9 +73,9 @@ def test_a_file_that_is_no_python_is_refused(tmp_path):
 
 
 @contextmanager
-def served(option: str, *more: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Serve over a network in a process of its own; yields the address once it listens."""
-    place = f"127.0.0.1:{free_port()}"
+def served(option: str, *more: str, port: int | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Serve over a network in a process of its own, at a port that is free now or this one; yields the address."""
+    place = f"127.0.0.1:{free_port() if port is None else port}"
     process = subprocess.Popen(
         [*COMMAND, "serve", f"{SERVERS / 'two.py'}:second", option, place, *more],
         cwd=ROOT,
@@ -127,6 +127,20 @@ async def test_a_server_is_served_over_a_network(option: str, url: str, revision
     assert f"at {url.format(place)}. Ctrl-C" in err
     assert "Traceback" not in err
     assert "ERROR" not in err
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_who_connects_at_once_when_an_address_is_said_is_served(workers: str):
+    """A script waits for that line; it names the port that the system has chosen."""
+    with served("--http", "--workers", workers, port=0) as (_, process):
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        async with asyncio.timeout(60):
+            # The file prints something, in each process that loads it.
+            url = await asyncio.to_thread(lambda: next(line for line in lines if " at http" in line).split()[3])
+            async with Client(url.rstrip(".")) as client:
+                assert client.server_info is not None
+                assert client.server_info.name == "second"
 
 
 async def test_workers_are_said_once_and_end_together():

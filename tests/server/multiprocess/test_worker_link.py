@@ -19,7 +19,6 @@ from antiphon.server.multiprocess.worker_link import (
     Take,
     Welcome,
     inherited,
-    is_worker,
 )
 
 
@@ -92,7 +91,6 @@ async def test_the_end_of_the_other_side_is_told(bench: Bench) -> None:
 def test_a_variable_that_names_no_link_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody has set it by hand."""
     monkeypatch.setenv(VARIABLE, value)
-    assert is_worker()
     with pytest.raises(ConfigError, match=f"{VARIABLE} is set by the server that starts workers"):
         inherited()
     assert VARIABLE not in os.environ
@@ -101,5 +99,4 @@ def test_a_variable_that_names_no_link_is_refused(value: str, monkeypatch: pytes
 def test_who_was_started_by_nobody_is_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its environment says so."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert not is_worker()
     assert inherited() is None

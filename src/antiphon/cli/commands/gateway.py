@@ -235,13 +235,16 @@ def _listens(listening: Listening, settings: Path | None) -> _Listens | None:
 
 
 def _serve(gateway: Gateway, names: Iterable[str], listens: _Listens | None) -> int:
-    where = "stdio" if listens is None else listens.place.url(listens.options)
-    print(f"Serving {', '.join(names)} over {where}. Ctrl-C ends it.", file=sys.stderr)
+    def tell(where: str) -> None:
+        print(f"Serving {', '.join(names)} over {where}. Ctrl-C ends it.", file=sys.stderr)
+
     if listens is None:
+        tell("stdio")
         gateway.run()
     else:
-        place = listens.place
-        gateway.run(place.kind, host=place.host, port=place.port, **listens.options)
+        place, options = listens.place, listens.options
+        options["on_listening"] = lambda port: tell(place.url(options, port))
+        gateway.run(place.kind, host=place.host, port=place.port, **options)
     return 0
 
 

@@ -19,7 +19,6 @@ from antiphon.cli.options import option_sets
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.server.app import Server
-from antiphon.server.multiprocess.worker_link import is_worker
 from antiphon.server.network import ServeOptions
 from antiphon.server.run import MAX_WORKERS
 
@@ -102,9 +101,11 @@ def _serve_over_stdio(server: Server) -> int:
 
 
 def _serve_at(place: Place, server: Server, options: ServeOptions, workers: int) -> int:
-    if not is_worker():
+    def tell(port: int) -> None:
         by = f" with {workers} workers" if workers > 1 else ""
-        print(f"Serving {server.name!r} at {place.url(options)}{by}. Ctrl-C ends it.", file=sys.stderr)
+        print(f"Serving {server.name!r} at {place.url(options, port)}{by}. Ctrl-C ends it.", file=sys.stderr)
+
+    options["on_listening"] = tell
     server.run(place.kind, host=place.host, port=place.port, workers=workers, **options)
     return 0
 

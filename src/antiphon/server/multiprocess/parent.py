@@ -187,9 +187,12 @@ def _started(*files: int) -> subprocess.Popen[bytes]:
 class Parent:
     """Keeps a number of workers running, and gives them the connections that arrive."""
 
-    def __init__(self, count: int, listening: Sequence[socket.socket]) -> None:
+    def __init__(
+        self, count: int, listening: Sequence[socket.socket], on_listening: Callable[[int], object] | None = None
+    ) -> None:
         self._count = count
         self._listening = listening
+        self._on_listening = on_listening
         self._key = os.urandom(32)
         self._hub = Hub()
         """The sessions and messages that workers share, unless the server has a cluster of its own."""
@@ -279,6 +282,9 @@ class Parent:
                 worker.is_ready = True
                 worker.began.set()
                 self._tell_others()
+                on_listening, self._on_listening = self._on_listening, None
+                if on_listening is not None:
+                    on_listening(self._listening[0].getsockname()[1])
             case Closed():
                 worker.ended_connections = message.count
             case Move() if connection is not None:
@@ -438,6 +444,11 @@ def _has_terminal() -> bool:
     return True
 
 
-async def serve_workers(count: int, listening: Sequence[socket.socket]) -> None:
-    """Run workers that serve what connects to these sockets, until a signal says to stop. See ``Parent.run``."""
-    await Parent(count, listening).run()
+async def serve_workers(
+    count: int, listening: Sequence[socket.socket], on_listening: Callable[[int], object] | None = None
+) -> None:
+    """Run workers that serve what connects to these sockets, until a signal says to stop. See ``Parent.run``.
+
+    ``on_listening``: called with the port when the first of them serves.
+    """
+    await Parent(count, listening, on_listening).run()

@@ -31,7 +31,6 @@ __all__ = [
     "Take",
     "Welcome",
     "inherited",
-    "is_worker",
 ]
 
 VARIABLE = "ANTIPHON_WORKER"
@@ -206,11 +205,6 @@ class Ends(Struct, frozen=True):
     life: socket.socket
     shared: socket.socket
     """Connects to the state that the workers share (``transports.cluster.unix``)."""
-
-
-def is_worker() -> bool:
-    """Tell whether this process was started as a worker, and has not begun to serve."""
-    return VARIABLE in os.environ
 
 
 def inherited() -> Ends | None:

@@ -73,6 +73,11 @@ class GracefulServer(uvicorn.Server):
         if self.on_started is not None:
             self.on_started()
 
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return self.servers[0].sockets[0].getsockname()[1]
+
     async def take(self, connection: socket.socket, request: bytes = b"") -> None:
         """Serve a connection that somebody else has accepted, and a request that was read from it.
 
