@@ -35,7 +35,10 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 async def main() -> None:
     """Serve on a free port, and call it with a token and without."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    # Named as TCP: otherwise asyncio leaves small messages waiting for those before to be confirmed (40 ms).
+    listening = socket.socket(proto=socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
     web = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     serving = asyncio.create_task(web.serve(sockets=[listening]))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"

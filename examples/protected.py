@@ -45,7 +45,10 @@ def token(scope: str) -> str:
 
 async def main() -> None:
     """Serve on a free port, and call the tools without a token, then with more and more scopes."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    # Named as TCP: otherwise asyncio leaves small messages waiting for those before to be confirmed (40 ms).
+    listening = socket.socket(proto=socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
     web = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     serving = asyncio.create_task(web.serve(sockets=[listening]))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
