@@ -92,9 +92,15 @@ class _List(ModalScreen[None]):
     AUTO_FOCUS: ClassVar[str | None] = None
     BINDINGS: ClassVar[list[BindingType]] = []
 
-    def __init__(self, records: Records, words: Words, title: str, offers: Sequence[str]) -> None:
-        """Prepare the list. ``offers``: the actions of the keymap that work here, besides moving and going back."""
+    def __init__(
+        self, records: Records, words: Words, title: str, offers: Sequence[str], load: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Prepare the list, which ``load`` reads.
+
+        ``offers``: the actions of the keymap that work here, besides moving and going back.
+        """
         super().__init__()
+        self._load = load
         self.records = records
         self.words = words
         self._title = title
@@ -118,7 +124,7 @@ class _List(ModalScreen[None]):
     def on_mount(self) -> None:
         """Read the list."""
         self._rows.focus()
-        self.begin(self.load)
+        self.begin(self._load)
 
     def on_resize(self, event: events.Resize) -> None:
         """Arrange the keys for the width."""
@@ -159,10 +165,6 @@ class _List(ModalScreen[None]):
         """Show a screen over this one, and wait for its result."""
         return await self.records.program.push_screen_wait(screen)
 
-    async def load(self) -> None:
-        """Read the list anew."""
-        raise NotImplementedError
-
     async def show(self, entries: Iterable[Iterable[Piece]], empty: str, *, keep_place: bool = False) -> None:
         """Show other entries, at the first one or at the present position. ``empty``: the text if there are none."""
         pieces: list[Piece] = []
@@ -189,7 +191,7 @@ class HistoryList(_List):
     """The history of decisions, the latest first. It can be searched, and each entry can be opened."""
 
     def __init__(self, records: Records, words: Words) -> None:
-        super().__init__(records, words, words("nav.history"), ("show", "filter"))
+        super().__init__(records, words, words("nav.history"), ("show", "filter"), self.load)
         self._acts |= {"show": self._open, "filter": self._search}
         self._fields: dict[str, str] = {}
         self._found: list[AskRow] = []
@@ -275,7 +277,7 @@ class GrantList(_List):
     """The grants and the blocked servers; each can be withdrawn."""
 
     def __init__(self, records: Records, words: Words) -> None:
-        super().__init__(records, words, words("nav.grants"), ("revoke",))
+        super().__init__(records, words, words("nav.grants"), ("revoke",), self.load)
         self._acts |= {"revoke": self._revoke}
         self._listed: list[Given | BlockRow] = []
 

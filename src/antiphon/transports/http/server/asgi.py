@@ -51,6 +51,8 @@ class Http:
     method returns ``False`` it has done nothing, and the response must be sent as ASGI messages.
     """
 
+    # Not an ABC, whose metaclass excludes that of a struct, which ``cycle`` has.
+
     __slots__ = ()
 
     method: str
