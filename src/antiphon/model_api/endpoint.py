@@ -82,10 +82,14 @@ async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
         opened.listen(128)
         port: int = opened.getsockname()[1]
         app = App(host, tokens, [f"{_ADDRESS}:{port}", f"localhost:{port}"])
-        limits = msgspec.structs.replace(LIMITS, max_connections=min(LIMITS.max_connections, _files() // 2))
+        limited = msgspec.structs.replace(LIMITS, max_connections=min(LIMITS.max_connections, _files() // 2))
+
+        class Connection(_Connection):
+            limits = limited
+
         config = uvicorn.Config(
             app,
-            http=type("Connection", (_Connection,), {"limits": limits}),
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -94,7 +98,7 @@ async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
             proxy_headers=False,
             timeout_graceful_shutdown=1,
         )
-        server = _Quiet(config, app.wait_reported, limits)
+        server = _Quiet(config, app.wait_reported, limited)
         serving = asyncio.create_task(server.serve(sockets=[opened]))
         try:
             yield port

@@ -323,7 +323,13 @@ def bounded_by(limits: Limits, endpoint: Endpoint | None = None) -> type[Bounded
 
     For an application whose only other purpose is the lifespan, which uvicorn starts before it accepts connections.
     """
-    return type("Connection", (BoundedConnection,), {"limits": limits, "endpoint": endpoint})
+    limited, served = limits, endpoint
+
+    class Connection(BoundedConnection):
+        limits = limited
+        endpoint = served
+
+    return Connection
 
 
 class Sweep:
