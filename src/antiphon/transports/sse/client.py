@@ -18,6 +18,7 @@ from yarl import URL
 
 from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
+from antiphon.transports.closed_once import ClosedOnce
 from antiphon.transports.deadline import both_stopped
 from antiphon.transports.http.client.access import REFUSING, Access, Pause
 from antiphon.transports.http.client.delivery import Deliveries, deliver
@@ -46,7 +47,7 @@ _FAREWELL = 2.0
 """Seconds that messages in flight have when the channel closes."""
 
 
-class SseClientChannel:
+class SseClientChannel(ClosedOnce):
     """Frames to and from one HTTP+SSE server. Made by ``open``. Receiving ends when the stream does."""
 
     def __init__(self, session: ClientSession, *, owns_session: bool, where: str) -> None:
@@ -57,7 +58,6 @@ class SseClientChannel:
         self._deliveries = Deliveries()
         self._reading: asyncio.Task[None] | None = None
         self._reason = ""
-        self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -191,13 +191,8 @@ class SseClientChannel:
         """Say why the channel ended."""
         return ConnectionClosed(self._reason or f"The event stream of {self._where} was not closed")
 
-    async def close(self) -> None:
-        """End the stream and everything in flight, see ``Channel.close``."""
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closing)
-
     async def _close(self) -> None:
+        """End the stream and everything in flight."""
         self._end(f"The connection to {self._where} was closed on this side", drop=True)
         await self._deliveries.end(_FAREWELL)
         if self._reading is not None:

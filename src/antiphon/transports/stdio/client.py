@@ -15,6 +15,7 @@ from typing import IO, cast
 
 from antiphon.channel import MAX_FRAME, Frame, Oversized
 from antiphon.errors import ConnectionClosed
+from antiphon.transports.closed_once import ClosedOnce
 from antiphon.transports.inbox import Frames, Receiving
 from antiphon.transports.stdio.child import Child
 from antiphon.transports.stdio.environment import child_environment
@@ -44,7 +45,7 @@ NOISE_LENGTH = 200
 """Bytes kept of each of them."""
 
 
-class StdioClientChannel(Receiving):
+class StdioClientChannel(ClosedOnce, Receiving):
     """Frames to and from a child process. Made by ``spawn``.
 
     Lines that begin with neither ``{`` nor ``[`` are no frames (some servers print banners): they are dropped and
@@ -65,7 +66,6 @@ class StdioClientChannel(Receiving):
         self._signs: set[str] = set()
         self._all_signs = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._closing: asyncio.Task[None] | None = None
         self._reader = FrameReader(max_frame, lambda _: self._sign("output"), self._sift)
         self._inbox = self._reader.inbox
         self._writer = FrameWriter(lambda _: self._sign("input"), self._reader)
@@ -137,18 +137,6 @@ class StdioClientChannel(Receiving):
         """See ``Channel.send``."""
         return self._writer.send(frame)
 
-    async def close(self) -> None:
-        """End the child and all processes it has started, and release everything.
-
-        Takes up to three times ``grace``: until it ends after its input is closed, after SIGTERM, and after SIGKILL.
-        """
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._shut(), name="antiphon close stdio")
-            # Not a ``finally`` inside the task: a task that is cancelled before it starts never enters
-            # it.
-            self._closing.add_done_callback(lambda _: self._let_go())
-        await asyncio.shield(self._closing)
-
     def closed_error(self) -> ConnectionClosed:
         """Return why receiving ended, with the exit code and the end of stderr if the child caused it."""
         if self._ended_by == "us":
@@ -202,7 +190,11 @@ class StdioClientChannel(Receiving):
             self._ended_by = by or next(sign for sign in ("exit", "output", "input") if sign in self._signs)
         self._inbox.end(drop=bool(by))
 
-    async def _shut(self) -> None:
+    async def _close(self) -> None:
+        """End the child and all processes it has started, and release everything.
+
+        Takes up to three times ``grace``: until it ends after its input is closed, after SIGTERM, and after SIGKILL.
+        """
         # Its output is still read, and dropped: a child that cannot write does not end.
         self._end("us")
         self._writer.close()

@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
+from antiphon.transports.closed_once import ClosedOnce
 from antiphon.transports.inbox import Receiving
 from antiphon.transports.stdio.pipes import connect_reader, connect_writer
 from antiphon.transports.stdio.reader import FrameReader
@@ -27,7 +28,7 @@ FLUSH = 5.0
 """Seconds ``close`` gives a slow reader to read what was sent."""
 
 
-class StdioServerChannel(Receiving):
+class StdioServerChannel(ClosedOnce, Receiving):
     """Frames from standard input, frames to standard output. Made by ``open``; there can be one at a time.
 
     Receiving ends with standard input, when the parent process dies, or when standard output breaks. After the end of
@@ -42,7 +43,6 @@ class StdioServerChannel(Receiving):
         self._read_all = asyncio.Event()
         self._written = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._closing: asyncio.Task[None] | None = None
         self._reader = FrameReader(max_frame, self._input_lost)
         self._inbox = self._reader.inbox
         self._writer = FrameWriter(self._output_lost, self._reader)
@@ -69,15 +69,6 @@ class StdioServerChannel(Receiving):
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """See ``Channel.send``."""
         return self._writer.send(frame)
-
-    async def close(self) -> None:
-        """Write what was sent (for at most 5 s), release everything, and restore the standard streams."""
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._shut(), name="antiphon close stdio")
-            # Not a ``finally`` inside the task: a task that is cancelled before it starts never enters
-            # it.
-            self._closing.add_done_callback(lambda _: self._let_go())
-        await asyncio.shield(self._closing)
 
     def closed_error(self) -> ConnectionClosed:
         """Return why receiving ended."""
@@ -109,7 +100,8 @@ class StdioServerChannel(Receiving):
             self._reason = reason
         self._inbox.end(drop=drop)
 
-    async def _shut(self) -> None:
+    async def _close(self) -> None:
+        """Write what was sent (for at most 5 s), release everything, and restore the standard streams."""
         self._end("The stdio channel was closed on this side", drop=True)
         self._reader.close()
         self._writer.close()

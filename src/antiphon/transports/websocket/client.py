@@ -27,6 +27,7 @@ from yarl import URL
 
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, Unauthorized
+from antiphon.transports.closed_once import ClosedOnce
 from antiphon.transports.deadline import both_stopped
 from antiphon.transports.http.client.access import REFUSING, Access, Entry, Pause
 from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure, remedy
@@ -55,7 +56,7 @@ _EXPIRED = 3000
 """The registered close code "Unauthorized"."""
 
 
-class WebSocketClientChannel(QueuedChannel):
+class WebSocketClientChannel(ClosedOnce, QueuedChannel):
     """Frames to and from one WebSocket server. Made by ``open``."""
 
     def __init__(self, session: ClientSession, socket: ClientWebSocketResponse[Literal[False]], where: str) -> None:
@@ -67,7 +68,6 @@ class WebSocketClientChannel(QueuedChannel):
         loop = asyncio.get_running_loop()
         self._reading = loop.create_task(self._read())
         self._writing = loop.create_task(self._write())
-        self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -155,13 +155,8 @@ class WebSocketClientChannel(QueuedChannel):
         """Say why the channel ended."""
         return ConnectionClosed(self._reason or f"The WebSocket to {self._where} was not closed")
 
-    async def close(self) -> None:
-        """Write what is queued, close the socket, and release everything; see ``Channel.close``."""
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closing)
-
     async def _close(self) -> None:
+        """Write what is queued, close the socket, and release everything."""
         alive = not self._inbox.ended
         self._end(f"The connection to {self._where} was closed on this side", drop=True)
         self._outbox.end()

@@ -15,6 +15,7 @@ from antiphon.errors import ConnectionClosed, InvalidRequest
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.gate import Denied, Gate
 from antiphon.protocol.http.rules import Refusal, check_unambiguous
+from antiphon.transports.closed_once import ClosedOnce
 from antiphon.transports.http.server.asgi import (
     AsgiHttp,
     Http,
@@ -157,7 +158,7 @@ async def _deny(scope: Scope, send: Send, denied: Denied) -> None:
 _NOBODY = Denied(Refusal(403, InvalidRequest("Forbidden")))
 
 
-class _Socket(QueuedChannel):
+class _Socket(ClosedOnce, QueuedChannel):
     """The channel of one socket."""
 
     def __init__(self, send: Send, max_frame: int) -> None:
@@ -167,7 +168,6 @@ class _Socket(QueuedChannel):
         self._max_frame = max_frame
         self._gone = False
         self._code = _GOING_AWAY
-        self._closing: asyncio.Task[None] | None = None
         self._writing = asyncio.get_running_loop().create_task(self._write())
 
     async def read(self, receive: Receive) -> None:
@@ -208,11 +208,6 @@ class _Socket(QueuedChannel):
         """Take nothing more: the token it was opened with has expired, and the client is told so."""
         self._code = _EXPIRED
         self._end("The token of the WebSocket has expired")
-
-    async def close(self) -> None:
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
         self._end("The WebSocket was closed on this side", drop=True)

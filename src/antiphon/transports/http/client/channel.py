@@ -16,6 +16,7 @@ from aiohttp import ClientSession
 
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
+from antiphon.transports.closed_once import ClosedOnce
 from antiphon.transports.http.client.access import Access, Pause
 from antiphon.transports.http.client.delivery import Deliveries, deliver
 from antiphon.transports.http.client.failures import HttpFailure, SessionGone
@@ -40,7 +41,7 @@ _FAREWELL = 2.0
 """Seconds that messages in flight, and the request that ends the session, have when the channel closes."""
 
 
-class HttpClientChannel(Receiving):
+class HttpClientChannel(ClosedOnce, Receiving):
     """Frames to and from one MCP endpoint, in either era. Made by ``open``.
 
     The era is taken from each message: one that names its revision in ``_meta`` is modern. A request that fails in HTTP
@@ -56,7 +57,6 @@ class HttpClientChannel(Receiving):
         self._deliveries = Deliveries()
         self._listening: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -216,13 +216,8 @@ class HttpClientChannel(Receiving):
             )
         return ConnectionClosed(f"The connection to {where} was closed on this side")
 
-    async def close(self) -> None:
-        """End every request and the session, see ``Channel.close``."""
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closing)
-
     async def _close(self) -> None:
+        """End every request and the session."""
         self._inbox.end(drop=True)
         await self._deliveries.end(_FAREWELL)
         tasks = self._streams() + ([] if self._ending is None else [self._ending])
