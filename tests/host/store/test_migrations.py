@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,31 @@ async def test_a_store_is_current_after_them(place: Place):
     assert await runner.run(migrations.is_current)
     await runner.run(migrations.upgrade)
     await runner.aclose()
+
+
+@pytest.mark.postgres
+async def test_who_finds_another_process_at_them_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A transaction that waited for it would be given up after seconds, although opening a store may take a minute."""
+    upgrade, tried = migrations.upgrade, asyncio.Queue[bool]()
+
+    def noted(connection: Connection) -> bool:
+        done = upgrade(connection)
+        tried.put_nowait(done)
+        return done
+
+    monkeypatch.setattr(migrations, "upgrade", noted)
+    async with Place("postgres", tmp_path) as place, place.open() as store:
+        other = place.runner()
+        try:
+            lock = select(func.pg_advisory_lock(migrations._LOCK))
+            await other.run(lambda connection: connection.execute(lock))
+            opening = asyncio.create_task(store.head())
+            async with asyncio.timeout(60):
+                assert [await tried.get(), await tried.get()] == [False, False]
+                await other.aclose()
+                assert (await opening).seq == 0
+        finally:
+            await other.aclose()
 
 
 def upgraded(connection: Connection, *, oldest: str) -> None:

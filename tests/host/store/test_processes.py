@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -10,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.host import Audit
+from antiphon.host import Audit, Echo, Host, Policy
 from antiphon.host.budget import Amount, input_estimate
-from tests.host.asks import request
+from tests.host.asks import origin, request
 from tests.host.store.stores import DURABLE, Place
 from tests.support.spending import ANSWER
 
@@ -35,6 +36,22 @@ async def test_two_processes_spend_one_budget(kind: str, tmp_path: Path):
             assert len({record.host for record in records}) == 2
             assert [record.step for record in records].count("settled") == 10
             assert (await Audit(store).verify()).whole
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+async def test_ids_that_servers_choose_mean_nothing_to_other_processes(kind: str, tmp_path: Path):
+    """Two are asked under the same ids, for calls that have the same: both answer, and each call has its account."""
+    async with Place(kind, tmp_path) as place, place.open() as one, place.open() as other:
+        hosts = [Host(Echo(), reviewer=None, policy=Policy(default="allow"), store=each) for each in (one, other)]
+        for number in range(3):
+            await asyncio.gather(*(host(request(), origin(str(number))) for host in hosts))
+        calls = [each.key for each in await one.balances("call:")]
+        assert sorted(calls) == sorted(f"call:{each.host}:call-1" for each in (one, other))
+        settled = [entry.record async for entry in Audit(one).entries() if entry.record.step == "settled"]
+        assert sorted((each.host, each.ask) for each in settled) == sorted(
+            (each.host, str(number)) for each in (one, other) for number in range(3)
+        )
+        assert (await Audit(one).verify()).whole
 
 
 def spend(address: str, count: int, total: int, *, processes: int) -> list[str]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Literal, TypeVar
 
 from sqlalchemy import Connection
@@ -63,6 +64,9 @@ back."""
 LISTING = 60.0
 """Seconds for operations that may take long: opening a store, which may migrate its tables, and reading many
 records."""
+
+_AGAIN = 0.1
+"""Seconds between two looks whether another process has brought the store up to date."""
 
 _log = logging.getLogger("antiphon.host")
 
@@ -349,13 +353,22 @@ class SqlStore:
             elif self._heart is None:
                 if not process.is_own(self.host):
                     self.host = process.named()
-                await self._patience.wait(self._runner.run(self._prepared), LISTING)
+                await self._patience.wait(self._prepare(), LISTING)
                 self._heart = asyncio.create_task(self._beating(), name="antiphon-store-lease")
 
-    def _prepared(self, connection: Connection) -> None:
+    async def _prepare(self) -> None:
+        while not await self._runner.run(self._prepared):
+            # Beside the event loop, and outside of a transaction: it takes longer than the migrations.
+            await asyncio.to_thread(import_module, "alembic.command")
+            if not await self._runner.run(migrations.upgrade):
+                await asyncio.sleep(_AGAIN)
+
+    def _prepared(self, connection: Connection) -> bool:
+        """Prepare to use the store; return ``False`` if it has to be brought up to date first."""
         if not migrations.is_current(connection):
-            migrations.upgrade(connection)
+            return False
         self._recovered(connection)
+        return True
 
     def _recovered(self, connection: Connection) -> int:
         try:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, func, inspect, select, text, update
 
 from antiphon.errors import ConfigError
 from antiphon.host.store.tables import OLDEST, REVISION, compatible
+from antiphon.sql.runner import TRANSACTION
 
 __all__ = ["is_current", "refuse_newer", "revision", "upgrade"]
 
@@ -62,12 +63,21 @@ def revision(connection: Connection) -> str:
     return max(connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all(), default="")
 
 
-def upgrade(connection: Connection) -> None:
-    """Bring the tables up to date, within the transaction of the connection; one process at a time."""
+def upgrade(connection: Connection) -> bool:
+    """Bring the tables up to date, within the transaction of the connection; return whether they are.
+
+    They may not be while another process is at it, which is not waited for here: a transaction that waits is given up
+    after seconds, and on a busy machine that takes longer.
+    """
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-        if is_current(connection):
-            return
+        if not connection.execute(select(func.pg_try_advisory_xact_lock(_LOCK))).scalar_one():
+            return False
+        # Nothing is sent while the migrations are read, which takes longer there than we are otherwise silent.
+        longest = func.set_config("idle_in_transaction_session_timeout", f"{TRANSACTION:g}s", True)
+        connection.execute(select(longest))
+    # Another process may have done it since somebody looked.
+    if is_current(connection):
+        return True
     from alembic import command
     from alembic.config import Config
 
@@ -76,3 +86,4 @@ def upgrade(connection: Connection) -> None:
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
     connection.execute(update(compatible).values(oldest=OLDEST))
+    return True
