@@ -91,6 +91,7 @@ async def test_a_process_that_reads_nothing_is_given_up(
 ) -> None:
     """So that what others send to it does not fill the memory; whoever keeps the processes is told."""
     monkeypatch.setattr(unix, "MAX_BEHIND", 64 * 1024)
+    monkeypatch.setattr(unix, "PATIENCE", 60)
     one, given_up = await together(), asyncio.Event()
     ours, theirs = socket.socketpair()
     hub.serve(ours, given_up.set)
