@@ -35,7 +35,6 @@ while read -r word group seconds; do
   case $word in
     watch) groups="$groups $group"; grace=$seconds ;;
     forget) kept=; for each in $groups; do [ "$each" = "$group" ] || kept="$kept $each"; done; groups=$kept ;;
-    end) exit 0 ;;
   esac
 done
 sleep "$grace"
