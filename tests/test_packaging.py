@@ -92,3 +92,10 @@ def test_the_command_is_installed():
     (command,) = entry_points(group="console_scripts", name="antiphon")
     assert command.value == "antiphon.cli.main:main"
     assert callable(command.load())
+
+
+def test_every_extra_is_on_the_page_about_installing():
+    """Whoever needs one finds what it is for, and its size."""
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+    named = {name for names in re.findall(r"path/to/antiphon\[([\w,]+)\]", page) for name in names.split(",")}
+    assert named == EXTRAS.keys() - {"dev"}
