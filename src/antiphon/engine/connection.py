@@ -237,6 +237,7 @@ class Connection(Generic[S]):
         A request needs no coroutine except its handler's. ``has_task``: the result is awaited in a task of its own.
         """
         if type(event) is Request:
+            event.caller = event.caller or self.caller
             return self._serve(event, has_task=has_task)
         wait = self._act(event)
         return None if wait is None else self._drained(wait)
@@ -329,9 +330,9 @@ class Connection(Generic[S]):
         """
         event = self.session.take(message, params)
         if type(event) is Request:
-            event.on_wait = waits
-            event.caller = caller
-            event.pass_on = pass_on
+            event.on_wait, event.pass_on = waits, pass_on
+            if (caller := caller or self.caller) is not None:
+                event.caller = caller
             if record is not None:
                 event.record, event.progress = record, record.progress
             return self._serve(event)
@@ -362,7 +363,6 @@ class Connection(Generic[S]):
         if request.cancelled:
             # In a batch it may have been cancelled before its turn.
             return
-        request.caller = request.caller or self.caller
         try:
             is_full = len(self.session.incoming) + self._unread > self._max_served
             if is_full or len(self.suspended) >= self._max_served:
@@ -393,7 +393,7 @@ class Connection(Generic[S]):
         requests = [event for event in batch.events if isinstance(event, Request)]
         replies = BatchReplies(len(requests) + answered)
         for request in requests:
-            request.batch = replies
+            request.batch, request.caller = replies, request.caller or self.caller
             self.tasks.start(self._serve(request, has_task=True))
         return replies
 

@@ -137,6 +137,10 @@ def id_of(envelope: Envelope) -> RequestId | None:
     return envelope.id if is_request(envelope) and envelope.id is not UNSET else None
 
 
+_USUAL = b"application/json, text/event-stream"
+"""What nearly all clients accept, in these bytes: compared, it takes a tenth of a search for either."""
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------
 
 
@@ -146,6 +150,8 @@ def check_media(headers: Headers, *, json_only: bool) -> Refusal | None:
     if kind != b"application/json" and kind.partition(b";")[0].strip().lower() != b"application/json":
         return Refusal(415, InvalidRequest("Content-Type must be application/json"))
     accept = headers.get(b"accept", b"*/*")
+    if accept == _USUAL:
+        return None
     # find() and not "in", which first tries to read what it looks for as a number: three times as long as the search.
     if accept.find(b"application/json") >= 0 and accept.find(b"text/event-stream") >= 0 and accept.find(b"q=") < 0:
         return None

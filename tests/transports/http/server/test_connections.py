@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from antiphon import Server
 from antiphon.transports.http.server.connections import BoundedConnection, Limits, Sweep, bounded_by
@@ -138,3 +142,42 @@ async def test_a_path_may_be_escaped():
         bare.send(request_bytes(INITIALIZE, path="/m%63p?a=1"))
         assert (await bare.response())[0] == 200
         bare.vanish()
+
+
+async def test_a_header_that_decides_may_not_come_twice():
+    """In whatever spelling: a proxy may have used the other value."""
+    async with listening(Server("s")) as network:
+        bare = await Bare.open(network.place)
+        bare.send(request_bytes(INITIALIZE, mcp_method="initialize", MCP_METHOD="ping"))
+        status, _, said = await bare.response()
+        assert status == 400
+        assert b"mcp-method comes twice" in said
+        bare.vanish()
+
+
+async def test_an_application_sees_all_values_of_a_header_in_their_order():
+    """Those that came first, too."""
+    seen = []
+
+    async def application(scope, receive, send):
+        seen.extend(value for name, value in scope["headers"] if name == b"x-a")
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    config = uvicorn.Config(application, lifespan="off", log_config=None, proxy_headers=False)
+    config.load()
+    connection = bounded_by(Limits())(config, ServerState(), {})
+    connection.connection_made(Wire())
+    connection.data_received(b"GET / HTTP/1.1\r\nhost: a\r\nx-a: 1\r\nX-A: 2\r\nx-b: 0\r\nx-a: 3\r\n\r\n")
+    await asyncio.gather(*connection.tasks)
+    assert seen == [b"1", b"2", b"3"]
+
+
+class Wire(asyncio.Transport):
+    """A transport to a client that reads all that is written."""
+
+    def write(self, data):
+        pass
+
+    def is_closing(self):
+        return False

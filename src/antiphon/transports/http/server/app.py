@@ -239,7 +239,7 @@ class HttpApp:
             self._open < self._settings.max_open
             and not self._closed
             and b"origin" not in http.headers
-            and len(http.headers) == len(http.pairs)
+            and not http.earlier
             and self._guard.is_allowed_host(http.headers)
             and (http.path == self._path or self._is_here(http))
             and (self._gate is None or self._is_remembered(http, self._gate))

@@ -5,7 +5,7 @@ Server-sent events are in ``stream``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from antiphon.errors import InvalidRequest
@@ -15,6 +15,7 @@ from antiphon.protocol.http.rules import NOT_ACCEPTED, Headers, Refusal, has_nul
 from antiphon.wire.envelope import RequestId
 
 __all__ = [
+    "ONLY_JSON",
     "ASGIApp",
     "AsgiHttp",
     "Endpoint",
@@ -27,7 +28,6 @@ __all__ = [
     "Send",
     "deny",
     "follow_lifespan",
-    "json_at_once",
     "refuse",
     "send_empty",
     "send_json",
@@ -40,7 +40,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 _JSON: HeaderPair = (b"content-type", b"application/json")
-_ONLY_JSON = (_JSON,)
+ONLY_JSON = (_JSON,)
+"""The headers of a response in JSON, but for its length."""
 
 
 class Http:
@@ -60,10 +61,10 @@ class Http:
     root_path: str
     """Prefix of the path below which this application is mounted."""
     query: bytes
-    pairs: list[HeaderPair]
-    """The headers in their order; names are in lower case."""
     headers: dict[bytes, bytes]
-    """The headers by name; of one that comes twice, the last."""
+    """The headers by name, in lower case; of one that comes twice, the last."""
+    earlier: list[HeaderPair]
+    """The others of headers that come twice."""
     extra: tuple[HeaderPair, ...]
     """Headers of the response, besides those that it is sent with."""
     principal: str | None
@@ -78,6 +79,11 @@ class Http:
     """Names a call that another replica may go on with; empty until it has a name."""
     is_again: bool = False
     """Whether a replica that has died may have served it."""
+
+    @property
+    def pairs(self) -> Sequence[HeaderPair]:
+        """All headers, those of one name in their order; that of names means nothing (RFC 9110, section 5.3)."""
+        return [*self.earlier, *self.headers.items()]
 
     def sent_by(self, caller: Caller, gate: Gate) -> None:
         """Note who has sent this request, and who says so."""
@@ -135,8 +141,8 @@ class AsgiHttp(Http):
     """A request that an ASGI server has received."""
 
     __slots__ = (
-        "_receive", "_send", "call", "caller", "extra", "gate", "headers", "is_again", "is_relayed", "method", "pairs",
-        "path", "principal", "query", "root_path", "scope",
+        "_receive", "_send", "call", "caller", "earlier", "extra", "gate", "headers", "is_again", "is_relayed",
+        "method", "path", "principal", "query", "root_path", "scope",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -147,8 +153,11 @@ class AsgiHttp(Http):
         self.path = scope["path"]
         self.root_path = scope.get("root_path", "")
         self.query = scope.get("query_string", b"")
-        self.pairs = list(scope["headers"])
-        self.headers = dict(self.pairs)
+        self.headers, self.earlier = {}, []
+        for name, value in scope["headers"]:
+            if name in self.headers:
+                self.earlier.append((name, self.headers[name]))
+            self.headers[name] = value
         self.extra = ()
         self.principal = None
         self.caller = None
@@ -187,14 +196,9 @@ class RequestHeaders(Mapping[str, str]):
 
 async def send_json(http: Http, status: int, body: bytes, extra: tuple[HeaderPair, ...] = ()) -> None:
     """Send a complete response with a JSON body."""
-    headers = (_JSON, *extra) if extra else _ONLY_JSON
+    headers = (_JSON, *extra) if extra else ONLY_JSON
     if not http.respond(status, headers, body):
         await _send_messages(http, status, headers, body)
-
-
-def json_at_once(http: Http, status: int, body: bytes) -> bool:
-    """Send a complete response with a JSON body if that is possible in one step; tell whether it was."""
-    return http.respond(status, _ONLY_JSON, body)
 
 
 async def send_empty(http: Http, status: int, extra: tuple[HeaderPair, ...] = ()) -> None:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from antiphon.transports.http.server.asgi import ASGIApp, Endpoint, Http, Scope
+from antiphon.transports.http.server.asgi import ASGIApp, Endpoint, HeaderPair, Http, Scope
 from antiphon.transports.http.server.cycle import Cycle
 
 if TYPE_CHECKING:
@@ -125,23 +125,26 @@ class BoundedConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Start a request; its scope is made when its head is complete."""
         self.url = b""
-        self.headers = []
+        self._named: dict[bytes, bytes] = {}
+        self._earlier: list[HeaderPair] = []
+        """See ``Http.earlier``."""
         self._reading = None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Note a header. Those that matter to the connection are looked at when they do (``Cycle.receive``)."""
-        self.headers.append((name.lower(), value))
+        name = name.lower()
+        named = self._named
+        if name in named:
+            self._earlier.append((name, named[name]))
+        named[name] = value
 
     def on_headers_complete(self) -> None:
         """Have a request served, or queue it until those before it are answered."""
         parser = self.parser
         method = parser.get_method().decode("ascii")
         path, raw_path, query = _split(self.url, self.root_path)
-        pairs = self.headers
-        headers = dict(pairs)
-        if b"upgrade" in headers and parser.should_upgrade() and self._should_upgrade():
-            # What uvicorn writes to the connection that goes on.
-            self.scope = cast("Any", {"method": method, "headers": pairs})
+        headers = self._named
+        if b"upgrade" in headers and self._upgrades(method):
             return
         before: Cycle | None = self.cycle
         cycle = Cycle(
@@ -149,7 +152,7 @@ class BoundedConnection(HttpToolsProtocol):
             path,
             self.root_path,
             query,
-            pairs,
+            self._earlier,
             headers,
             self.transport,
             self.flow,
@@ -172,6 +175,12 @@ class BoundedConnection(HttpToolsProtocol):
             # Pipelined requests are served one after the other.
             self.flow.pause_reading()
             self._waiting.append(cycle)
+
+    def _upgrades(self, method: str) -> bool:
+        """Tell whether the connection goes on as a WebSocket; uvicorn wants its headers, and writes them to it."""
+        self.headers = [*self._earlier, *self._named.items()]
+        self.scope = cast("Any", {"method": method, "headers": self.headers})
+        return bool(self.parser.should_upgrade() and self._should_upgrade())
 
     def on_body(self, body: bytes) -> None:
         """Handle a part of a request's body."""
