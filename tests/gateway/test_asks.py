@@ -55,11 +55,11 @@ async def test_an_ask_outside_of_every_request_is_refused(revision: str, this: R
     answerers, asked = by_client(ClientCapabilities(sampling=SamplingCapability())), Asked()
     origin = Origin(id="1", identity="x", target="x", round=this)
     async with Client(Server("s", revisions=[revision])) as client:
-        with pytest.raises(Rejected, match="No call of this client is open"):
+        with pytest.raises(Rejected, match="belongs to no open call of this client"):
             await answerers.sampling.forward(ASK, origin, "k")
         async with answerers.open.during(cast("ServerRequest", asked), client):
             assert await answerers.sampling.forward(ASK, origin, "k") is ASK
-        with pytest.raises(Rejected, match="No call of this client is open"):
+        with pytest.raises(Rejected, match="belongs to no open call of this client"):
             await answerers.sampling.forward(ASK, origin, "k")
     assert asked.asked == [("sampling/createMessage", bytes(ASK.raw), "k")]
 

@@ -197,7 +197,7 @@ def test_a_file_that_cannot_be_read_does_not_pass_for_nothing(
             raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr(Path, "lstat", locked)
-    with pytest.raises(ConfigError, match=r"antiphon\.toml: (is no file|Permission denied)"):
+    with pytest.raises(ConfigError, match=r"antiphon\.toml: (cannot be read as a file|Permission denied)"):
         place.load()
 
 
