@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
@@ -73,6 +74,14 @@ async def test_who_finds_another_process_at_them_looks_again(tmp_path: Path, mon
                 assert (await opening).seq == 0
         finally:
             await other.aclose()
+
+
+async def test_stores_of_one_process_are_brought_up_to_date_at_the_same_time(tmp_path: Path):
+    """Alembic keeps the database that it works on in a variable of the process."""
+    async with AsyncExitStack() as stack:
+        places = [await stack.enter_async_context(Place("sqlite", tmp_path / str(number))) for number in range(6)]
+        stores = [await stack.enter_async_context(place.open()) for place in places]
+        assert [head.seq for head in await asyncio.gather(*(store.head() for store in stores))] == [0] * 6
 
 
 def upgraded(connection: Connection, *, oldest: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from threading import Lock
 
 from sqlalchemy import Connection, func, inspect, select, text, update
 
@@ -20,6 +21,10 @@ _log = logging.getLogger("antiphon.host")
 
 _LOCK = 0x616E7469
 """Any number that nobody else has: "anti". SQLite has one writer anyway."""
+
+_alembic = Lock()
+"""Held while Alembic runs, since it keeps what it works on in variables of its modules: stores of one process that are
+opened at the same time, each in a thread of its own, would otherwise change each other's tables."""
 
 
 def is_current(connection: Connection) -> bool:
@@ -84,6 +89,7 @@ def upgrade(connection: Connection) -> bool:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    with _alembic:
+        command.upgrade(config, "head")
     connection.execute(update(compatible).values(oldest=OLDEST))
     return True
