@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from tests.transports.http.server.driver import Instant, Open, Response, begin, closing, listen, post
+from antiphon.transports.http.server.asgi import AsgiHttp
+from antiphon.transports.http.server.exchange import Exchange
+from antiphon.transports.http.server.settings import Settings
+from antiphon.transports.http.server.sse_response import Carrier
+from antiphon.transports.http.server.stream import Stream
+from tests.transports.http.server.driver import Instant, Open, Response, begin, closing, listen, post, scope_of
 from tests.transports.http.server.fakes import Bench, call, initialize, modern, modern_headers
 
 
@@ -197,3 +204,31 @@ async def test_a_reply_that_comes_after_the_client_left_waits_for_it(bench):
     await calling.done()
     resumed = await listen(bench.app, **sent, last_event_id="1-1").done()
     assert [each["result"] for each in resumed.messages] == ["late"]
+
+
+class Kept(Exchange, kw_only=True):
+    """An exchange whose stream outlives it."""
+
+    kept: Stream
+
+    def new_stream(self) -> Stream:
+        """Give the stream."""
+        return self.kept
+
+
+def http_to(response: Response) -> AsgiHttp:
+    """Make a request that is answered there."""
+    return AsgiHttp(scope_of("POST", {}), response.take, response.take)
+
+
+async def test_a_client_comes_back_to_a_stream_whose_task_was_cancelled_before_it_started():
+    """It waits until nothing more is sent by the first response, and there nothing ever was."""
+    stream, second = Stream(), Response()
+    exchange = Kept(http_to(Response()), Settings(), kept=stream)
+    resumed = asyncio.create_task(stream.carry(Carrier(http_to(second), keep_alive=60.0)))
+    asyncio.get_running_loop().call_soon(exchange.let_go)
+    exchange.start_stream()
+    stream.put(b"1", last=True)
+    async with asyncio.timeout(60):
+        await resumed
+    assert [event.data for event in second.events] == [b"1"]

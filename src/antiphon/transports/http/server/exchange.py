@@ -167,10 +167,12 @@ class Exchange(Struct, eq=False):
             self._timer.cancel()
         if self._watch is not None:
             self._watch.cancel()
-        if self._pump is not None:
-            self._pump.cancel()
         if self.stream is not None and self._carrier is not None:
-            # The task that sends may not have started.
+            if self._pump is not None:
+                self._pump.cancel()
+                # A task that was cancelled before it started does not say that it has ended, and a client that has
+                # reconnected waits for that.
+                self._carrier.abandon()
             self.stream.unexpect(self._carrier)
 
     def waits(self) -> None:

@@ -113,6 +113,11 @@ class Carrier:
         self.stopped = True
         self.wake()
 
+    def abandon(self) -> None:
+        """Note that nobody sends here any more: the task that would have was cancelled."""
+        self.stopped = True
+        self._note_end()
+
     async def wait_ended(self) -> None:
         """Wait until nothing more is sent here."""
         if not self._has_ended:
