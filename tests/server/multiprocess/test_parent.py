@@ -95,14 +95,23 @@ async def test_a_worker_that_is_held_up_for_too_long_is_replaced() -> None:
         os.kill(int(held_up), signal.SIGSTOP)
         large = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed", "params": {"pad": "x" * 200_000}}
 
+        posts: list[asyncio.Task[None]] = []
+
         async def post() -> None:
             async with http.post(server.url, json=large, headers=session):
                 """Either worker takes it: that of the session stands still, the other passes it on."""
 
-        posts = [asyncio.create_task(post()) for _ in range(16)]
+        async def press() -> None:
+            # The other worker may begin to serve only after the first of them.
+            while True:
+                posts.extend(asyncio.create_task(post()) for _ in range(16))
+                await asyncio.sleep(0.1)
+
+        pressing = asyncio.create_task(press())
         async with asyncio.timeout(PATIENCE):
             while b"is ended" not in (line := await server.process.stderr.readline()):
                 assert line
+        pressing.cancel()
         os.kill(int(held_up), signal.SIGCONT)
         assert await server.says("closed") == held_up
         assert await server.says("left") == held_up
@@ -110,6 +119,8 @@ async def test_a_worker_that_is_held_up_for_too_long_is_replaced() -> None:
         for each in posts:
             each.cancel()
         await asyncio.wait(posts)
+        server.process.kill()
+        assert b"Traceback" not in await server.process.stderr.read()
 
 
 async def test_a_server_whose_workers_cannot_start_gives_up() -> None:

@@ -83,7 +83,9 @@ class _Agent(MemoryCluster):
         return await self.replace(key, value, ttl, expected=expected)
 
     def take(self, sender: str, topic: str, data: bytes) -> None:
-        """Pass a message on."""
+        """Pass a message on, unless it was given up: messages of the same moment may follow then."""
+        if self.is_given_up:
+            return
         self._writer.write(_frame(_DELIVERY, sender, topic, data))
         if self._writer.transport.get_write_buffer_size() > MAX_BEHIND:
             self.is_given_up = True
@@ -121,7 +123,10 @@ class Hub:
         try:
             while True:
                 number, name, *given = await _read(reader)
-                writer.write(_frame(number, await agent.operations[name](*given)))
+                reply = await agent.operations[name](*given)
+                if agent.is_given_up:
+                    break
+                writer.write(_frame(number, reply))
                 await writer.drain()
         except (EOFError, OSError, ValueError, TypeError, KeyError):
             # It has ended, or is no process of ours.
