@@ -50,6 +50,12 @@ def state_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
+@pytest.fixture(autouse=True)
+def patient_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a store as long as a machine may be busy: a transaction has taken six seconds on one."""
+    monkeypatch.setattr("antiphon.sql.patience.PATIENCE", 60.0)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
     """Let programs that the tests start be interrupted, though the tests run in the background of a shell."""

@@ -50,6 +50,11 @@ def actual(place: str) -> Any:
     return inspect.signature(thing).parameters[parameter].default
 
 
+@pytest.fixture(autouse=True)
+def patient_stores() -> None:
+    """Leave the figures as they are."""
+
+
 @pytest.mark.parametrize("bound", bounds(), ids=lambda bound: bound.place)
 def test_a_limit_is_what_the_page_says(bound: Bound):
     """The figure on the page is the figure in the code."""

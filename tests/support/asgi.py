@@ -16,6 +16,9 @@ from antiphon.server import MemoryCluster
 async def running(app, lifespan="on"):
     """Serve ``app``; yields the address without scheme, as ``127.0.0.1:port``."""
     config = uvicorn.Config(app, lifespan=lifespan, ws="websockets-sansio", log_level="warning", access_log=False)
+    # A connection may rest for longer than uvicorn's five seconds on a busy machine, and would be closed just as a
+    # request is written to it.
+    config.timeout_keep_alive = 600
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)

@@ -99,6 +99,9 @@ def messages(response, body):
 async def serving(app):
     """Run uvicorn on a free port of the loopback interface."""
     config = uvicorn.Config(app, port=0, log_level="warning", loop="none", lifespan="off", timeout_graceful_shutdown=2)
+    # A connection may rest for longer than uvicorn's five seconds on a busy machine, and would be closed just as a
+    # request is written to it.
+    config.timeout_keep_alive = 600
     server = uvicorn.Server(config)
     running = asyncio.ensure_future(server.serve())
     while not server.started:

@@ -94,11 +94,8 @@ async def test_what_has_expired_does_not_count(store: TaskStore) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", POSTGRES])
-async def test_a_bound_holds_for_several_processes_that_write_at_once(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_bound_holds_for_several_processes_that_write_at_once(kind: str, tmp_path: Path) -> None:
     """An owner's number and bytes, to the last one; what was written before anybody counted counts, too."""
-    monkeypatch.setattr("antiphon.sql.patience.PATIENCE", 60.0)
     wide = msgspec.structs.replace(ROOM, tasks_of_owner=5, bytes=10_000, tasks=100, bytes_of_owner=400)
     async with AsyncExitStack() as stack:
         stores = [await stack.enter_async_context(SqlTaskStore(place(kind, tmp_path))) for _ in range(3)]
@@ -128,10 +125,8 @@ async def test_a_bound_holds_for_several_processes_that_write_at_once(
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"], indirect=True)
-async def test_many_entries_are_written_at_once(store: TaskStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_entries_are_written_at_once(store: TaskStore) -> None:
     """More than a statement has parameters, as of a handler that takes all its steps at the same moment."""
-    # A busy machine takes longer for them than a call would wait for its store.
-    monkeypatch.setattr("antiphon.sql.patience.PATIENCE", 60.0)
     wide = TaskRoom(tasks=10, tasks_of_owner=3, bytes=10**9, bytes_of_owner=10**9, bytes_of_task=10**9)
     entries = {f"step {number}": b"v" for number in range(40_000)}
     await store.add(task("a", 1), entries, wide)
