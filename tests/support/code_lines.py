@@ -16,8 +16,14 @@ REDRAW = {
     "moves and words": [
         "Move every module to the folder that names its feature",
         "Share the words of a review between page and terminals",
+        "Say in plain words why a login or a token is refused",
+        "Reword messages that had to be read twice",
+        "Remove a word that nobody says to the guardian",
     ],
-    "the public API, closed": ["Close the public API: every type in it can be imported"],
+    "the public API, closed": [
+        "Close the public API: every type in it can be imported",
+        "Keep attributes of public objects within public types",
+    ],
     "no circle, the table of a call": [
         "Give what serves a server and what its calls share their own objects",
         "Hold the layout by its figures, and break the last circle",
@@ -32,6 +38,12 @@ REDRAW = {
         "Give the endpoint its requests as they were parsed",
         "Load what serves tasks in servers that have some",
         "Answer a request over HTTP in fewer steps",
+        "Look for the wish for a task beside large arguments",
+        "Read the wish for a task where the params are read",
+        "Put headers into a dictionary as they are parsed",
+        "Bind a state without searching its arguments for fractions",
+        "Look up the states and events of a call once",
+        "Describe a call that may ask by a struct and partials",
     ],
     "merges": [
         "Merge modules of one caller: a call leads through 27 files",
@@ -49,6 +61,17 @@ REDRAW = {
         "Build the four lists of a server alike",
         "Receive from an inbox and send by an outbox in one place",
         "Tell whether a process still runs in one place",
+        "Decide by one look-up whether a call may be repeated",
+        "Open and close both stores of a server by the same lines",
+        "Follow a task by one loop, and clean a peer's text by one function",
+        "Describe every option of a feature beside its own name",
+        "Let a session keep its open requests itself",
+        "Read tools and content alike in the dialects of the model API",
+        "Merge what two commands, two views and two stages repeat",
+        "Take one lock where processes make tables",
+        "Close six channels by one class",
+        "Pass a list of the screen what reads it",
+        "Make the classes of connections where types are checked",
     ],
 }
 """Subjects of commits, by what they were for."""
