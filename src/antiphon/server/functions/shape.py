@@ -70,7 +70,8 @@ def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
         try:
             # JSON Schema 2020-12, validation 6.1.1: "any number with a zero fractional part" is an integer.
             return msgspec.convert(_whole(msgspec.json.decode(raw)), decoder.type, dec_hook=decoder.dec_hook)
-        except msgspec.ValidationError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # The decoder stops at the number, so that what follows may be no JSON.
             pass
     raise MismatchError(mismatch)
 
