@@ -179,6 +179,15 @@ class Reviewing:
         counts = self.stage.arming.armed if key in ARMED else self.stage.arming.seen
         await self.until(lambda: self.stage.question is None or self.stage.question.state != "pending" or counts(now()))
 
+    async def escape(self) -> None:
+        """Leave a dialog, and wait until keys count again for the question behind it."""
+        stage = self.stage
+        before = stage.arming._since
+        self.type("escape")
+        await self.until(
+            lambda: self.app.screen is stage and not stage._busy and stage.arming._since not in (None, before)
+        )
+
     async def press(self, *keys: str, sees: str) -> None:
         """Press keys, once they count, and wait for what they bring."""
         await self.ready(keys[0])

@@ -101,8 +101,7 @@ async def test_escape_decides_nothing():
                 await review.ready(key)
                 review.type(key)
                 await review.until(lambda: review.app.screen is not review.stage)
-                review.type("escape")
-                await review.until(lambda: review.app.screen is review.stage)
+                await review.escape()
             assert len(await desk.queue.pending()) == 1
 
 
