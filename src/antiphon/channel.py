@@ -90,7 +90,7 @@ class Channel(Protocol):
 
         Returns:
             ``None``, or, if the peer reads too slowly, an awaitable that finishes when there is room again. A sender
-            that can wait should await it.
+            that can wait should await it. It must not be a coroutine: several tasks may await it, or none.
         """
         ...
 
