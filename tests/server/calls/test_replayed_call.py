@@ -149,7 +149,7 @@ async def test_an_answer_that_came_with_the_call_is_kept() -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a replay little time to come to what was answered."""
-    monkeypatch.setattr("antiphon.server.calls.replayed_call._GRACE", 0.05)
+    monkeypatch.setattr("antiphon.server.calls.replayed_call.CATCH_UP", 0.05)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -1,7 +1,7 @@
 """The journal of a call that asks: what it has learnt so far, by the place in the handler where it learnt it.
 
 A handler that is run again (*replay*) consults its journal first: answered asks return at once, and completed steps are
-not repeated. Owns places, their entries, and the encoding of both. Pure: no clock, no I/O.
+not repeated. Owns places, their entries, and the encoding of both. No clock, no I/O.
 
 The design: docs/how-to/several-processes.md; the protocol leaves the content of ``requestState`` to the server.
 """
@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 import msgspec
 
 from antiphon.errors import CallDiverged
+from antiphon.server.calls.task_names import lane_of
 from antiphon.wire.envelope import encode_canonical
 
-__all__ = ["MAX_JOURNAL", "Entry", "Journal", "Place", "digest_of"]
+__all__ = ["CATCH_UP", "MAX_JOURNAL", "Entry", "Journal", "Place", "digest_of"]
+
+CATCH_UP = 5.0
+"""Seconds that a replayed handler has to come to every answered ask before its new asks count as a divergence: long
+enough for its work in between."""
 
 MAX_JOURNAL = 1024 * 1024
 """Most bytes of a journal. A call that has learnt more can continue only where it is parked."""
@@ -96,6 +101,19 @@ class Journal:
         self._counts[path] = count + 1
         return Place(path, count, digest)
 
+    def place_of_ask(self, method: str, params: msgspec.Struct | msgspec.Raw, key: str | None) -> Place:
+        """Return the place where the running task asks.
+
+        Raises:
+            LocalProtocolError: neither the task nor the ask has a name.
+        """
+        lane = "" if key is not None else lane_of(method, "give the ask a key=")
+        return self.place(lane, method, digest_of(method, params), key)
+
+    def place_of_step(self, name: str) -> Place:
+        """Return the place where the running task takes a step; raises as ``place_of_ask`` does."""
+        return self.place(lane_of(f"the step {name!r}", "create it with asyncio"), f"step/{name}", b"")
+
     def take(self, place: Place) -> Entry | None:
         """Return the entry of a place, or ``None`` if this is new to the call.
 
@@ -131,6 +149,13 @@ class Journal:
         for name, entry in self._entries.items():
             if entry.kind == "answer" and name not in self._claimed:
                 yield name
+
+    def divergence(self, asked: Iterable[str]) -> CallDiverged:
+        """Return the error of a replayed handler that asks at new places instead of coming to all that was answered."""
+        return CallDiverged(
+            f"Run again, the handler asks for {', '.join(asked)}, and within {CATCH_UP:g} s it did not ask for "
+            f"what was answered before: {', '.join(self.unclaimed())}"
+        )
 
     def pack(self) -> bytes:
         """Encode the journal."""

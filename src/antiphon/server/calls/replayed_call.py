@@ -26,11 +26,11 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Answer, CallAbandoned, Handled, read_answer, read_reply
 from antiphon.server.calls.call_states import ENDS, CallEvent, CallState, after
-from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
+from antiphon.server.calls.journal import CATCH_UP, Entry, Journal, Place
 from antiphon.server.calls.parked_call import Keeper, RoundCall
 from antiphon.server.calls.request_state import OpenAsk, State
 from antiphon.server.calls.stored_calls import StoredCalls
-from antiphon.server.calls.task_names import lane_here, outside_lanes, run_in_lane, use_lanes
+from antiphon.server.calls.task_names import outside_lanes, run_in_lane, use_lanes
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.envelope import ErrorObject, decode
 from antiphon.wire.failure import from_wire
@@ -38,14 +38,10 @@ from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.rounds import InputRequest
 from antiphon.wire.task import TASKS, CreateTaskResult
 
-__all__ = ["JournalKeeper", "JournalledCall", "lane_of", "recall", "refusal_of"]
-
-_GRACE = 5.0
-"""Seconds that a replayed handler has to come to every answered ask before its new asks count as a divergence: long
-enough for its work in between."""
+__all__ = ["JournalKeeper", "JournalledCall", "recall", "refusal_of"]
 
 _LOOK_AGAIN = 0.01
-"""Seconds between two checks whether it has."""
+"""Seconds between two checks whether a replayed handler has come to all that was answered."""
 
 log = logging.getLogger("antiphon.server")
 
@@ -146,7 +142,7 @@ class JournalledCall(RoundCall):
         self.check_outside_steps(spec)
         if self._is_lost():
             await self._raise_lost()
-        place = self._place(spec, params, key)
+        place = self.journal.place_of_ask(spec.name, params, key)
         known = self._known(place, spec, key)
         if known is not None:
             return await recall(known, spec)
@@ -164,10 +160,6 @@ class JournalledCall(RoundCall):
             self._open.pop(name, None)
         self.journal.note(place, "answer", bytes(answer.raw))
         return answer
-
-    def _place(self, spec: MethodSpec, params: Wire | Raw, key: str | None) -> Place:
-        lane = "" if key is not None else lane_of(spec.name, "give the ask a key=")
-        return self.journal.place(lane, spec.name, digest_of(spec.name, params), key)
 
     def _known(self, place: Place, spec: MethodSpec, key: str | None) -> Entry | None:
         """Return the entry of a place: from the journal, or from an answer that came with the first request."""
@@ -204,7 +196,7 @@ class JournalledCall(RoundCall):
         """Run a step once; a replay returns the recorded result. ``work`` is called with an idempotency key."""
         if self._is_lost():
             await self._raise_lost()
-        place = self.journal.place(lane_of(f"the step {name!r}", "create it with asyncio"), f"step/{name}", b"")
+        place = self.journal.place_of_step(name)
         known = self.journal.take(place)
         if known is not None:
             return known.value
@@ -265,8 +257,8 @@ class JournalledCall(RoundCall):
         if self._holds:
             return False
         if self._is_wanted(CallEvent.CATCH_UP):
-            if missing := list(self.journal.unclaimed()):
-                self._wait_for_claims(missing)
+            if any(self.journal.unclaimed()):
+                self._wait_for_claims()
                 return False
             self.state = after(self.state, CallEvent.CATCH_UP)
         if not self._is_wanted(CallEvent.SEAL):
@@ -279,18 +271,12 @@ class JournalledCall(RoundCall):
             self._storing = asyncio.get_running_loop().create_task(self._send_when_stored(asks, state))
         return True
 
-    def _wait_for_claims(self, missing: list[str]) -> None:
+    def _wait_for_claims(self) -> None:
         """Send no round before the handler has come to all answered asks; if it does not, it has diverged."""
-        if asyncio.get_running_loop().time() - self._began < _GRACE:
+        if asyncio.get_running_loop().time() - self._began < CATCH_UP:
             self._quiescence.look_again(_LOOK_AGAIN, self._send_or_fail)
             return
-        asked = [self._open[name].place for name in self._pending]
-        self._diverge(
-            CallDiverged(
-                f"Run again, the handler asks for {', '.join(asked)}, and within {_GRACE:g} s it did not ask for what "
-                f"was answered before: {', '.join(missing)}"
-            )
-        )
+        self._diverge(self.journal.divergence(self._open[name].place for name in self._pending))
 
     def _diverge(self, error: CallDiverged) -> None:
         """Make every ask raise from now on, including the open ones, which are no longer sent."""
@@ -348,21 +334,6 @@ class JournalledCall(RoundCall):
             # For a retry of a client that lost the reply.
             outcome = self._task
         super()._finish(outcome, event)
-
-
-def lane_of(what: str, remedy: str) -> str:
-    """Return the name of the task that asks.
-
-    Raises:
-        LocalProtocolError: it has none; the message says what does not work then, and what to do.
-    """
-    lane = lane_here()
-    if lane is None:
-        raise LocalProtocolError(
-            f"{what} comes from a task that its event loop's task factory did not make: run again, the call could not "
-            f"tell whose answer is whose; {remedy}"
-        )
-    return lane
 
 
 def refusal_of(known: Entry) -> PeerError:

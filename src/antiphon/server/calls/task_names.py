@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 
-__all__ = ["begin_lane", "beside_lanes", "lane_here", "outside_lanes", "run_in_lane", "use_lanes"]
+from antiphon.errors import LocalProtocolError
+
+__all__ = ["begin_lane", "beside_lanes", "lane_here", "lane_of", "outside_lanes", "run_in_lane", "use_lanes"]
 
 T = TypeVar("T")
 
@@ -45,6 +47,21 @@ def lane_here() -> str | None:
     if lane is None or not lane.name or (lane.task is not None and lane.task is not asyncio.current_task()):
         return None
     return lane.name
+
+
+def lane_of(what: str, remedy: str) -> str:
+    """Return the name of the task that asks.
+
+    Raises:
+        LocalProtocolError: it has none; the message says what does not work then, and what to do.
+    """
+    lane = lane_here()
+    if lane is None:
+        raise LocalProtocolError(
+            f"{what} comes from a task that its event loop's task factory did not make: run again, the call could not "
+            f"tell whose answer is whose; {remedy}"
+        )
+    return lane
 
 
 def use_lanes(loop: asyncio.AbstractEventLoop) -> None:

@@ -22,9 +22,9 @@ from antiphon.errors import CallDiverged, CallTimeout, InternalError, PeerError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Answer, Call, CallAbandoned, Handled, read_answer, read_given
-from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
+from antiphon.server.calls.journal import CATCH_UP, Entry, Journal, Place
 from antiphon.server.calls.parked_call import UNSENDABLE
-from antiphon.server.calls.replayed_call import lane_of, recall, refusal_of
+from antiphon.server.calls.replayed_call import recall, refusal_of
 from antiphon.server.calls.task.stored_tasks import OutOfRoom
 from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
 from antiphon.server.calls.task_names import outside_lanes, run_in_lane, use_lanes
@@ -37,11 +37,9 @@ __all__ = ["Overtaken", "TaskCall", "TaskKeeper"]
 
 log = logging.getLogger("antiphon.server")
 
-_CATCH_UP = 5.0
-"""Seconds that a replayed handler has to come to every answered ask before its new asks count as a divergence."""
-
 _LOOK_AGAIN = 0.01
-"""Seconds between two checks whether it has; also the pause before an ask of a call that has ended raises."""
+"""Seconds between two checks whether a replayed handler has come to all that was answered; also the pause before an ask
+of a call that has ended raises."""
 
 _STORE_AGAIN = 1.0
 """Seconds between two attempts to write, while the store fails."""
@@ -214,8 +212,7 @@ class TaskCall(Call):
         if self._why is not None:
             await asyncio.sleep(_LOOK_AGAIN)
         self._check_lost()
-        lane = "" if key is not None else lane_of(spec.name, "give the ask a key=")
-        place = self.journal.place(lane, spec.name, digest_of(spec.name, params), key)
+        place = self.journal.place_of_ask(spec.name, params, key)
         known = self._known(place, spec, key)
         if known is not None:
             return await recall(known, spec)
@@ -296,8 +293,7 @@ class TaskCall(Call):
         if self._why is not None:
             await asyncio.sleep(_LOOK_AGAIN)
         self._check_lost()
-        lane = lane_of(f"the step {name!r}", "create it with asyncio")
-        place = self.journal.place(lane, f"step/{name}", b"")
+        place = self.journal.place_of_step(name)
         known = self.journal.take(place)
         if known is not None:
             return known.value
@@ -390,19 +386,10 @@ class TaskCall(Call):
 
     def _may_ask(self) -> bool:
         """Tell whether new asks may be shown: not before a replayed handler has come to all that was answered."""
-        if not any(not pending.stored for pending in self._pending.values()):
+        if all(pending.stored for pending in self._pending.values()) or not any(self.journal.unclaimed()):
             return True
-        missing = list(self.journal.unclaimed())
-        if not missing:
-            return True
-        if asyncio.get_running_loop().time() - self.began >= _CATCH_UP:
-            asked = ", ".join(pending.ask.place for pending in self._pending.values())
-            self._fail(
-                CallDiverged(
-                    f"Run again, the handler asks for {asked}, and within {_CATCH_UP:g} s it did not ask for what was "
-                    f"answered before: {', '.join(missing)}"
-                )
-            )
+        if asyncio.get_running_loop().time() - self.began >= CATCH_UP:
+            self._fail(self.journal.divergence(pending.ask.place for pending in self._pending.values()))
         return False
 
     def _fail(self, error: CallDiverged | OutOfRoom) -> None:
