@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from antiphon.host.checks.contents import binaries, blocks, texts
+from antiphon.host.checks.option_types import check_options
 from antiphon.host.providers.base import Usage
 from antiphon.host.tokens import estimate
 from antiphon.wire.content import ToolResultContent, ToolUseContent
@@ -128,6 +129,12 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """By all servers, ever."""
     together: bool = True
     """Whether similar servers share ``server``; false for a server with a configuration of its own."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        # Not by ``Cap`` itself, of which each ask makes some.
+        for cap in (self.call, self.server, self.day, self.total):
+            check_options(cap)
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from operator import gt
 
 import msgspec
 
+from antiphon.host.checks.option_types import check_options
 from antiphon.wire.origin import Origin
 
 __all__ = ["Gate", "LimitReached", "Limits", "Pass"]
@@ -44,6 +45,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_tokens: int | None = 16_384
     """Tokens that one request may ask for; more is refused and not lowered, because a truncated answer would be
     wrong."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 class LimitReached(Exception):

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from antiphon.host.checks.option_types import check_options
 from antiphon.host.providers.embeddings import EmbeddingParams
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin
@@ -53,6 +54,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     any_definition: bool | None = None
     """An allow also covers a tool whose definition its server has changed (true). Without it a person is asked."""
 
+    def __post_init__(self) -> None:
+        check_options(self)
+
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rules, and what happens when none matches.
@@ -65,6 +69,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     default: Effect = "ask"
     headless: Literal["deny", "allow"] = "deny"
     """What "ask" becomes if no person can be asked."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from antiphon.host.checks.contents import Leaf, leaves, rewritten
+from antiphon.host.checks.option_types import check_options
 from antiphon.host.checks.secret_forms import FORMS, is_password, names_password
 from antiphon.host.checks.visible import bare
 from antiphon.host.providers.embeddings import EmbeddingParams
@@ -36,6 +37,9 @@ class Redaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     request: RedactionMode = "allow"
     response: RedactionMode = "allow"
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 class Finding(NamedTuple):

@@ -13,6 +13,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import PROVIDERS, Model
+from antiphon.host.checks.option_types import words_in
 from antiphon.host.checks.policy import Policy
 from antiphon.host.config.gateway import GatewaySettings
 from antiphon.host.config.settings import (
@@ -241,13 +242,7 @@ def _choices(kind: object, steps: list[str | int], problem: str) -> str:
         struct = _struct_in(kind)
         fields = {field.name: field.type for field in msgspec.structs.fields(struct)} if struct else {}
         kind = fields.get(str(step), kind) if isinstance(step, str) else kind
-    return f"; there are: {', '.join(_words_in(kind))}"
-
-
-def _words_in(kind: object) -> Iterator[str]:
-    """Yield the words and numbers of a ``Literal``, anywhere in a type."""
-    for inner in get_args(kind):
-        yield from (str(inner),) if isinstance(inner, str | int) else _words_in(inner)
+    return f"; there are: {', '.join(words_in(kind))}"
 
 
 def _steps(path: str) -> list[str | int]:
