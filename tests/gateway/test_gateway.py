@@ -157,6 +157,22 @@ def test_a_gateway_without_servers_is_a_mistake() -> None:
         Gateway({}, host())
 
 
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("asks", "host, relay"),
+        ("elicits_in", "auto, host, client"),
+        ("names", "prefix, none"),
+        ("starts", "first-use, eager"),
+    ],
+)
+def test_a_word_that_an_option_does_not_have_is_refused(option: str, words: str) -> None:
+    """Rather than taken for one of the others."""
+    options: Any = {option: "Host"}
+    with pytest.raises(ConfigError, match=rf"Gateway\({option}=\) is one of {words}, not 'Host'"):
+        Gateway({"s": Server("s")}, host(), **options)
+
+
 async def list_roots(ctx: Context) -> str:
     """Say where the client lets it work."""
     return str((await ctx.list_roots())[0].uri)

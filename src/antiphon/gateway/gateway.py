@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 from weakref import WeakKeyDictionary
 
 from msgspec import structs
@@ -79,8 +79,8 @@ class Gateway:
         options: how the servers are run; see ``RunOptions``.
 
     Raises:
-        ConfigError: there is no server, ``max_processes`` is less than 1, a glob, prefix or name cannot be used, or
-            this Python cannot search.
+        ConfigError: there is no server, ``max_processes`` is less than 1, a word, glob, prefix or name cannot be used,
+            or this Python cannot search.
     """
 
     def __init__(
@@ -338,6 +338,10 @@ def _answers_of(
     host: Host | Configured | None, asks: Answered, elicits_in: ElicitsIn
 ) -> Callable[[], Answerers] | None:
     """Return a function that makes the host's answerers; ``None`` without a host."""
+    if asks not in get_args(Answered):
+        raise ConfigError(f"Gateway(asks=) is one of {', '.join(get_args(Answered))}, not {asks!r}")
+    if elicits_in not in get_args(ElicitsIn):
+        raise ConfigError(f"Gateway(elicits_in=) is one of {', '.join(get_args(ElicitsIn))}, not {elicits_in!r}")
     if host is None and asks == "host":
         raise ConfigError('a gateway without a host cannot answer what servers ask: Gateway(..., asks="relay")')
     return None if host is None else partial(by_host, host, elicits_in)

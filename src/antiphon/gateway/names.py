@@ -13,7 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -54,8 +54,11 @@ class Given(Struct, frozen=True, kw_only=True):
         """Return these settings, if every name can be used and none is given twice.
 
         Raises:
-            ConfigError: a name cannot be used, or two servers have it; the message names it and the servers.
+            ConfigError: there is no such style; a name cannot be used, or two servers have it; the message names it and
+                the servers.
         """
+        if self.style not in get_args(Style):
+            raise ConfigError(f"Gateway(names=) is one of {', '.join(get_args(Style))}, not {self.style!r}")
         owners: dict[str, str] = {}
         for server, names in self.renamed.items():
             for own, name in names.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, get_args
 
 from msgspec import Struct, field
 
@@ -81,8 +81,11 @@ def terms_of(host: Host | Configured | None, options: RunOptions) -> Terms:
     """Read the options.
 
     Raises:
-        ConfigError: ``max_processes`` is less than 1.
+        ConfigError: ``max_processes`` is less than 1, or ``starts`` is no such word.
     """
+    starts = options.get("starts", "first-use")
+    if starts not in get_args(Start):
+        raise ConfigError(f"Gateway(starts=) is one of {', '.join(get_args(Start))}, not {starts!r}")
     limit = options.get("max_processes", MAX_PROCESSES)
     if limit < 1:
         raise ConfigError(f"max_processes={limit}: a gateway needs at least one process")
@@ -94,7 +97,7 @@ def terms_of(host: Host | Configured | None, options: RunOptions) -> Terms:
         timeout=options.get("timeout"),
         start_timeout=start_timeout,
         idle_timeout=options.get("idle_timeout", IDLE_TIMEOUT),
-        starts=options.get("starts", "first-use"),
+        starts=starts,
         lists=None if folder is None else KeptLists(folder),
         sign_in=options.get("sign_in"),
     )

@@ -199,6 +199,15 @@ def test_a_name_outside_of_the_rule_is_refused(name):
         ServedTool.from_function(function)
 
 
+def test_a_capability_that_there_is_not_is_refused():
+    """No client could ever call the tool."""
+
+    def function() -> None: ...
+
+    with pytest.raises(ConfigError, match=r"tool 'function': requires= is one of sampling, .*, not 'samplin'"):
+        ServedTool.from_function(function, requires="samplin")
+
+
 async def test_a_short_way_leads_to_the_body():
     """At most three of our frames, because every call pays for them."""
 

@@ -81,6 +81,9 @@ class ServedTool:
     ) -> None:
         if task not in get_args(AsTask):
             raise ConfigError(f"tool {name!r}: task= is one of {', '.join(get_args(AsTask))}, not {task!r}")
+        if requires is not None and requires not in get_args(Requirement):
+            wanted = ", ".join(get_args(Requirement))
+            raise ConfigError(f"tool {name!r}: requires= is one of {wanted}, not {requires!r}")
         self.name = name
         self.via: Via | None = None
         """The mount that it came through, if it belongs to a mounted server."""
