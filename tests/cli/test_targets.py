@@ -64,6 +64,7 @@ def test_one_word_is_a_configured_server_or_a_program(folder: Path):
     ("target", "message"),
     [
         ("nope", "'nope' is no program, no .py file, and no server named in "),
+        ("ftp://a/b", "an address begins with http, https, ws or wss"),
         ("nope.py", "no such file: nope.py"),
         ("", "the target is empty"),
         ('npx "a', "cannot read the command line"),

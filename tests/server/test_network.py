@@ -204,7 +204,9 @@ async def test_a_token_says_who_asks() -> None:
 def test_an_unknown_option_is_named(transport: str) -> None:
     """Rather than ignored."""
     options: Any = {"colour": "red"}
-    with pytest.raises(ConfigError, match=rf"{transport}: .*'colour'"):
+    with pytest.raises(
+        ConfigError, match=rf"^{transport}: got an unexpected .*'colour'; HttpOptions lists the options"
+    ):
         server_app(Server("s")._service, transport, options)
 
 

@@ -52,7 +52,8 @@ def _named(text: str, words: list[str], config: Path | None) -> str | list[str] 
         return target_of(found, text)
     if shutil.which(words[0]) is None:
         looked = ", ".join(map(str, config_paths()))
-        raise ConfigError(f"{text!r} is no program, no .py file, and no server named in {looked}")
+        address = "; an address begins with http, https, ws or wss" if "://" in text else ""
+        raise ConfigError(f"{text!r} is no program, no .py file, and no server named in {looked}{address}")
     return words
 
 

@@ -153,7 +153,10 @@ class Catalogue:
         """
         found = self._models.get(name)
         if found is None:
-            raise ConfigError(f"there is no model {name!r}; there are: {', '.join(self._models) or 'none'}")
+            known = ", ".join(self._models) or "none"
+            # Without a file and without a key there is only this one, and its name does not say where others come from.
+            more = " (others: in antiphon.toml, or by a vendor's API key)" if known == "echo" else ""
+            raise ConfigError(f"there is no model {name!r}; there are: {known}{more}")
         return found
 
     def rank(self, model: Model) -> int:

@@ -236,7 +236,9 @@ def _endpoint(
 
             return WebSocketApp(serve, **given), None, auth
     except TypeError as error:
-        raise ConfigError(f"{transport}: {error}; HttpOptions lists the options") from None
+        # Without the name of the function, which is ours.
+        problem = str(error).rpartition("() ")[2]
+        raise ConfigError(f"{transport}: {problem}; HttpOptions lists the options") from None
     raise ConfigError(f'unknown transport {transport!r}: choose "stdio", "http", "sse" or "websocket"')
 
 

@@ -126,7 +126,9 @@ def test_nothing_need_be_said():
         ("[defaults.budget]\nday = nan", "day is 0 or more"),
         ("[defaults]\nreview = 'maybe'", "f, line 2: defaults.review: Invalid enum value 'maybe'"),
         ("[defaults]\nattempts = 0", "attempts is above 0"),
-        ("models = 3", "f, line 1: models: is a table: write [models]"),
+        ("models = 3", "f, line 1: models: is a table: write [models.NAME]"),
+        ("[[models]]\nname = 'a'", "f, line 1: models: is a table: write [models.NAME]"),
+        ("policy = 'deny'", "f, line 1: policy: is a table: write [policy]"),
         ("[models]\na = 3", "f, line 2: models.a: is a table: write [models.a]"),
         ("[models.a]\nmodel = 'x'", "f, line 1: models.a: Object missing required field `provider`"),
         ("[models.a]\nname = 'x'", "f, line 2: models.a.name: the name is in the heading: [models.a]"),
@@ -161,7 +163,7 @@ def test_nothing_need_be_said():
         ),
         ("[[policy.rules]]\neffect='ask'\n[[policy.rules]]\nefect='ask'", "f, line 4: policy.rules[1].efect: "),
     ],
-    ids=range(26),
+    ids=range(28),
 )
 def test_a_mistake_is_told_with_its_line(text: str, message: str):
     """And the remedy."""

@@ -35,6 +35,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 Table = dict[str, Any]
 
 _SECTIONS = ("defaults", "models", "servers", "policy", "notify", "review", "auth", "gateway")
+_NAMED = ("models", "servers")
+"""Sections whose tables have names that a user chooses."""
 _LIKELY_KEYS = ("key", "api_key", "apikey", "token", "secret", "password")
 
 
@@ -120,7 +122,8 @@ class _Reader:
         self._check_names(self._data, _SECTIONS, ())
         for section in _SECTIONS:
             if not isinstance(self._data.get(section, {}), dict):
-                self._fail((section,), f"is a table: write [{section}]")
+                heading = f"{section}.NAME" if section in _NAMED else section
+                self._fail((section,), f"is a table: write [{heading}]")
         document = Document(
             defaults=self._convert(self._data.get("defaults", {}), Defaults, ("defaults",)),
             models=tuple(self._named("models", Model, with_name=True)),

@@ -24,4 +24,7 @@ def named(name: str) -> Provider:
         return Echo()
     if name == "manual":
         return Manual()
-    raise ConfigError(f'There is no provider "{name}". Use "echo", "manual" or a Provider of your own.')
+    raise ConfigError(
+        f'There is no provider "{name}". Use "echo", "manual" or a Provider of your own; open_host() and --model take '
+        "the models of vendors."
+    )
