@@ -98,7 +98,9 @@ class Rounds:
             timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
         """
         params = GetPromptRequestParams(name=name, arguments=dict(arguments) if arguments is not None else None)
-        return await self._link.run(Calls.start, "prompts/get", params, GetPromptResult, timeout=self._timeout(timeout))
+        return await self._link.run(
+            Calls.start, "prompts/get", params, GetPromptResult, timeout=TimeLeft(self._timeout(timeout))
+        )
 
     async def read_resource(
         self, uri: str, *, timeout: float | UnsetType | None = UNSET
@@ -111,7 +113,7 @@ class Rounds:
         """
         params = ReadResourceRequestParams(uri=uri)
         return await self._link.run(
-            Calls.start, "resources/read", params, ReadResourceResult, timeout=self._timeout(timeout)
+            Calls.start, "resources/read", params, ReadResourceResult, timeout=TimeLeft(self._timeout(timeout))
         )
 
     async def answer(self, pending: PendingRound[Any]) -> dict[str, Wire]:

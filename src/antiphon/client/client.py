@@ -277,11 +277,7 @@ class Client:
         time = TimeLeft(self._timeout(timeout))
         # The client's default timeout is for calls that somebody waits for; a task may take as long as the server lets
         # it.
-        limit = None if isinstance(timeout, UnsetType) else timeout
-
-        def follow(params: CallToolRequestParams, task: CreateTaskResult) -> Awaitable[CallToolResult]:
-            return self._followed(self._handle(params, task), limit, progress)
-
+        follow = partial(self._follow, None if isinstance(timeout, UnsetType) else timeout, progress)
         try:
             return await self._tool_calls.call(Calls.rounds, params, time, progress, meta, follow)
         except BecameTask as became:
@@ -338,7 +334,14 @@ class Client:
     ) -> TaskHandle:
         return TaskHandle(self._link, self._notices, params, self._limits, begun, self.timeout, started=started)
 
-    async def _followed(self, handle: TaskHandle, timeout: float | None, progress: OnProgress | None) -> CallToolResult:
+    async def _follow(
+        self,
+        timeout: float | None,
+        progress: OnProgress | None,
+        params: CallToolRequestParams,
+        task: CreateTaskResult,
+    ) -> CallToolResult:
+        handle = self._handle(params, task)
         try:
             async with asyncio.timeout(timeout):
                 return await handle.shown(progress)
@@ -412,7 +415,7 @@ class Client:
             return kept
         params = ReadResourceRequestParams(uri=uri)
         result, rounds = await self._link.run(
-            Calls.counted, "resources/read", params, ReadResourceResult, timeout=self._timeout(timeout)
+            Calls.counted, "resources/read", params, ReadResourceResult, timeout=TimeLeft(self._timeout(timeout))
         )
         if rounds == 0:
             self._cache.put("resources/read", uri, result)
@@ -445,7 +448,7 @@ class Client:
         """
         params = GetPromptRequestParams(name=name, arguments=dict(arguments) if arguments is not None else None)
         return await self._link.run(
-            Calls.rounds, "prompts/get", params, GetPromptResult, timeout=self._timeout(timeout)
+            Calls.rounds, "prompts/get", params, GetPromptResult, timeout=TimeLeft(self._timeout(timeout))
         )
 
     async def complete(

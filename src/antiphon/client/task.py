@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from msgspec import DecodeError, Raw, Struct
 
+from antiphon.call_time import TimeLeft
 from antiphon.client.answers.ownership import OpenCall
 from antiphon.client.link import Link
 from antiphon.client.notifications import Notices
@@ -79,7 +80,7 @@ class TaskHandle:
         self._limits = limits
         self._timeout = timeout
         self._started = started
-        self._call = OpenCall("tools/call", params, None)
+        self._call = OpenCall("tools/call", params)
         self._seen: GetTaskResult | CreateTaskResult | None = None
         self._result: CallToolResult | None = None
         self._answering: dict[str, asyncio.Task[None]] = {}
@@ -177,7 +178,7 @@ class TaskHandle:
         """Poll the task once, for a proxy; return its state, decoded and as it came."""
         params = TaskParams(task_id=self._id)
         look = await self._link.run(
-            Calls.forward, METHODS["tasks/get"], params, original=Received.of(params), timeout=self._timeout,
+            Calls.forward, METHODS["tasks/get"], params, original=Received.of(params), timeout=TimeLeft(self._timeout),
             extensions=self._link.session.for_tasks,
         )  # fmt: skip
         self._seen = look.read
@@ -287,7 +288,7 @@ class TaskHandle:
             work.add_done_callback(_noticed)
 
     async def _answer_one(self, key: str, ask: Asked, this: Round) -> None:
-        call = OpenCall("tools/call", self._params, self._call.name)
+        call = OpenCall("tools/call", self._params, given_name=self._call.name)
         try:
             async with self._turns:
                 answer = await self._link.calls.answer_for_task(

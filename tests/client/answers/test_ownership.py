@@ -80,7 +80,7 @@ def test_a_call_says_what_it_is() -> None:
 
 def test_a_call_that_goes_on_keeps_its_name() -> None:
     """Whatever else was called meanwhile, in whichever process."""
-    assert calls().open("tools/call", PARAMS, "12-abcd").origin().id == "12-abcd"
+    assert calls().open("tools/call", PARAMS, name="12-abcd").origin().id == "12-abcd"
 
 
 # --- how many ------------------------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from msgspec import Raw
 
-from antiphon.client.rounds.loop import MAX_STATE, Asked, RoundLimits, read_round, run_rounds
+from antiphon.client.rounds.loop import DEFAULT_LIMITS, MAX_STATE, Admit, Asked, RoundLimits, answer_rounds, read_round
 from antiphon.errors import ConfigError, InvalidParams, MethodNotFound, Rejected, RemoteProtocolError
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.content import TextContent
@@ -52,19 +53,32 @@ class Peer:
 PARAMS = CallToolRequestParams.of("t", {"x": 1})
 
 
+async def run_rounds(
+    send: Callable[[RoundParams], Awaitable[Any]],
+    answer: Any,
+    limits: RoundLimits = DEFAULT_LIMITS,
+    admit: Admit | None = None,
+    inspect: Any = None,
+) -> Any:
+    """Make the first request of a call, and answer its rounds."""
+    return await answer_rounds(
+        await send(PARAMS), PARAMS, send, answer, limits, **({"admit": admit} if admit else {}), inspect=inspect
+    )
+
+
 async def test_a_result_ends_the_loop() -> None:
     """Without rounds there is one request."""
     peer = Peer(DONE)
-    assert await run_rounds(peer.send, peer.answer, PARAMS) == (DONE, 0)
+    assert await run_rounds(peer.send, peer.answer) == DONE
     assert peer.sent == [PARAMS]
 
 
 async def test_answers_and_state_travel_with_the_retry() -> None:
     """The same call again, with what the round wanted."""
     peer = Peer(InputRequiredResult(input_requests={"a": ask("x"), "b": ask("y")}, request_state="S"), DONE)
-    result, rounds = await run_rounds(peer.send, peer.answer, PARAMS)
+    result = await run_rounds(peer.send, peer.answer)
     retry = peer.sent[1]
-    assert (result, rounds) == (DONE, 1)
+    assert result == DONE
     assert retry.request_state == "S"
     assert sorted(retry.input_responses or {}) == ["a", "b"]
     assert b'"X"' in bytes((retry.input_responses or {})["a"])
@@ -76,14 +90,14 @@ async def test_a_state_is_never_carried_over() -> None:
     """A round without a state is retried without one, whatever came before."""
     first = InputRequiredResult(input_requests={"a": ask()}, request_state="S")
     peer = Peer(first, InputRequiredResult(input_requests={"a": ask()}), DONE)
-    await run_rounds(peer.send, peer.answer, PARAMS)
+    await run_rounds(peer.send, peer.answer)
     assert [sent.request_state for sent in peer.sent] == [None, "S", None]
 
 
 async def test_a_round_may_only_have_a_state() -> None:
     """The call is made again at once."""
     peer = Peer(InputRequiredResult(request_state="S"), DONE)
-    await run_rounds(peer.send, peer.answer, PARAMS)
+    await run_rounds(peer.send, peer.answer)
     assert peer.sent[1].input_responses is None
 
 
@@ -92,7 +106,7 @@ async def test_rounds_are_numbered() -> None:
     peer = Peer(
         InputRequiredResult(input_requests={"a": ask()}), InputRequiredResult(input_requests={"a": ask()}), DONE
     )
-    await run_rounds(peer.send, peer.answer, PARAMS, RoundLimits(rounds=7))
+    await run_rounds(peer.send, peer.answer, RoundLimits(rounds=7))
     assert peer.rounds == [Round(n=1, max=7), Round(n=2, max=7)]
 
 
@@ -122,7 +136,7 @@ async def test_a_round_that_asks_too_much_is_refused_whole(
     """None of its asks is answered."""
     peer = Peer(*replies, DONE)
     with pytest.raises(RemoteProtocolError, match=why):
-        await run_rounds(peer.send, peer.answer, PARAMS, limits)
+        await run_rounds(peer.send, peer.answer, limits)
     assert len(peer.rounds) == len(peer.sent) - 1
 
 
@@ -143,7 +157,7 @@ async def test_a_refusal_gives_up_the_call_as_it_is() -> None:
 
     peer = Peer(InputRequiredResult(input_requests={"a": ask("wait"), "b": ask("no")}), DONE)
     with pytest.raises(Rejected):
-        await run_rounds(peer.send, answer, PARAMS)
+        await run_rounds(peer.send, answer)
     assert called_off.is_set()
     assert len(peer.sent) == 1
 
@@ -170,7 +184,7 @@ async def test_few_of_a_round_are_answered_at_once(at_once: int) -> None:
         return CreateMessageResult(role="assistant", content=TextContent(text="x"), model="m")
 
     peer = Peer(InputRequiredResult(input_requests={str(n): ask() for n in range(20)}), DONE)
-    await run_rounds(peer.send, answer, PARAMS, RoundLimits(at_once=at_once))
+    await run_rounds(peer.send, answer, RoundLimits(at_once=at_once))
     assert most == at_once
     assert len(peer.sent[1].input_responses or {}) == 20
 
@@ -181,7 +195,7 @@ async def test_an_ask_is_admitted_before_any_is_answered() -> None:
         messages=[SamplingMessage(role="user", content=TextContent(text="less"))], max_tokens=1
     )
     peer = Peer(InputRequiredResult(input_requests={"a": ask("more")}), DONE)
-    await run_rounds(peer.send, peer.answer, PARAMS, admit=lambda _spec, _params: changed)
+    await run_rounds(peer.send, peer.answer, admit=lambda _spec, _params: changed)
     assert b"LESS" in bytes((peer.sent[1].input_responses or {})["a"])
 
     def refuse(_spec: MethodSpec, params: Wire) -> Wire:
@@ -193,7 +207,7 @@ async def test_an_ask_is_admitted_before_any_is_answered() -> None:
     with pytest.raises(
         RemoteProtocolError, match=r"^inputRequests\.no \(sampling/createMessage\): messages\[0\]: bad$"
     ):
-        await run_rounds(peer.send, peer.answer, PARAMS, admit=refuse)
+        await run_rounds(peer.send, peer.answer, admit=refuse)
     assert peer.rounds == []
 
 
@@ -217,7 +231,7 @@ async def test_a_round_can_be_looked_at_before_it_is_answered() -> None:
     first = InputRequiredResult(input_requests={"a": ask(), "b": ask()}, request_state="S")
     peer = Peer(first, InputRequiredResult(input_requests={"c": ask()}), DONE)
     with pytest.raises(Rejected):
-        await run_rounds(peer.send, peer.answer, PARAMS, inspect=look)
+        await run_rounds(peer.send, peer.answer, inspect=look)
     assert seen == [("S", ["a", "b"], 1, 2, 0), (None, ["c"], 2, 3, 2)]
     assert len(peer.sent) == 2
 
@@ -230,7 +244,7 @@ async def test_an_ask_that_its_answerer_finds_invalid_is_the_servers_fault() -> 
 
     peer = Peer(InputRequiredResult(input_requests={"a": ask()}), DONE)
     with pytest.raises(RemoteProtocolError, match=r"^inputRequests\.a .*: tools\[0\]\.name: empty$"):
-        await run_rounds(peer.send, answer, PARAMS)
+        await run_rounds(peer.send, answer)
 
 
 async def test_an_error_of_another_call_is_not_about_this_ask() -> None:
@@ -243,7 +257,7 @@ async def test_an_error_of_another_call_is_not_about_this_ask() -> None:
 
     peer = Peer(InputRequiredResult(input_requests={"a": ask()}), DONE)
     with pytest.raises(InvalidParams, match="no such tool"):
-        await run_rounds(peer.send, answer, PARAMS)
+        await run_rounds(peer.send, answer)
 
 
 async def test_what_an_answerer_raises_is_raised_as_it_is() -> None:
@@ -255,4 +269,4 @@ async def test_what_an_answerer_raises_is_raised_as_it_is() -> None:
     for keys in ("a", "ab"):
         peer = Peer(InputRequiredResult(input_requests={key: ask() for key in keys}), DONE)
         with pytest.raises(MethodNotFound):
-            await run_rounds(peer.send, answer, PARAMS)
+            await run_rounds(peer.send, answer)

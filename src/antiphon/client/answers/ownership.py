@@ -34,35 +34,34 @@ MAX_LATE = 10_000
 """Most asks that are attributed to calls that were given up."""
 
 
-class OpenCall:
-    """A call of ours that is open. Its origin is made for the first ask that needs it."""
+class OpenCall(msgspec.Struct, eq=False):
+    """A call of ours that is open. Its origin is made for the first ask that needs it.
 
-    __slots__ = (
-        "_name", "answered", "answering", "asked", "method", "number", "params", "pending", "request", "task", "time",
-    )  # fmt: skip
+    A struct, because every call makes one, and structs are made in C.
+    """
 
-    def __init__(self, method: str, params: Wire, name: str | None) -> None:
-        self.number = next(_numbers)
-        self.method = method
-        self.params = params
-        self.request: RequestId | None = None
-        """Id of its open request, or of the last one if none is open."""
-        self.task: OriginTask | None = None
-        """The task that it has become."""
-        self.time: TimeLeft | None = None
-        """The time it has left, if it is counted."""
-        self.asked = 0
-        self.answering = 0
-        self.pending: set[Request] | None = None
-        """Asks that came as requests and are being answered."""
-        self.answered: list[tuple[Wire, Origin]] = []
-        """Answered asks of its round, until it is known whether the answers reached the server."""
-        self._name = name
+    method: str
+    params: Wire
+    time: TimeLeft | None = None
+    """The time it has left, if it is counted."""
+    given_name: str | None = None
+    """The name that a continued call had before."""
+    number: int = msgspec.field(default_factory=_numbers.__next__)
+    request: RequestId | None = None
+    """Id of its open request, or of the last one if none is open."""
+    task: OriginTask | None = None
+    """The task that it has become."""
+    asked: int = 0
+    answering: int = 0
+    pending: set[Request] | None = None
+    """Asks that came as requests and are being answered."""
+    answered: list[tuple[Wire, Origin]] = []
+    """Answered asks of its round, until it is known whether the answers reached the server."""
 
     @property
     def name(self) -> str:
         """The name of the call, unique across processes."""
-        return self._name or f"{self.number}-{_PROCESS}"
+        return self.given_name or f"{self.number}-{_PROCESS}"
 
     def origin(self) -> OriginCall:
         """Return the facts about the call for its answerers."""
@@ -99,9 +98,13 @@ class OpenCalls:
 
     # --- calls --------------------------------------------------------------------------------------------------
 
-    def open(self, method: str, params: Wire, name: str | None = None) -> OpenCall:
-        """Begin a call. ``name``: the name that a continued call had before; by default a new one."""
-        call = OpenCall(method, params, name)
+    def open(self, method: str, params: Wire, time: TimeLeft | None = None, name: str | None = None) -> OpenCall:
+        """Begin a call.
+
+        ``time``: what it has left, if that is counted. ``name``: the name that a continued call had before; by default
+        a new one.
+        """
+        call = OpenCall(method, params, time, name)
         self._calls[call.number] = call
         self._newest = call.number
         if self._queue:

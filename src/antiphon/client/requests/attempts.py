@@ -66,41 +66,28 @@ class BecameTask(Exception):
         self.task = task
 
 
-class Sending(Generic[R]):
+class Sending(Struct, Generic[R], eq=False):
     """Sends the requests of one call.
 
-    ``timeout``: seconds, or the remaining time of a larger operation. ``forwarding``: set if the call is made for
-        another peer. ``extensions``: what it declares beside the client's own extensions.
+    A struct, because every call makes one, and structs are made in C.
     """
 
-    __slots__ = (
-        "_extensions", "_forwarding", "_idle", "_on_progress", "_peer", "_result", "_session", "call", "meta", "time",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        session: ClientSession,
-        peer: Connection[ClientSession],
-        call: OpenCall,
-        result: type[R],
-        *,
-        timeout: float | TimeLeft | None,
-        progress: Callable[..., object] | None,
-        meta: dict[str, Any] | None,
-        forwarding: Forwarding | None = None,
-        extensions: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.call = call
-        self._forwarding = forwarding
-        self.time = call.time = TimeLeft.of(timeout)
-        """The time left."""
-        self.meta = meta
-        self._extensions = extensions
-        self._session = session
-        self._peer = peer
-        self._result = result
-        self._on_progress = _reporter(progress) if progress is not None else None
-        self._idle = 0
+    session: ClientSession
+    peer: Connection[ClientSession]
+    call: OpenCall
+    result: type[R]
+    time: TimeLeft
+    """The time left."""
+    progress: Callable[..., object] | None = None
+    meta: dict[str, Any] | None = None
+    extensions: Mapping[str, Any] | None = None
+    """What the call declares beside the client's own extensions."""
+    forwarding: Forwarding | None = None
+    """Set if the call is made for another peer."""
+    rounds: int = 0
+    """How often the server asked for input so far."""
+    idle: int = 0
+    """How often it did so in a row without a question."""
 
     async def __call__(self, params: RoundParams) -> R | InputRequiredResult:
         """Send one request of the call; return its result or, in the modern era, its round.
@@ -109,29 +96,29 @@ class Sending(Generic[R]):
             CallTimeout: no time is left.
             Whatever ``Connection.request`` raises.
         """
-        if self._idle > 1:
+        if self.idle > 1:
             await self._rest()
         time = self.time
         if time.seconds == 0.0:
             raise time.too_late(self.call.method)
         method = self.call.method
-        wants_progress = self._on_progress is not None
+        report = None if self.progress is None else _reporter(self.progress)
         meta = self.meta
-        if isinstance(self._peer, RepeatingConnection):
-            meta = self._peer.with_key(method, params, meta)
-        passed = self._forwarding
-        outgoing = self._session.request(
+        if isinstance(self.peer, RepeatingConnection):
+            meta = self.peer.with_key(method, params, meta)
+        passed = self.forwarding
+        outgoing = self.session.request(
             METHODS[method] if passed is None else passed.spec,
             params,
-            wants_progress=wants_progress,
+            wants_progress=report is not None,
             meta=meta,
             log_level=None if passed is None else passed.log_level,
             original=None if passed is None else passed.original,
-            extensions=self._extensions,
+            extensions=self.extensions,
         )
         self.call.request = outgoing.id
         try:
-            raw = await self._peer.request(outgoing, timeout=time, on_progress=self._on_progress)
+            raw = await self.peer.request(outgoing, timeout=time, on_progress=report)
         except CallTimeout:
             time.seconds = 0.0
             raise time.too_late(method) from None
@@ -141,21 +128,18 @@ class Sending(Generic[R]):
             passed.result = raw
         return self._read(raw)
 
-    @property
-    def _is_modern(self) -> bool:
-        agreed = self._session.revision
-        return agreed is not None and agreed.modern
-
     def _read(self, raw: Raw) -> R | InputRequiredResult:
-        if not self._is_modern:
-            return read_legacy(raw, self.call.method, self._result)
-        done = read_modern(raw, self.call.method, self._result)
+        agreed = self.session.revision
+        if agreed is None or not agreed.modern:
+            return read_legacy(raw, self.call.method, self.result)
+        done = read_modern(raw, self.call.method, self.result)
         if isinstance(done, InputRequiredResult):
-            self._idle = 0 if done.input_requests else self._idle + 1
+            self.rounds += 1
+            self.idle = 0 if done.input_requests else self.idle + 1
         return done
 
     async def _rest(self) -> None:
-        rest = min(_FIRST_REST * 2 ** min(self._idle - 2, 16), _LONGEST_REST)
+        rest = min(_FIRST_REST * 2 ** min(self.idle - 2, 16), _LONGEST_REST)
         async with self.time.limit(self.call.method):
             await asyncio.sleep(rest)
 

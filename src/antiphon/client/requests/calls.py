@@ -22,7 +22,7 @@ from antiphon.call_time import TimeLeft, counting
 from antiphon.client.answers.answerers import Answers, Extension, PutAside, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
 from antiphon.client.requests.attempts import BecameTask, Forwarding, Sending, read_legacy, read_modern
-from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
+from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, answer_rounds, read_round, retry
 from antiphon.client.rounds.pending import Ask, PendingRound
 from antiphon.engine.connection import OTHERS, Connection, Handler
 from antiphon.engine.telemetry import Watch
@@ -114,26 +114,33 @@ class Calls:
             raise RemoteProtocolError(f"The server asked for input in {method}, which has no rounds")
         return done
 
-    async def rounds(
+    def rounds(
         self,
         method: str,
         params: RoundParams,
         result: type[R],
         *,
-        timeout: float | TimeLeft | None,
+        timeout: TimeLeft,
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
-    ) -> R:
-        """Make a request that may have rounds, and decode its result.
+    ) -> CoroutineType[Any, Any, R]:
+        """Make a request that may have rounds, and decode its result. Await it at once.
+
+        ``timeout`` counts the time in which the server works, not the time for our answers.
 
         Raises:
             BecameTask: the call goes on as a task; only for ``tools/call``.
         """
         declared = self.session.for_tasks if method == "tools/call" else None
-        done = await self.counted(
-            method, params, result, timeout=timeout, progress=progress, meta=meta, extensions=declared
-        )
-        return done[0]
+        call = self.open.open(method, params, timeout)
+        send = Sending(self.session, self.peer, call, result, timeout, progress, meta, declared)
+        return self._made(send, params)
+
+    async def counted(self, method: str, params: RoundParams, result: type[R], *, timeout: TimeLeft) -> tuple[R, int]:
+        """Make a request that may have rounds; return its result and the number of rounds."""
+        call = self.open.open(method, params, timeout)
+        send = Sending(self.session, self.peer, call, result, timeout)
+        return await self._made(send, params), send.rounds
 
     async def forward(
         self,
@@ -141,23 +148,22 @@ class Calls:
         params: Any,
         *,
         original: Received,
-        timeout: float | TimeLeft | None,
+        timeout: TimeLeft,
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
         log_level: LoggingLevel | None = None,
         extensions: Mapping[str, Any] | None = None,
     ) -> Received:
         """Repeat a request of another peer, keeping unknown members of its params and of its result."""
-        call = self.open.open(spec.name, params)
+        call = self.open.open(spec.name, params, timeout)
         options = Forwarding(spec, original, log_level)
         send: Sending[Any] = Sending(
-            self.session, self.peer, call, spec.result or Result, timeout=timeout, progress=progress, meta=meta,
-            forwarding=options, extensions=extensions,
-        )  # fmt: skip
+            self.session, self.peer, call, spec.result or Result, timeout, progress, meta, extensions, options
+        )
         done: Any
         if spec.rounds:
             try:
-                done, _ = await self._made(send, params)
+                done = await self._made(send, params)
             except BecameTask as became:
                 done = became.task
         else:
@@ -170,34 +176,12 @@ class Calls:
                 raise RemoteProtocolError(f"The server asked for input in {spec.name}, which has no rounds")
         return Received(passed_on(options.result), done)
 
-    def counted(
-        self,
-        method: str,
-        params: RoundParams,
-        result: type[R],
-        *,
-        timeout: float | TimeLeft | None,
-        progress: Callable[..., object] | None = None,
-        meta: dict[str, Any] | None = None,
-        extensions: Mapping[str, Any] | None = None,
-    ) -> CoroutineType[Any, Any, tuple[R, int]]:
-        """Make a request that may have rounds; return its result and the number of rounds. Await it at once.
-
-        ``timeout`` counts the time in which the server works, not the time for our answers.
-        """
-        call = self.open.open(method, params)
-        send = Sending(
-            self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta, extensions=extensions
-        )
-        return self._made(send, params)
-
-    async def _made(self, send: Sending[R], params: RoundParams) -> tuple[R, int]:
+    async def _made(self, send: Sending[R], params: RoundParams) -> R:
         call, given_up = send.call, True
         try:
-            inspect = self._inspector(send) if self._answers.on_round is not None else None
-            answer = self._answerer(call)
-            sent = self._reporting(send) if self._answers.reports else send
-            done = await run_rounds(sent, answer, params, self._limits, admit=self._admit, inspect=inspect)
+            done = await send(params)
+            if isinstance(done, InputRequiredResult):
+                done = await self._answer_rounds(done, params, send)
             given_up = False
             return done
         except PeerError:
@@ -208,6 +192,12 @@ class Calls:
                 # Answers of a round that was never continued did not reach the server.
                 self._report(call, "call-gone")
             self.open.close(call, given_up=given_up)
+
+    async def _answer_rounds(self, first: InputRequiredResult, params: RoundParams, send: Sending[R]) -> R:
+        inspect = self._inspector(send) if self._answers.on_round is not None else None
+        sent = self._reporting(send) if self._answers.reports else send
+        answer = self._answerer(send.call)
+        return await answer_rounds(first, params, sent, answer, self._limits, admit=self._admit, inspect=inspect)
 
     def _reporting(self, send: Sending[R]) -> Callable[[RoundParams], Awaitable[R | InputRequiredResult]]:
         """Return ``send``, extended by telling the answerers what became of their answers."""
@@ -235,11 +225,7 @@ class Calls:
             self._report(send.call, None)
             return result
 
-        def sent(params: RoundParams) -> Awaitable[R | InputRequiredResult]:
-            # The first request carries no answers, and for most calls it is the only one.
-            return told(params) if send.call.answered else send(params)
-
-        return sent
+        return told
 
     def _report(self, call: OpenCall, why: str | None) -> None:
         for params, origin in call.answered:
@@ -286,13 +272,13 @@ class Calls:
         params: RoundParams,
         result: type[R],
         *,
-        timeout: float | TimeLeft | None,
+        timeout: TimeLeft,
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> R | PendingRound[R]:
         """Make a request that may have rounds; return its result, or its first round unanswered."""
-        call = self.open.open(method, params)
-        send = Sending(self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta)
+        call = self.open.open(method, params, timeout)
+        send = Sending(self.session, self.peer, call, result, timeout, progress, meta)
         return await self._step(send, params, self._limits, 1, 0)
 
     async def resume(
@@ -300,7 +286,7 @@ class Calls:
         pending: PendingRound[R],
         answers: Mapping[str, object],
         *,
-        timeout: float | TimeLeft | None,
+        timeout: TimeLeft,
         progress: Callable[..., object] | None = None,
     ) -> R | PendingRound[R]:
         """Continue a call; return its result, or its next round.
@@ -319,16 +305,14 @@ class Calls:
         params = pending.round_params
         again = retry(params, shaped_answers(pending, answers), pending.request_state)
         kind: Any = METHODS[pending.method].result
-        call = self.open.open(pending.method, params, pending.call)
-        send: Sending[R] = Sending(
-            self.session, self.peer, call, kind, timeout=timeout, progress=progress, meta=pending.meta
-        )
+        call = self.open.open(pending.method, params, timeout, pending.call)
+        send: Sending[R] = Sending(self.session, self.peer, call, kind, timeout, progress, pending.meta)
         call.answered = self._answers.taken_up(pending, answers)
         return await self._step(send, again, pending.limits, pending.number + 1, pending.asked)
 
     async def answer(self, pending: PendingRound[Any]) -> dict[str, Any]:
         """Have this client's answerers answer the asks of a round."""
-        call = OpenCall(pending.method, pending.round_params, pending.call)
+        call = OpenCall(pending.method, pending.round_params, given_name=pending.call)
         asks = {key: Asked(METHODS[ask.method], ask.params, ask.raw, key) for key, ask in pending.asks.items()}
         this = Round(n=pending.number, max=pending.limits.rounds)
         answers: dict[str, Any] = await answer_all(asks, self._answerer(call), this, pending.limits.at_once)
@@ -478,7 +462,7 @@ class Calls:
 
     def origin_of(self, params: CallToolRequestParams, tool: Tool | None) -> Origin:
         """Return the origin of a tool call, for the person who confirms it."""
-        return self._origin(OpenCall("tools/call", params, None), None, tool)
+        return self._origin(OpenCall("tools/call", params), None, tool)
 
     def loose_origin(self) -> Origin:
         """Return the origin of an ask through the model API: the only open tool call, if there is exactly one."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from itertools import count
 from typing import NamedTuple, TypeVar
 
 from msgspec import DecodeError, Raw, Struct, structs
@@ -22,7 +21,7 @@ from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.origin import Round
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
 
-__all__ = ["DEFAULT_LIMITS", "Asked", "RoundLimits", "answer_all", "read_round", "retry", "run_rounds"]
+__all__ = ["DEFAULT_LIMITS", "Asked", "RoundLimits", "answer_all", "answer_rounds", "read_round", "retry"]
 
 R = TypeVar("R", bound=Wire)
 Admit = Callable[[MethodSpec, Wire], Wire]
@@ -73,16 +72,17 @@ def _as_it_is(_spec: MethodSpec, params: Wire) -> Wire:
     return params
 
 
-async def run_rounds(
+async def answer_rounds(
+    result: R | InputRequiredResult,
+    params: RoundParams,
     send: Send[R],
     answer: Answer,
-    params: RoundParams,
     limits: RoundLimits = DEFAULT_LIMITS,
     *,
     admit: Admit = _as_it_is,
     inspect: Inspect | None = None,
-) -> tuple[R, int]:
-    """Make a call and answer its rounds; return the result and the number of rounds.
+) -> R:
+    """Answer the rounds of a call that was made, beginning with what its first request returned; return its result.
 
     ``inspect`` is called with each round before any of its asks is answered: with the result, the asks, the round and
     the number of asks so far. An ask that is refused ends the whole call, because a round has no error member.
@@ -92,11 +92,9 @@ async def run_rounds(
             answered.
         Whatever ``send``, ``inspect`` and ``answer`` raise.
     """
-    asked = 0
-    for number in count(1):
-        result = await send(params)
-        if not isinstance(result, InputRequiredResult):
-            return result, number - 1
+    number = asked = 0
+    while isinstance(result, InputRequiredResult):
+        number += 1
         asked += len(result.input_requests or ())
         asks = read_round(result, number, asked, limits, admit)
         this = Round(n=number, max=limits.rounds)
@@ -104,7 +102,8 @@ async def run_rounds(
             await inspect(result, asks, this, asked)
         answers = await answer_all(asks, answer, this, limits.at_once)
         params = retry(params, answers, result.request_state)
-    raise AssertionError("read_round refuses what is beyond the last round")
+        result = await send(params)
+    return result
 
 
 def read_round(
