@@ -110,34 +110,47 @@ _START = CallEvent.START
 Entry = RoundCall | EndedCall
 
 
-class _Shelf:
-    """Ids in the order of last use, with their sizes: limited in number and in total size."""
+class _Kept(Struct, frozen=True):
+    """What is kept of a call, until when by the loop's clock, and its bytes."""
 
-    __slots__ = ("_limit", "_room", "_size", "ids")
+    entry: Entry
+    until: float
+    weight: int
+
+
+class _Shelf:
+    """Calls by id in the order of last use: limited in number and in total size."""
+
+    __slots__ = ("_limit", "_room", "calls", "size")
 
     def __init__(self, limit: int, room: int) -> None:
-        self.ids: OrderedDict[bytes, int] = OrderedDict()
+        self.calls: OrderedDict[bytes, _Kept] = OrderedDict()
+        self.size = 0
         self._limit = limit
         self._room = room
-        self._size = 0
 
     @property
     def is_over(self) -> bool:
         """Whether the oldest must be dropped. The newest stays, whatever its size."""
-        return len(self.ids) > 1 and (len(self.ids) > self._limit or self._size > self._room)
+        return (len(self.calls) > self._limit or self.size > self._room) and len(self.calls) > 1
 
-    def put(self, id: bytes, weight: int) -> bool:
-        """Add or move an id to the end; tell whether there is too much now."""
-        self._size += weight - self.ids.get(id, 0)
-        self.ids[id] = weight
-        self.ids.move_to_end(id)
-        return (len(self.ids) > self._limit or self._size > self._room) and self.is_over
+    def put(self, id: bytes, kept: _Kept) -> bool:
+        """Add a call, or move it to the end; tell whether the oldest must be dropped."""
+        if id in self.calls:
+            self.take(id)
+        self.calls[id] = kept
+        self.size += kept.weight
+        return (len(self.calls) > self._limit or self.size > self._room) and self.is_over
 
-    def take(self, id: bytes) -> None:
-        self._size -= self.ids.pop(id, 0)
+    def take(self, id: bytes) -> _Kept | None:
+        """Remove a call and return it, if it is here."""
+        kept = self.calls.pop(id, None)
+        if kept is not None:
+            self.size -= kept.weight
+        return kept
 
     def oldest(self) -> bytes:
-        return next(iter(self.ids))
+        return next(iter(self.calls))
 
 
 class KeptCalls:
@@ -153,31 +166,29 @@ class KeptCalls:
     def __init__(self, ttl: float, limit: int, room: int, leave: Callable[[RoundCall, str], object]) -> None:
         self._ttl = ttl
         self._leave = leave
-        self._entries: dict[bytes, tuple[Entry, float]] = {}
         self._all = _Shelf(limit, room)
         self._owned: dict[str, _Shelf] = {}
         self._share = max(1, limit // _SHARE), room // _SHARE
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._all.calls)
 
     def get(self, id: bytes) -> Entry | None:
         """Return what is kept of a call."""
-        entry = self._entries.get(id)
-        return entry[0] if entry is not None else None
+        kept = self._all.calls.get(id)
+        return None if kept is None else kept.entry
 
     def keep(self, id: bytes, entry: Entry) -> None:
         """Keep a call, or its reply, from now on; make room for it."""
         loop = asyncio.get_running_loop()
-        self._entries[id] = entry, loop.time() + self._ttl
-        weight = entry.weight
-        is_over = self._all.put(id, weight)
+        kept = _Kept(entry, loop.time() + self._ttl, entry.weight)
+        is_over = self._all.put(id, kept)
         if entry.owner is not None:
             owned = self._owned.get(entry.owner)
             if owned is None:
                 owned = self._owned[entry.owner] = _Shelf(*self._share)
-            owned.put(id, weight)
+            owned.put(id, kept)
             while owned.is_over:
                 self._drop(owned.oldest(), "too many calls of this client wait")
         while is_over and self._all.is_over:
@@ -187,20 +198,19 @@ class KeptCalls:
 
     def forget(self, id: bytes) -> None:
         """Drop a call."""
-        gone = self._entries.pop(id, None)
+        gone = self._all.take(id)
         if gone is None:
             return
-        self._all.take(id)
-        owner = gone[0].owner
+        owner = gone.entry.owner
         if owner is not None:
             owned = self._owned[owner]
             owned.take(id)
-            if not owned.ids:
+            if not owned.calls:
                 del self._owned[owner]
 
     def clear(self) -> None:
         """Drop all calls."""
-        for id in list(self._entries):
+        for id in list(self._all.calls):
             self.forget(id)
         if self._timer is not None:
             self._timer.cancel()
@@ -209,16 +219,16 @@ class KeptCalls:
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
-        while self._entries:
+        while self._all.calls:
             id = self._all.oldest()
-            _, until = self._entries[id]
+            until = self._all.calls[id].until
             if until > loop.time():
                 self._timer = loop.call_at(until, self._sweep)
                 return
             self._drop(id, "no retry came in time")
 
     def _drop(self, id: bytes, reason: str) -> None:
-        entry, _ = self._entries[id]
+        entry = self._all.calls[id].entry
         self.forget(id)
         if isinstance(entry, RoundCall):
             self._leave(entry, reason)
