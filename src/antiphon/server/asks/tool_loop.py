@@ -87,26 +87,19 @@ class Turn(Struct, frozen=True, eq=False):
         return [block for block in self.answer.blocks if isinstance(block, ToolUseContent)]
 
 
-class Turns:
-    """The turns of one sample.
+class Turns(Struct, eq=False):
+    """The turns of one sample. ``fallback``, ``key`` and ``timeout`` are those of ``Context.sample``."""
 
-    ``by``: whose model answers, the client's unless it has none; ``count``: turns so far. ``fallback``, ``key`` and
-    ``timeout`` are those of ``Context.sample``. ``core``: the server that samples.
-    """
-
-    __slots__ = ("_call", "_core", "_fallback", "_key", "_timeout", "by", "count")
-
-    def __init__(
-        self, call: Call, core: Core, *, fallback: bool = True, key: str | None = None, timeout: float | None = None
-    ) -> None:
-        self._call = call
-        self._core = core
-        # A mounted server without a model of its own uses that of the server its clients are connected to.
-        self._fallback: Fallback | None = (core.fallback or call.core.fallback) if fallback else None
-        self._key = key
-        self._timeout = timeout
-        self.by: Literal["client", "server"] = "client"
-        self.count = 0
+    call: Call
+    core: Core
+    """The server that samples."""
+    fallback: bool = True
+    key: str | None = None
+    timeout: float | None = None
+    by: Literal["client", "server"] = "client"
+    """Whose model answers: the client's, unless it has none."""
+    count: int = 0
+    """Turns so far."""
 
     async def complete(
         self, params: CreateMessageRequestParams, tools: Toolbox | None, max_steps: int, result_type: Any
@@ -132,7 +125,7 @@ class Turns:
             # Reached only if nothing was sent. After a refusal no other model is asked.
             if self.by == "server":
                 raise
-            if self._fallback is None:
+            if self._model is None:
                 error.add_note(_REMEDY)
                 raise
             self.by = "server"
@@ -143,31 +136,36 @@ class Turns:
         return Turn(params, answer, messages)
 
     async def _ask_server(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        if self._fallback is None:
+        fallback = self._model
+        if fallback is None:
             raise SamplingUnavailable("Nobody can complete: the client offers no sampling, nor is there a fallback")
-        fallback = self._fallback
 
         async def complete(_key: str) -> bytes:
-            return encode(await fallback.complete(params, self._timeout))
+            return encode(await fallback.complete(params, self.timeout))
 
         # A step, so that the server's own model is asked once for each ask, and a replay uses the recorded
         # answer.
-        return decode(await self._call.step("sampling_fallback", complete), CreateMessageResult)
+        return decode(await self.call.step("sampling_fallback", complete), CreateMessageResult)
+
+    @property
+    def _model(self) -> Fallback | None:
+        # A mounted server without a model of its own uses that of the server its clients are connected to.
+        return (self.core.fallback or self.call.core.fallback) if self.fallback else None
 
     def _ask_client(self, params: CreateMessageRequestParams) -> Awaitable[CreateMessageResult]:
         if params.include_context not in (None, "none"):
             params = self._gated(params)
         # A key names one ask on the wire, so the turns after the first get names derived from it.
-        key = self._key if self._key is None or self.count == 1 else f"{self._key}-{self.count}"
-        return self._call.ask("sampling/createMessage", params, CreateMessageResult, key=key, timeout=self._timeout)
+        key = self.key if self.key is None or self.count == 1 else f"{self.key}-{self.count}"
+        return self.call.ask("sampling/createMessage", params, CreateMessageResult, key=key, timeout=self.timeout)
 
     def _gated(self, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
-        facts = self._call.facts
+        facts = self.call.facts
         if may_include_context(facts.revision, facts.capabilities):
             return params
         # 2025-11-25 client/sampling: servers "SHOULD NOT use them unless the client declares
         # sampling.context".
-        if self._call.connection.session.first_time("includeContext"):
+        if self.call.connection.session.first_time("includeContext"):
             log.warning("include_context=%r is left out: the client offers no sampling.context", params.include_context)
         return replace(params, include_context=None)
 
@@ -195,7 +193,7 @@ class Turns:
             raise SamplingFailed(f"The model wants to use {len(uses)} tools at once; at most {MAX_USES} are taken")
         if len({use.id for use in uses}) < len(uses):
             raise SamplingFailed("The model gave two uses of tools the same id", text=turn.answer.text)
-        results = await tools.use(self._call, self._core, uses)
+        results = await tools.use(self.call, self.core, uses)
         choice = turn.params.tool_choice
         # "required" applies to the first turn only: a model that must always use tools never finishes.
         if choice is not None and choice.mode == "required":
