@@ -10,7 +10,6 @@ import pytest
 from msgspec import Raw
 
 from antiphon import Context
-from antiphon.server.calls.call_weight import OVERHEAD
 from antiphon.server.calls.parked_call import RoundCall
 from antiphon.server.calls.request_state import refusal
 from antiphon.server.calls.rounds import EndedCall, KeptCalls
@@ -190,7 +189,7 @@ def parked(owner: str | None = None, weight: int = 1) -> Any:
     """Make a call that is parked: for the table, one with an owner and a weight."""
     call = RoundCall.__new__(RoundCall)
     call.owner = owner
-    call._held = weight - OVERHEAD
+    call._held = weight
     call.generation = 1
     call._pending = {}
     return call

@@ -157,10 +157,11 @@ class Call:
             # Answers come back under the key, so with an unusable one the question would be repeated for
             # ever.
             raise LocalProtocolError(f"key= of {method} must be a text that is not empty, got {key!r}")
-        spec = METHODS.get(method) or unknown_request(method)
-        session, facts = self.connection.session, self.request or self.first
-        if facts.revision.modern and method not in METHODS:
-            raise NotInRevision(f"{method} is no ask of revision {facts.revision.name}")
+        spec, session, facts = METHODS.get(method), self.connection.session, self.request or self.first
+        if spec is None:
+            if facts.revision.modern:
+                raise NotInRevision(f"{method} is no ask of revision {facts.revision.name}")
+            spec = unknown_request(method)
         try:
             lowered = session.check_ask(spec, params, facts)
         except MissingCapability as error:

@@ -120,6 +120,10 @@ class _Ask(Struct, frozen=True):
     answer: asyncio.Future[Answer]
 
 
+async def _at_once(answer: Answer) -> Answer:
+    return answer
+
+
 class Keeper(Protocol):
     """Keeps a call between requests; see ``rounds.Rounds``."""
 
@@ -180,7 +184,7 @@ class RoundCall(Call):
         self._quiescence = Quiescence()
         self._asked = 0
         self._held: int | None = None
-        """Bytes of the input and the values decoded from it; computed on first use."""
+        """Bytes of the call itself, its input, and the values decoded from it; computed on first use."""
         self._why_cancelled: str | None = None
 
     def start(self, event: CallEvent = CallEvent.START) -> None:
@@ -209,8 +213,8 @@ class RoundCall(Call):
             # Computed at the first round, because most calls are never kept; no other request has come
             # before.
             raw = self.first.raw or b""
-            self._held = 2 * len(raw) if len(raw) <= SMALL else weight_of(raw)
-        weight = OVERHEAD + self._held
+            self._held = OVERHEAD + (2 * len(raw) if len(raw) <= SMALL else weight_of(raw))
+        weight = self._held
         if self.generation > 1:
             weight += len(self.first.raw or b"")
         for ask in self._pending.values():
@@ -219,14 +223,16 @@ class RoundCall(Call):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> Answer:
+    def _put(
+        self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None
+    ) -> CoroutineType[Any, Any, Answer]:
         """Add an ask to the next round, and wait for its answer."""
         self.check_outside_steps(spec)
         if self._is_lost():
-            await self._raise_lost()
+            return self._raise_lost()
         if key is not None and (given := self._take_given(key, spec)) is not None:
-            return given
-        return await self._answer_to(self._name(spec, key), spec, params, timeout)
+            return _at_once(given)
+        return self._answer_to(self._name(spec, key), spec, params, timeout)
 
     def _is_lost(self) -> bool:
         """Tell whether an answer is impossible, because the call has ended or diverged."""
@@ -323,7 +329,7 @@ class RoundCall(Call):
             ask = self._pending.pop(key)
             if not ask.answer.done():
                 size = len(answer.raw)
-                self._held = (self._held or 0) + (2 * size if size <= SMALL else weight_of(answer.raw))
+                self._held = (self._held or OVERHEAD) + (2 * size if size <= SMALL else weight_of(answer.raw))
                 ask.answer.set_result(answer)
         self.attach(connection, request)
         return True
