@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from types import CoroutineType
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from msgspec import Raw
 
@@ -24,7 +24,6 @@ from antiphon.engine.flag import Flag
 from antiphon.engine.reader import LATER, Handler, Later, Reader, drive, run_alone
 from antiphon.engine.requests import OnProgress, Waiter, Waiting
 from antiphon.engine.tasks import Tasks
-from antiphon.engine.telemetry import Watch
 from antiphon.errors import (
     AntiphonError,
     ConnectionClosed,
@@ -53,6 +52,9 @@ from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.envelope import Envelope
 from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.lifecycle import ProgressNotificationParams
+
+if TYPE_CHECKING:
+    from antiphon.engine.telemetry import Watch
 
 __all__ = ["LATER", "OTHERS", "Connection", "Handler", "Later"]
 
@@ -136,8 +138,7 @@ class Connection(Generic[S]):
         self.waiting = Waiting(self._loop, self._expired)
         """Our requests that wait for their reply."""
         self.suspended: dict[Request, tuple[asyncio.Task[Any], Sequence[Waiter]]] = {}
-        """Requests whose handler waits, each with its task and with our own requests whose clock stands still for
-        it."""
+        """Requests whose handler waits, each with its task and our own requests whose clock stands still for it."""
         self._handlers = handlers
         self._idle: Flag | None = None
         self._reader: Reader | None = None
@@ -269,8 +270,7 @@ class Connection(Generic[S]):
         if not inspect.iscoroutine(result):
             return
         if len(self.tasks) > 2 * self._max_served:
-            # The peer notifies faster than our callbacks run: notifications may be lost, but memory must
-            # stay bounded.
+            # The peer notifies faster than our callbacks run: notifications may be lost, memory must stay bounded.
             result.close()
             self.ignored += 1
             return

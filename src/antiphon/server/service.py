@@ -17,7 +17,6 @@ from msgspec import structs
 
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
-from antiphon.engine.telemetry import watch
 from antiphon.errors import ConfigError, NotInRevision
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Notified
@@ -34,6 +33,7 @@ from antiphon.server.listing import Pages
 from antiphon.server.middleware import Middleware, Stack
 from antiphon.server.mounts import Mount, Mounts
 from antiphon.server.subscriptions import Changes, ListKind, Subscriptions
+from antiphon.telemetry import current
 from antiphon.wire.common import ClientCapabilities, RequestParams
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.lossless import Received, passed_on
@@ -42,6 +42,7 @@ from antiphon.wire.task import GetTaskResult
 from antiphon.wire.tools import Tool
 
 if TYPE_CHECKING:
+    from antiphon.engine.telemetry import Watch
     from antiphon.server.calls.task.served_tasks import ServedTasks
     from antiphon.server.calls.task.task_options import TaskOptions
     from antiphon.server.calls.task.task_requests import TaskRequests
@@ -401,7 +402,7 @@ class Service:
         session = ServerSession(offer, None if assumed is None else offer.assumed(assumed))
         if self.core.extension is not None:
             session.offered_to = partial(self._offered_to, self.core.extension, principal)
-        told = watch(channel, over=None if headers is None else "tcp", knows=self.core.has)
+        told = None if current() is None else self._told(channel, None if headers is None else "tcp")
         peer = Connection(channel, session, told.serving(self._handlers) if told else self._handlers, grace=_GRACE)
         if told is not None:
             peer.watch, session.carries = told, told.carries
@@ -431,6 +432,12 @@ class Service:
                 await peer.wait_ended()
             finally:
                 await peer.close()
+
+    def _told(self, channel: Channel, over: str | None) -> Watch | None:
+        """Return the telemetry of a connection. The module is imported only where telemetry is configured."""
+        from antiphon.engine.telemetry import watch
+
+        return watch(channel, over=over, knows=self.core.has)
 
     def _offered_to(self, extension: Extension, principal: str | None, client: ClientCapabilities | None) -> Offer:
         """Return what is offered to one client, with what the extension declares to it."""
