@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 __all__ = ["Mismatch", "MismatchError", "describe", "join_path", "suggest", "within"]
 
@@ -21,7 +23,7 @@ _KINDS = {"missing required": "missing", "contains unknown": "unknown"}
 _JSON_NAMES = {"int": "integer", "float": "number", "str": "string", "bool": "boolean"}
 
 
-class Mismatch(NamedTuple):
+class Mismatch(Struct, frozen=True):
     """A place (empty for the whole value), and what is wrong there."""
 
     place: str
@@ -81,7 +83,7 @@ def within(outer: str, mismatch: Mismatch) -> Mismatch:
     """Prefix the place of a mismatch with the member it was found in."""
     inner = mismatch.place
     place = outer + (inner if not inner or inner.startswith("[") else f".{inner}")
-    return mismatch._replace(place=place)
+    return replace(mismatch, place=place)
 
 
 def _of_msgspec(text: str) -> Mismatch:

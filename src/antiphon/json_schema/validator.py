@@ -142,13 +142,13 @@ class SchemaValidator:
         if outcome.costly:
             raise TooCostly(outcome.costly)
         if outcome.mismatch is not None:
-            raise MismatchError(Mismatch(*outcome.mismatch))
+            raise MismatchError(outcome.mismatch)
 
 
 class _Outcome(msgspec.Struct):
     """The result of validation in a side process."""
 
-    mismatch: tuple[str, str, str] | None = None
+    mismatch: Mismatch | None = None
     config: str = ""
     costly: str = ""
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.engine.connection import Connection
@@ -252,7 +253,7 @@ class Mounts:
         return [each for pair in asked for each in pair if each.uris]
 
 
-class _Asked(NamedTuple):
+class _Asked(Struct, frozen=True):
     """A mounted server, and the URIs that it is asked to allow a subscription to."""
 
     mount: Mount

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from antiphon.server.functions.docstrings import read_docstring
+from antiphon.server.functions.docstrings import Docs, read_docstring
 
 GOOGLE = """Describe a product.
 
@@ -85,12 +85,12 @@ def test_text_without_arguments_is_the_description():
 @pytest.mark.parametrize("text", [None, "", "   \n  "])
 def test_no_text_is_no_description(text):
     """An empty docstring says nothing."""
-    assert read_docstring(text) == (None, {})
+    assert read_docstring(text) == Docs(description=None, arguments={})
 
 
 def test_only_arguments_is_no_description():
     """A docstring may hold nothing else."""
-    assert read_docstring("\n    Args:\n        x: The x.\n    ") == (None, {"x": "The x."})
+    assert read_docstring("\n    Args:\n        x: The x.\n    ") == Docs(description=None, arguments={"x": "The x."})
 
 
 def test_the_parser_loads_only_when_it_is_needed():

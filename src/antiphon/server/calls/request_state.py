@@ -304,7 +304,7 @@ class DerivedKeys:
         return one.finalize() + other.finalize()
 
 
-class _TextKey(NamedTuple):
+class _TextKey(msgspec.Struct, frozen=True):
     """A key that texts are encrypted with (AES-256-GCM)."""
 
     key: bytes
@@ -334,16 +334,16 @@ class _SealingKey:
 
     def encrypt(self, format: int, data: bytes, bound_to: bytes) -> Sequence[bytes]:
         """Encrypt and authenticate data, and authenticate what it is bound to; return nonce and text, in pieces."""
-        half, (key, cipher) = b"", self._plain
+        half, used = b"", self._plain
         if format >= _DERIVES:
             if self._left <= 0:
                 self._renew()
             self._left -= 1
-            half, (key, cipher) = self._present
+            half, used = self._present
         nonce = os.urandom(_NONCE)
         if len(data) > _PIECE:
-            return half, nonce, *_encrypted(key, nonce, data, bound_to)
-        return half, nonce, cipher.encrypt(nonce, data, bound_to)
+            return half, nonce, *_encrypted(used.key, nonce, data, bound_to)
+        return half, nonce, used.cipher.encrypt(nonce, data, bound_to)
 
     def decrypt(self, format: int, blob: bytes, bound_to: bytes) -> bytes | None:
         """Undo ``encrypt``; return ``None`` if the data, what it is bound to, or the key is another.

@@ -18,7 +18,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 from msgspec import Raw, Struct, json, structs
 
@@ -70,7 +70,7 @@ class MakesTasks(Protocol):
         ...
 
 
-class RoundOptions(NamedTuple):
+class RoundOptions(Struct, frozen=True):
     """How long calls that ask are kept, and where. See ``Server``."""
 
     parked_for: float = 600.0

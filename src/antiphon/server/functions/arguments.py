@@ -155,7 +155,7 @@ class Arguments:
                     raise self._error(within(name, error.mismatch)) from None
 
     def _error(self, mismatch: Mismatch) -> ArgumentError:
-        place, problem, kind = mismatch
+        place, problem, kind = mismatch.place, mismatch.problem, mismatch.kind
         if kind == "unknown":
             problem = suggest(place, self.names)
         elif kind == "invalid" and place in self.names:

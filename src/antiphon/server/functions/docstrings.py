@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 __all__ = ["Docs", "read_docstring"]
 
@@ -26,7 +27,7 @@ _CUT = (
 )
 
 
-class Docs(NamedTuple):
+class Docs(Struct, frozen=True):
     """A description (``None`` if there is none), and the text for each argument by name."""
 
     description: str | None

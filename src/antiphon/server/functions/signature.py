@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from msgspec import Struct
 
@@ -57,7 +57,7 @@ class Signature(Struct, frozen=True, kw_only=True):
     docstring: str | None
 
 
-class _Named(NamedTuple):
+class _Named(Struct, frozen=True):
     """A parameter that can be given by name, with the members of ``inspect.Parameter``."""
 
     name: str

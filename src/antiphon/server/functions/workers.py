@@ -13,7 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context, copy_context
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 __all__ = ["MAX_THREADS", "Workers", "in_thread"]
 
@@ -22,7 +24,7 @@ MAX_THREADS = 40
 use."""
 
 
-class _Job(NamedTuple):
+class _Job(Struct, frozen=True):
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     context: Context
