@@ -34,7 +34,7 @@ __all__ = ["SEPARATOR", "Behind", "Mount", "Mounts", "prefixed"]
 SEPARATOR = "__"
 """Separates the prefix of a server from the name of its tool, as behind a gateway: ``shop__sell``."""
 
-_PREFIX = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
+_PREFIX = r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*"
 """A prefix has no two underscores in a row, and none at its ends, so that the first two end it."""
 
 _MAX_NAME = 128
@@ -86,7 +86,7 @@ class Mount:
     """
 
     def __init__(self, prefix: str | None, core: Core, behind: Behind) -> None:
-        if prefix is not None and not _PREFIX.fullmatch(prefix):
+        if prefix is not None and not re.fullmatch(_PREFIX, prefix):
             raise ConfigError(
                 f"mount(prefix=) is made of letters, digits, hyphens and single underscores between them, as in "
                 f'"shop"; got {prefix!r}'

@@ -16,7 +16,7 @@ from antiphon.protocol.events import Request
 __all__ = ["checked_scopes", "demand", "lacks"]
 
 # RFC 6749, section 3.3: visible ASCII without quote and backslash, which would end the text in the header.
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
+_SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,256}"
 
 
 def checked_scopes(scopes: Sequence[str], place: str) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def checked_scopes(scopes: Sequence[str], place: str) -> tuple[str, ...]:
         # A text would be taken for a list of its letters.
         raise ConfigError(f"{place}: scopes= is a list, as in scopes=[{scopes!r}]")
     for scope in scopes:
-        if not _SCOPE.fullmatch(scope):
+        if not re.fullmatch(_SCOPE, scope):
             raise ConfigError(
                 f"{place}: {scope!r} cannot be a scope; use letters, digits and signs, without spaces, quotes and "
                 "backslashes"
