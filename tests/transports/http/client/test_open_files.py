@@ -43,3 +43,39 @@ async def test_who_comes_last_waits_for_a_place_and_tries_at_last(monkeypatch: p
     assert not await places.take()
     places.free()
     assert await places.take()
+
+
+async def test_places_are_given_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call that waits longest is next, and one that comes later does not pass those that wait."""
+    monkeypatch.setattr(open_files, "most_at_once", lambda: 1)
+    places = Places()
+    assert await places.take()
+    first, second = (asyncio.ensure_future(places.take()) for _ in range(2))
+    await asyncio.sleep(0)
+    places.free()
+    third = asyncio.ensure_future(places.take())
+    assert await first
+    assert not second.done()
+    places.free()
+    assert await second
+    assert not third.done()
+    places.free()
+    assert await third
+
+
+async def test_a_call_that_is_given_up_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it still waits, or was just given one: the next call gets it."""
+    monkeypatch.setattr(open_files, "most_at_once", lambda: 1)
+    places = Places()
+    assert await places.take()
+    waiting, chosen, last = (asyncio.ensure_future(places.take()) for _ in range(3))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait((waiting,))
+    places.free()
+    chosen.cancel()
+    await asyncio.wait((chosen,))
+    assert chosen.cancelled()
+    assert await last
+    places.free()
+    assert await places.take()

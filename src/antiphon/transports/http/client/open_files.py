@@ -43,23 +43,41 @@ def are_used_up(error: Exception) -> bool:
 
 
 class Places:
-    """The places for one client's calls."""
+    """The places for one client's calls; those that wait for one get it in the order in which they came.
 
-    __slots__ = ("_taken",)
+    An ``asyncio.Semaphore`` would take ten times as long for a place that is free, and each call takes one.
+    """
+
+    __slots__ = ("_free", "_turns")
 
     def __init__(self) -> None:
-        self._taken = asyncio.Semaphore(most_at_once())
+        self._free = most_at_once()
+        """While calls wait it is 0, since a place that is given back goes to the first of them."""
+        self._turns: dict[asyncio.Future[None], None] = {}
+        """Those that wait, in order."""
 
     async def take(self) -> bool:
         """Wait for a place, no longer than ``PATIENCE``; return whether there was one, which is then to be freed."""
-        if not self._taken.locked():
-            return await self._taken.acquire()
+        if self._free:
+            self._free -= 1
+            return True
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._turns[turn] = None
         try:
-            async with asyncio.timeout(PATIENCE):
-                return await self._taken.acquire()
-        except TimeoutError:
-            return False
+            await asyncio.wait((turn,), timeout=PATIENCE)
+        except asyncio.CancelledError:
+            if turn.done():
+                self.free()
+            raise
+        finally:
+            self._turns.pop(turn, None)
+        return turn.done()
 
     def free(self) -> None:
         """Give a place back."""
-        self._taken.release()
+        turn = next(iter(self._turns), None)
+        if turn is None:
+            self._free += 1
+            return
+        del self._turns[turn]
+        turn.set_result(None)
