@@ -12,6 +12,8 @@ import ssl as tls
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from io import BytesIO
+from types import CoroutineType
+from typing import Any
 
 from aiohttp import (
     ClientConnectionError,
@@ -193,7 +195,7 @@ class Web:
         """The address, in a form that can be shown."""
         return shown(self.url)
 
-    async def request(
+    def request(
         self,
         method: str,
         headers: Mapping[str, str],
@@ -201,8 +203,8 @@ class Web:
         *,
         url: URL | None = None,
         ask: bool = False,
-    ) -> ClientResponse:
-        """Make a request and return the response when its head has arrived; the caller releases it.
+    ) -> CoroutineType[Any, Any, ClientResponse]:
+        """Make a request and return the response when its head has arrived; the caller releases it. Await it at once.
 
         ``ask``: a person may be asked to sign in if that is what it takes.
 
@@ -211,8 +213,12 @@ class Web:
                 (``UNUSABLE``), or the server refused our credentials and more is known than the status.
         """
         if self._access is None:
-            return await self._followed(method, headers, data, url)
-        entry = self._access.begin()
+            return self._followed(method, headers, data, url)
+        return self._admitted(self._access.begin(), method, headers, data, url, ask=ask)
+
+    async def _admitted(
+        self, entry: Entry, method: str, headers: Mapping[str, str], data: bytes | None, url: URL | None, *, ask: bool
+    ) -> ClientResponse:
         while True:
             response = await self._followed(method, headers, data, url, entry)
             entry.answered(response.headers)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from contextlib import aclosing
 
 from aiohttp import ClientError, ClientResponse
@@ -94,7 +95,7 @@ class Call:
         if response.status == 200 and kind == "text/event-stream":
             return await self._stream(response)
         if response.status == 200 and kind == "application/json":
-            await self._single(await read_body(response, self._line.max_frame))
+            await self._deliver(self._single(await read_body(response, self._line.max_frame)))
             return True
         raise HttpFailure(UNUSABLE, self._strange(response))
 
@@ -104,15 +105,14 @@ class Call:
         kind = response.headers.get("Content-Type", "none")[:100]
         return f"{self._line.web.where} answered with Content-Type {kind!r}, not JSON and no event stream"
 
-    async def _single(self, data: bytes) -> None:
+    def _single(self, data: bytes) -> bytes:
+        """Return the reply of a response without a stream."""
         if replies_to(data, self._id):
-            await self._deliver(data)
-            return
+            return data
         error = error_of(data)
         if error is not None:
             # A server that could not read the id leaves it out; this error can only be about our request.
-            await self._deliver(error_frame(self._id, error, null_id=False))
-            return
+            return error_frame(self._id, error, null_id=False)
         raise HttpFailure(UNUSABLE, f"{self._line.web.where} answered with what is no reply to the request")
 
     async def _stream(self, response: ClientResponse) -> bool:
@@ -129,10 +129,10 @@ class Call:
         await _drain(response)
         return True
 
-    async def _deliver(self, reply: bytes) -> None:
+    def _deliver(self, reply: bytes) -> Awaitable[None]:
         if self._opens:
             self._line.agreed(reply)
-        await self._line.put(reply)
+        return self._line.put(reply)
 
     async def _refused(self, response: ClientResponse) -> None:
         """Make the reply from an error status: the JSON-RPC error in the body, or one made here."""
