@@ -161,7 +161,8 @@ class Link:
         return self._calls is not None and self._may_repeat(args)
 
     def _note_level(self, args: tuple[object, ...]) -> None:
-        if len(args) > 1 and isinstance(args[1], SetLevelRequestParams):
+        # ``isinstance`` takes six times as long to say that something is not a struct of a class.
+        if len(args) > 1 and type(args[1]) is SetLevelRequestParams:
             self._log_level = args[1].level
 
     def _revision(self) -> Revision | None:

@@ -223,7 +223,7 @@ class ToolCalls:
             if not await self._look_up(name, time):
                 raise
             result = await call()
-        read: object = result.read if isinstance(result, Received) else result
+        read: object = result.read if type(result) is Received else result
         if isinstance(read, CallToolResult) and read.structured_content is not None and not read.is_error:
             await self.checked(name, read, time)
         return result

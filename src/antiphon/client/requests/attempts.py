@@ -133,7 +133,8 @@ class Sending(Struct, Generic[R], eq=False):
         if agreed is None or not agreed.modern:
             return read_legacy(raw, self.call.method, self.result)
         done = read_modern(raw, self.call.method, self.result)
-        if isinstance(done, InputRequiredResult):
+        # ``isinstance`` takes six times as long to say that something is not a struct of a class.
+        if type(done) is InputRequiredResult:
             self.rounds += 1
             self.idle = 0 if done.input_requests else self.idle + 1
         return done

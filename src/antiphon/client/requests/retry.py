@@ -125,10 +125,10 @@ class RepeatingConnection(Connection[ClientSession]):
         A retry needs none, since its state names the call. Only for tools that may be called twice, because other calls
         are never repeated once sent.
         """
-        agreed = self.session.revision
-        if method != "tools/call" or agreed is None or not agreed.modern:
+        if method != "tools/call" or not may_repeat(method, params, self.tools):
             return meta
-        if getattr(params, "request_state", None) is not None or not may_repeat(method, params, self.tools):
+        agreed = self.session.revision
+        if agreed is None or not agreed.modern or getattr(params, "request_state", None) is not None:
             return meta
         return {CALL_KEY: os.urandom(16).hex(), **(meta or {})}
 
