@@ -6,7 +6,6 @@ Owns which types contain which others (``NESTED``). A type without a function ne
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -145,41 +144,41 @@ def _conversion(
     if not (lacks or changes or nested):
         return None
 
-    return partial(_convert, lacks, nested, changes, revision, made)
+    return _converting(lacks, nested, changes, revision, made)
 
 
-def _convert(
+def _converting(
     lacks: tuple[str, ...],
     nested: tuple[str, ...],
     changes: Sequence[Change],
     revision: str,
     made: Mapping[type, Conversion],
-    value: Any,
-) -> Any:
-    changed: dict[str, Any] | None = None
-    for name in lacks:
-        if getattr(value, name) is not None:
-            changed = changed or {}
-            changed[name] = None
-    for name in nested:
-        inner: Any = getattr(value, name)
-        if inner is None:
-            continue
-        # ``isinstance`` would make the type checker lose the type of the items.
-        if issubclass(inner.__class__, _SEQUENCES):
-            lowered = _convert_each(inner, made)
-        elif (inward := made.get(inner.__class__)) is not None:
-            lowered = inward(inner)
-        else:
-            continue
-        if lowered is not inner:
-            changed = changed or {}
-            changed[name] = lowered
-    if changed:
-        value = replace(value, **changed)
-    for change in changes:
-        value = change(value, revision)
-    return value
+) -> Conversion:
+    def convert(value: Any) -> Any:
+        changed: dict[str, Any] | None = None
+        for name in lacks:
+            if getattr(value, name) is not None:
+                changed = changed or {}
+                changed[name] = None
+        for name in nested:
+            inner: Any = getattr(value, name)
+            # ``isinstance`` would make the type checker lose the type of the items.
+            if issubclass(inner.__class__, _SEQUENCES):
+                lowered = _convert_each(inner, made)
+            elif (inward := made.get(inner.__class__)) is not None:
+                lowered = inward(inner)
+            else:
+                continue
+            if lowered is not inner:
+                changed = changed or {}
+                changed[name] = lowered
+        if changed:
+            value = replace(value, **changed)
+        for change in changes:
+            value = change(value, revision)
+        return value
+
+    return convert
 
 
 def _refusal(thing: str, revision: str) -> Conversion:
