@@ -16,7 +16,7 @@ from benchmarks.peers.catalogue import SERVERS, Peer
 from benchmarks.processes import ROOT, cpu_of, environment, family, place
 from benchmarks.workloads.servers import Servers, Unavailable
 
-__all__ = ["CLIENT_KEYS", "TRANSPORTS", "measure_client", "takes_client"]
+__all__ = ["CLIENT_KEYS", "FIXED", "TRANSPORTS", "measure_client", "run", "takes_client"]
 
 TRANSPORTS = {"http": "client over HTTP", "stdio": "client over stdio", "mem": "call in memory"}
 CLIENT_KEYS = [f"client-{transport}" for transport in TRANSPORTS]
@@ -61,7 +61,9 @@ def cpu_of_ended() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-async def run(servers: Servers, command: list[str], peer: Peer, *, placed: bool) -> tuple[str, str, int | None]:
+async def run(
+    servers: Servers, command: list[str], peer: Peer, *, placed: bool, patience: float = PATIENCE
+) -> tuple[str, str, int | None]:
     """Run a client on the core of the load, and the server it starts on that of the servers."""
     with servers.cores.on(servers.cores.load):
         try:
@@ -72,10 +74,10 @@ async def run(servers: Servers, command: list[str], peer: Peer, *, placed: bool)
             raise Unavailable(f"{peer.title}: {error}") from error
     moving = asyncio.ensure_future(move_children(servers, process.pid)) if placed else None
     try:
-        out, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
+        out, errors = await asyncio.wait_for(process.communicate(), patience)
     except TimeoutError as error:
         process.kill()
-        raise WrongAnswer(f"{peer.title}: no figures in {PATIENCE:.0f} s") from error
+        raise WrongAnswer(f"{peer.title}: no figures in {patience:.0f} s") from error
     finally:
         if moving is not None:
             moving.cancel()
