@@ -40,6 +40,7 @@ from antiphon.transports.http.server.session import Session
 from antiphon.transports.http.server.sessions import Sessions, end
 from antiphon.transports.http.server.settings import Settings
 from antiphon.transports.http.server.stateless import Connect, Stateless
+from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, decode_envelope, recover_id, split_batch
 
 if TYPE_CHECKING:
@@ -373,12 +374,15 @@ class HttpApp:
             return refuse(http, params, rules.id_of(envelope))
         if self._draining:
             return self._refer(http, body)
-        membership = self._membership
-        if membership is None or http.is_relayed or getattr(params, "request_state", None) is None:
+        if self._membership is None or http.is_relayed or getattr(params, "request_state", None) is None:
             return self._stateless.serve(http, envelope, params)
+        return self._post_round(http, envelope, params, body)
+
+    def _post_round(self, http: Http, envelope: Envelope, params: RequestParams | None, body: bytes) -> Awaitable[None]:
+        """Serve a further request of a call that has rounds, which another replica may hold."""
 
         async def pass_on(holder: str) -> None:
-            if not await membership.served_by(holder, http, body):
+            if self._membership is None or not await self._membership.served_by(holder, http, body):
                 await self._stateless.serve(http, envelope, params)
 
         return self._stateless.serve(http, envelope, params, pass_on=pass_on)
