@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from types import SimpleNamespace
 
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from antiphon.transports.http.server.cycle import Cycle
+from antiphon.transports.http.server.cycle import Common, Cycle
 
 
 class Wire:
@@ -32,20 +33,16 @@ def cycle(*, method="POST", keep_alive=True, expects_continue=False):
     """Make a cycle; what it writes is in its ``transport``, its ends are counted in ``ends``."""
     wire = Wire()
     ends = []
-    made = Cycle(
-        method,
-        "/",
-        "",
-        b"",
-        [],
-        {b"expect": b"100-Continue"} if expects_continue else {},
-        wire,
-        FlowControl(wire),
-        lambda: ends.append(1),
-        [(b"date", b"today")],
-        keep_alive,
-        set(),
+    connection = SimpleNamespace(
+        transport=wire,
+        flow=FlowControl(wire),
+        server_state=SimpleNamespace(default_headers=[(b"date", b"today")]),
+        common=Common(),
+        tasks=set(),
+        on_response_complete=lambda: ends.append(1),
     )
+    headers = {b"expect": b"100-Continue"} if expects_continue else {}
+    made = Cycle(method, "/", "", b"", [], headers, connection, keep_alive)
     return made, wire, ends
 
 
@@ -197,7 +194,7 @@ async def test_who_receives_waits_for_what_comes():
 async def test_after_the_response_nothing_is_received():
     """Whoever still waits learns it."""
     made, _, _ = cycle()
-    made.feed(b"")
+    made.feed(b"x")
     await made.receive()
     waiting = asyncio.ensure_future(made.receive())
     await asyncio.sleep(0)
@@ -250,8 +247,8 @@ async def test_a_task_leaves_the_table_when_it_is_done():
         await http.send(body())
 
     made, _, ends = cycle()
-    tasks = made._tasks
-    task = asyncio.ensure_future(made.run(app))
-    tasks.add(task)
-    await task
+    tasks = made._connection.tasks
+    made.task = asyncio.ensure_future(made.run(app))
+    tasks.add(made.task)
+    await made.task
     assert not tasks and ends == [1]

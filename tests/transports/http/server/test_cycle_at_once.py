@@ -59,7 +59,7 @@ def is_gone(made):
 
 def is_slow(made):
     """The client does not take what it is sent."""
-    made._flow.pause_writing()
+    made._connection.flow.pause_writing()
 
 
 def has_response(made):
@@ -130,6 +130,6 @@ async def test_reading_goes_on_once_a_large_body_was_taken():
     wire.pause_reading, wire.resume_reading = lambda: None, lambda: resumed.append(1)
     made.feed(bytes(100_000))
     made.more_body = False
-    made._flow.pause_reading()
+    made._connection.flow.pause_reading()
     assert len(made.take_body(1_000_000)) == 100_000
     assert resumed == [1]

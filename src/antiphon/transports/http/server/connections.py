@@ -19,7 +19,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from antiphon.transports.http.server.asgi import ASGIApp, Endpoint, HeaderPair, Http, Scope
-from antiphon.transports.http.server.cycle import Cycle
+from antiphon.transports.http.server.cycle import Common, Cycle
 
 if TYPE_CHECKING:
     import asyncio
@@ -63,6 +63,7 @@ class BoundedConnection(HttpToolsProtocol):
     limits: ClassVar[Limits] = Limits()
     endpoint: ClassVar[Endpoint | None] = None
     """Serves requests, if it is not uvicorn's application itself."""
+    shared: ClassVar[Common] = Common()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -71,6 +72,7 @@ class BoundedConnection(HttpToolsProtocol):
         self.served = 0
         """Number of complete responses."""
         self._application = cast("ASGIApp", self.app)
+        self.common = type(self).shared
         self._endpoint: Endpoint = type(self).endpoint or self._call_application
         self._head = 0
         self._reading: Cycle | None = None
@@ -154,16 +156,11 @@ class BoundedConnection(HttpToolsProtocol):
             query,
             self._earlier,
             headers,
-            self.transport,
-            self.flow,
-            self.on_response_complete,
-            self.server_state.default_headers,
+            self,
             # Of HTTP/1.0 only a connection whose client asks for it is kept; chunks would be none to such a client.
             self._keeps
             and parser.should_keep_alive()
             and (b"connection" not in headers or parser.get_http_version() != "1.0"),
-            self.tasks,
-            None if self.give is None else self._move,
         )
         self.cycle: Any = cycle
         self._reading = cycle
@@ -208,14 +205,14 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _serve(self, cycle: Cycle) -> None:
         self._served = cycle
-        task = self.loop.create_task(cycle.run(self._endpoint))
+        task = cycle.task = self.loop.create_task(cycle.run(self._endpoint))
         if not task.done():
             # An eagerly started task may have finished already.
             self.tasks.add(task)
 
     # --- other processes ----------------------------------------------------------------------------------------
 
-    def _move(self, cycle: Cycle, home: str, body: bytes | None) -> bool:
+    def move(self, cycle: Cycle, home: str, body: bytes | None) -> bool:
         """Give the connection to another process, with the request of a cycle that nothing was answered to yet."""
         if self.give is None or not self._moves or cycle is not self._reading or cycle.more_body:
             # The next request has begun to arrive, or this one was moved here.
@@ -337,6 +334,7 @@ def bounded_by(limits: Limits, endpoint: Endpoint | None = None) -> type[Bounded
     class Connection(BoundedConnection):
         limits = limited
         endpoint = served
+        shared = Common()
 
     return Connection
 

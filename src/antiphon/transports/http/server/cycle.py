@@ -12,21 +12,24 @@ import asyncio
 import functools
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 
 from msgspec import Struct
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.server import ServerState
 
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.gate import Gate
 from antiphon.transports.http.server.asgi import Endpoint, HeaderPair, Http, Message, Scope
 
-__all__ = ["Cycle"]
+__all__ = ["Common", "Cycle"]
 
 log = logging.getLogger("uvicorn.error")
 
 _FRAMING = frozenset((b"content-length", b"transfer-encoding", b"connection"))
+_CLOSE: tuple[HeaderPair, ...] = ((b"connection", b"close"),)
 _NO_BODY = (204, 304)
 _LAST_CHUNK = b"0\r\n\r\n"
 _JOINED = 64 * 1024
@@ -41,6 +44,37 @@ _FAILED_HEADERS: list[HeaderPair] = [
 ]
 
 
+class Common:
+    """The headers of every response of a server, encoded once for each list of them: uvicorn makes one each second."""
+
+    __slots__ = ("headers", "lines")
+
+    def __init__(self) -> None:
+        self.headers: list[HeaderPair] = []
+        self.lines = b""
+
+    def renew(self, headers: list[HeaderPair]) -> bytes:
+        """Encode another list."""
+        self.headers, self.lines = headers, b"".join(_line(name, value) for name, value in headers)
+        return self.lines
+
+
+class _Connection(Protocol):
+    """What a cycle needs of ``connections.BoundedConnection``."""
+
+    transport: asyncio.Transport
+    flow: FlowControl
+    server_state: ServerState
+    common: Common
+    tasks: set[asyncio.Task[None]]
+    """The tasks of all requests that are being served."""
+
+    def on_response_complete(self) -> None: ...
+    def move(self, cycle: Cycle, home: str, body: bytes | None) -> bool:
+        """Give the connection to another process, if there is one; tell whether it was taken."""
+        ...
+
+
 class Cycle(Http, Struct, eq=False):
     """A request and its response. It is a struct because one is made for every request."""
 
@@ -50,17 +84,10 @@ class Cycle(Http, Struct, eq=False):
     query: bytes
     earlier: list[HeaderPair]
     headers: dict[bytes, bytes]
-    transport: asyncio.Transport
-    _flow: FlowControl
-    _ended: Callable[[], None]
-    """Called when the response is complete."""
-    defaults: list[HeaderPair]
-    """Headers of every response."""
+    _connection: _Connection
     keep_alive: bool
-    _tasks: set[asyncio.Task[None]]
-    """The tasks of all requests that are being served."""
-    _move: Callable[[Cycle, str, bytes | None], bool] | None = None
-    """Gives the connection to another process, if there are any."""
+    task: asyncio.Task[None] | None = None
+    """The task that serves it, in the table of all that are served."""
     scope: Scope | None = None
     """What an ASGI application is given; ``None`` if an endpoint of ours serves the request."""
     extra: tuple[HeaderPair, ...] = ()
@@ -78,8 +105,8 @@ class Cycle(Http, Struct, eq=False):
     response_complete: bool = False
     _may_continue: bool = True
     """Whether a client that waits for it may still be told to send its body."""
-    _body: bytes | bytearray = b""
-    _has_news: bool = False
+    _body: bytes | bytearray | None = b""
+    """What has arrived and was not received yet; ``None`` once the end was received."""
     _event: asyncio.Event | None = None
     _head: bytes = b""
     """Head that is sent with the first piece of the body."""
@@ -97,35 +124,31 @@ class Cycle(Http, Struct, eq=False):
         """
         if self.response_complete:
             return 0
-        if not self._body:
+        before = self._body
+        if not before:
             self._body = piece
+        elif isinstance(before, bytearray):
+            before += piece
         else:
-            if not isinstance(self._body, bytearray):
-                self._body = bytearray(self._body)
-            self._body += piece
-        if not self._has_news:
-            self._has_news = True
+            grown = self._body = bytearray(before)
+            grown += piece
         if self._event is not None:
             self._event.set()
-        return len(self._body)
+        return len(self._body or b"")
 
     def feed_end(self) -> None:
         """Note that the request is complete."""
         self.more_body = False
-        if not self._has_news:
-            # A member of a struct is read for a tenth of what it takes to set it.
-            self._has_news = True
         if self._event is not None:
             self._event.set()
 
     def note(self) -> None:
         """Wake the task that waits in ``receive``."""
-        self._has_news = True
         if self._event is not None:
             self._event.set()
 
     async def run(self, endpoint: Endpoint) -> None:
-        """Serve this request, and make sure that there is a response. The task removes itself from the table."""
+        """Serve this request, and make sure that there is a response."""
         try:
             await endpoint(self)
         except BaseException as error:
@@ -135,8 +158,8 @@ class Cycle(Http, Struct, eq=False):
                 await self._fail()
         finally:
             # A callback of the task would take one more turn of the event loop.
-            if (task := asyncio.current_task()) is not None:
-                self._tasks.discard(task)
+            if self.task is not None:
+                self._connection.tasks.discard(self.task)
 
     async def _fail(self, error: BaseException | None = None) -> None:
         if error is None:
@@ -144,9 +167,9 @@ class Cycle(Http, Struct, eq=False):
         else:
             log.error("Exception in ASGI application\n", exc_info=error)
         if self.response_started:
-            # A later piece of this response must not end another one.
-            self._ended = _nothing
-            self.transport.close()
+            # Pieces that come later must not end another response: nobody is there to read them.
+            self.disconnected = True
+            self._connection.transport.close()
             return
         await self.send({"type": "http.response.start", "status": 500, "headers": _FAILED_HEADERS})
         await self.send({"type": "http.response.body", "body": _FAILED})
@@ -157,23 +180,23 @@ class Cycle(Http, Struct, eq=False):
         """Return the next part of the request, or that the client is gone or has its response."""
         if self._may_continue and not self.response_started:
             self._may_continue = False
+            transport = self._connection.transport
             # RFC 9110, section 10.1.1.
-            if self.headers.get(b"expect", b"").lower() == b"100-continue" and not self.transport.is_closing():
-                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if self.headers.get(b"expect", b"").lower() == b"100-continue" and not transport.is_closing():
+                transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if not (self.disconnected or self.response_complete):
-            self._flow.resume_reading()
-            if not self._has_news:
+            self._connection.flow.resume_reading()
+            if not self._body and (self.more_body or self._body is None):
                 await self._wait()
-            self._has_news = False
         if self.disconnected or self.response_complete:
             return {"type": "http.disconnect"}
-        body, self._body = self._body, b""
-        return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
+        body, self._body = self._body, b"" if self.more_body else None
+        return {"type": "http.request", "body": bytes(body or b""), "more_body": self.more_body}
 
     async def send(self, message: Message) -> None:
         """Handle the head of the response, or a part of its body."""
-        if self._flow.write_paused and not self.disconnected:
-            await self._flow.drain()
+        if self._connection.flow.write_paused and not self.disconnected:
+            await self._connection.flow.drain()
         if self.disconnected:
             return
         expected = "http.response.body" if self.response_started else "http.response.start"
@@ -189,40 +212,41 @@ class Cycle(Http, Struct, eq=False):
     def take_body(self, limit: int) -> bytes | None:
         """See ``Http``."""
         body = self._body
-        if self.more_body or self.disconnected or not self._has_news or len(body) > limit:
+        if self.more_body or self.disconnected or body is None or len(body) > limit:
             return None
-        self._body, self._has_news = b"", False
-        if self._flow.read_paused:
-            self._flow.resume_reading()
-        return bytes(body)
+        self._body = None
+        flow = self._connection.flow
+        if flow.read_paused:
+            flow.resume_reading()
+        return body if isinstance(body, bytes) else bytes(body)
 
     @property
     def is_alone(self) -> bool:
         """See ``Http``."""
-        return len(self._tasks) < 2
+        return len(self._connection.tasks) < 2
 
     def respond(self, status: int, headers: tuple[HeaderPair, ...], body: bytes) -> bool:
         """See ``Http``."""
-        if not self._start(status, headers, b"content-length: %d\r\n" % len(body), body):
+        if not self._start(status, headers, b"content-length: %d\r\n\r\n" % len(body), body):
             return False
         self._complete()
         return True
 
     def begin(self, status: int, headers: tuple[HeaderPair, ...], first: bytes = b"") -> bool:
         """See ``Http``."""
-        self._is_chunked = self._start(status, headers, b"transfer-encoding: chunked\r\n", _chunk(first))
+        self._is_chunked = self._start(status, headers, b"transfer-encoding: chunked\r\n\r\n", _chunk(first))
         return self._is_chunked
 
     def write(self, data: bytes, *, last: bool) -> bool:
         """See ``Http``."""
-        if self.disconnected or self._flow.write_paused or not self._is_chunked or self.response_complete:
+        if self.disconnected or self._connection.flow.write_paused or not self._is_chunked or self.response_complete:
             return False
         self._send_body(data, more=not last)
         return True
 
     def move(self, home: str, body: bytes | None) -> bool:
         """See ``Http``."""
-        if self._move is None or self.response_started or self.disconnected or not self._move(self, home, body):
+        if self.response_started or self.disconnected or not self._connection.move(self, home, body):
             return False
         # For this process the client is gone.
         self.disconnected = True
@@ -230,16 +254,21 @@ class Cycle(Http, Struct, eq=False):
 
     def _start(self, status: int, headers: tuple[HeaderPair, ...], framing: bytes, first: bytes) -> bool:
         """Send the head and the first bytes after it, unless that cannot be done now."""
-        if self.response_started or self.disconnected or self._flow.write_paused or self.method == "HEAD":
+        connection = self._connection
+        if self.response_started or self.disconnected or connection.flow.write_paused or self.method == "HEAD":
             return False
-        head = _opening(status, (*self.defaults, *headers, *self.extra))
-        end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
+        if self.extra:
+            headers += self.extra
+        if not self.keep_alive:
+            headers += _CLOSE
+        listed, common = connection.server_state.default_headers, connection.common
+        head = _opening(status, common.lines if common.headers is listed else common.renew(listed), headers)
         self.response_started = True
         if len(first) < _JOINED:
-            self.transport.write(b"%b%b%b%b" % (head, framing, end, first))
+            connection.transport.write(b"".join((head, framing, first)))
         else:
-            self.transport.write(b"%b%b%b" % (head, framing, end))
-            self.transport.write(first)
+            connection.transport.write(head + framing)
+            connection.transport.write(first)
         return True
 
     async def _wait(self) -> None:
@@ -253,7 +282,7 @@ class Cycle(Http, Struct, eq=False):
         # Reset, since a head that could not be sent may have been started before.
         self._is_framed, self._is_chunked, self._left = False, False, 0
         lines = [STATUS_LINE[status]]
-        for name, value in (*self.defaults, *headers, *self.extra):
+        for name, value in (*self._connection.server_state.default_headers, *headers, *self.extra):
             if name.lower() not in _FRAMING or self._frame(name.lower(), value):
                 lines.append(_line(name, value))
         if not self.keep_alive:
@@ -297,18 +326,18 @@ class Cycle(Http, Struct, eq=False):
     def _complete(self) -> None:
         self.response_complete = True
         if self._event is not None:
-            self.note()
+            self._event.set()
         if not self.keep_alive:
-            self.transport.close()
-        self._ended()
+            self._connection.transport.close()
+        self._connection.on_response_complete()
 
     def _write(self, body: bytes) -> None:
         head, self._head = self._head, b""
         if head and len(body) >= _JOINED:
-            self.transport.write(head)
+            self._connection.transport.write(head)
             head = b""
         if head or body:
-            self.transport.write(head + body)
+            self._connection.transport.write(head + body)
 
 
 @functools.lru_cache(256)
@@ -320,14 +349,10 @@ def _line(name: bytes, value: bytes) -> bytes:
 
 
 @functools.lru_cache(64)
-def _opening(status: int, headers: tuple[HeaderPair, ...]) -> bytes:
+def _opening(status: int, common: bytes, headers: tuple[HeaderPair, ...]) -> bytes:
     """Encode the status line and headers. Raises ``RuntimeError`` if one is not valid."""
-    return STATUS_LINE[status] + b"".join(_line(name, value) for name, value in headers)
+    return b"".join((STATUS_LINE[status], common, *(_line(name, value) for name, value in headers)))
 
 
 def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
-
-
-def _nothing() -> None:
-    """Keep an application that has finished from ending a later response."""
