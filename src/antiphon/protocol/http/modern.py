@@ -32,8 +32,6 @@ _NAME = b"mcp-name"
 
 # Keyed by bytes as received, so that a header in its usual spelling need not be decoded.
 _VERSIONS: Mapping[bytes | None, str] = {name.encode(): name for name in MODERN}
-_METHODS: Mapping[bytes | None, str] = {name.encode(): name for name in METHODS}
-_REQUESTS: Mapping[object, MethodSpec] = {name: row for name, row in METHODS.items() if row.kind == "request"}
 
 # RFC 9110, section 5.5: visible ASCII, with spaces and tabs in between.
 _PLAIN = re.compile(rb"[\x20-\x7e\t]*")
@@ -41,6 +39,21 @@ _INTEGER = re.compile(r"-?[0-9]{1,20}(?:\.0{1,20})?")
 
 _SHORT = 128
 """Most bytes of a header value that is cached."""
+
+
+class _Request(Struct, frozen=True):
+    """What is checked of a request of one method."""
+
+    spec: MethodSpec
+    header: bytes
+    """The method, as its header has it in its usual spelling."""
+    member: str | None
+    """The member of the params that its other header repeats, if there is one."""
+
+
+_REQUESTS: Mapping[object, _Request] = {
+    name: _Request(spec, name.encode(), NAMED_BY.get(name)) for name, spec in METHODS.items() if spec.kind == "request"
+}
 
 
 class _Meta(Struct):
@@ -91,15 +104,16 @@ def read_modern(
     Returns the params, since they had to be decoded; or ``None`` if there is nothing to check, or they do not fit the
     method, which the session reports.
     """
-    spec = _REQUESTS.get(envelope.method)
-    if spec is None or envelope.id is UNSET:
+    request = _REQUESTS.get(envelope.method)
+    if request is None or envelope.id is UNSET:
         return _read_other(headers, envelope, parameters, principal)
+    spec = request.spec
     try:
         # Every request has a ``_meta``, so the type of its params has one.
         params: Any = decode(envelope.params, spec.params)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _read_other(headers, envelope, parameters, principal)
-    if not _agrees(headers, spec.name, params) and (refusal := _find_mismatch(headers, spec.name, params)) is not None:
+    if not _agrees(headers, request, params) and (refusal := _find_mismatch(headers, spec.name, params)) is not None:
         return refusal
     if parameters is not None and spec.name == "tools/call":
         return _check_parameters(headers, params, parameters, principal) or params
@@ -126,21 +140,18 @@ def _read_other(
     return refusal
 
 
-def _agrees(headers: Headers, method: str, params: Any) -> bool:
+def _agrees(headers: Headers, request: _Request, params: Any) -> bool:
     """Compare the headers with the params in their usual spelling first; only if that fails, compare them fully."""
     meta: RequestMeta | None = params.meta
-    if meta is None or meta.client_capabilities is None or _METHODS.get(headers.get(_METHOD)) != method:
+    if meta is None or meta.client_capabilities is None or headers.get(_METHOD) != request.header:
         return False
     version = _VERSIONS.get(headers.get(PROTOCOL_VERSION_HEADER))
     if version is None or version != meta.protocol_version:
         return False
-    member = NAMED_BY.get(method)
-    if member is None:
+    if request.member is None:
         return True
     sent = headers.get(_NAME, b"")
-    return len(sent) <= _SHORT and _read_again(sent) == (
-        params.name if member == "name" else params.uri if member == "uri" else params.task_id
-    )
+    return len(sent) <= _SHORT and _read_again(sent) == getattr(params, request.member)
 
 
 def _find_mismatch(headers: Headers, method: str, params: Any) -> Refusal | None:
