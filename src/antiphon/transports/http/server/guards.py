@@ -50,10 +50,10 @@ class Guard:
     def is_allowed_host(self, headers: Headers) -> bool:
         """Tell whether a request names a host that is served, with any port unless one is part of the name."""
         host = headers.get(b"host", b"").lower()
-        if host in self._hosts:
-            return True
         name, colon, port = host.rpartition(b":")
-        return bool(colon and port.isdigit() and name in self._hosts) or b"*" in self._hosts
+        if colon and name in self._hosts and port.isdigit():
+            return True
+        return host in self._hosts or b"*" in self._hosts
 
     def _is_allowed_origin(self, origin: bytes) -> bool:
         text = origin.decode("latin-1").lower()
