@@ -114,7 +114,8 @@ class BoundedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle what the client has sent."""
-        super().data_received(data)
+        # By its name, which takes half of what super() does.
+        HttpToolsProtocol.data_received(self, data)
         if self._reading is not None:
             self._head = 0
             return
