@@ -17,7 +17,6 @@ from antiphon.protocol.caller import Caller
 from antiphon.protocol.server_offer import Offer
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions
-from antiphon.server.calls.state_store import StateStore
 from antiphon.server.core import Core, Declared, Extension
 from antiphon.server.decorators import Features
 from antiphon.server.fallback import Fallback, SamplingFallback
@@ -30,6 +29,7 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.revisions import REVISIONS, Revision, revision
 
 if TYPE_CHECKING:
+    from antiphon.server.calls.state_store import StateStore
     from antiphon.server.calls.task.task_options import TaskOptions
     from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
     from antiphon.transports.cluster.base import Cluster

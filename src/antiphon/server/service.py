@@ -25,7 +25,6 @@ from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import read_reply
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions, Rounds
-from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.core import Core, Extension
 from antiphon.server.handlers import Handlers
 from antiphon.server.lifespan import Held
@@ -491,7 +490,8 @@ class Service:
 
 
 def _replicas(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
-    """Join a server to its cluster. The module is imported only for servers with one."""
+    """Join a server to its cluster. The modules are imported only for servers with one."""
+    from antiphon.server.calls.stored_calls import StoredCalls
     from antiphon.server.replicas import Replicas
 
     found = Replicas(

@@ -17,8 +17,8 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any, Protocol, TypeGuard
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from msgspec import Raw, Struct, json, structs
 
@@ -29,17 +29,20 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Handled
 from antiphon.server.calls.call_states import CallEvent, CallState
-from antiphon.server.calls.journal import Journal
 from antiphon.server.calls.parked_call import RoundCall
-from antiphon.server.calls.recorded_call import RecordedCall
-from antiphon.server.calls.replayed_call import JournalledCall
 from antiphon.server.calls.request_state import MAX_STATE, OpenAsk, Seal, State, binding, refusal
-from antiphon.server.calls.state_store import StateStore
-from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.core import Core
 from antiphon.wire.common import RoundParams
 from antiphon.wire.envelope import ErrorObject
 from antiphon.wire.task import CreateTaskResult
+
+if TYPE_CHECKING:
+    # Loaded when they are first needed: most servers run in one process, and keep nothing for another one.
+    from antiphon.server.calls.journal import Journal
+    from antiphon.server.calls.recorded_call import RecordedCall
+    from antiphon.server.calls.replayed_call import JournalledCall
+    from antiphon.server.calls.state_store import StateStore
+    from antiphon.server.calls.stored_calls import StoredCalls
 
 __all__ = ["EndedCall", "Handled", "KeptCalls", "RoundOptions", "Rounds"]
 
@@ -244,7 +247,7 @@ class Rounds:
         self.closed = False
         self._seal = seal
         self._options = options
-        self.stored = StoredCalls(options.store, seal, options.state_for) if options.store is not None else None
+        self.stored = _stored(options.store, seal, options.state_for) if options.store is not None else None
         """The storage shared by the processes of this server, if they have one."""
         self.replica: Callable[[], str] | None = None
         """Returns the name of this replica, if the server has several; set by the owner."""
@@ -264,13 +267,20 @@ class Rounds:
         """Number of calls kept: those between rounds, and those whose result may still be requested again."""
         return len(self._kept)
 
+    @cached_property
+    def _journalled(self) -> type[JournalledCall]:
+        """What a call is that another process may go on with."""
+        from antiphon.server.calls.replayed_call import JournalledCall
+
+        return JournalledCall
+
     def serve(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> Later:
         """Begin a call, or continue the one that the request's state names."""
         params: RoundParams = request.params
         if params.request_state is not None:
             self._retry(connection, request, handled, params.request_state)
             return LATER
-        kind = JournalledCall if self.is_shared or handled.task == "later" else RoundCall
+        kind = self._journalled if self.is_shared or handled.task == "later" else RoundCall
         self._start(kind(self, connection, request, handled))
         return LATER
 
@@ -284,6 +294,8 @@ class Rounds:
         self, connection: Connection[ServerSession], request: Request, handled: Handled, record: CallRecord
     ) -> RecordedCall:
         """Make a legacy call that another replica can go on with."""
+        from antiphon.server.calls.recorded_call import RecordedCall
+
         assert self.of_replicas is not None
         bind = partial(self.binding_of, connection, request, handled)
         return RecordedCall(self.core, connection, request, handled, record=record, stored=self.of_replicas, bind=bind)
@@ -340,7 +352,9 @@ class Rounds:
     def _replay(self, retry: _Retry, journal: bytes | None, run: bytes) -> None:
         if not journal or self.closed or (retry.handled.once and not run):
             raise refusal()
-        call = JournalledCall(self, retry.connection, retry.request, retry.handled)
+        from antiphon.server.calls.journal import Journal
+
+        call = self._journalled(self, retry.connection, retry.request, retry.handled)
         try:
             call.replay(retry.state, Journal.unpack(journal), run or os.urandom(8))
         except ValueError:
@@ -483,4 +497,12 @@ class _Retry(Struct, frozen=True):
 
 def _may_be_owned_elsewhere(call: RoundCall | EndedCall | None, stored: StoredCalls) -> TypeGuard[JournalledCall]:
     """Tell whether a copy must ask the store before it continues: a parked one, if it can take the call back."""
+    from antiphon.server.calls.replayed_call import JournalledCall
+
     return stored.can_take_back and isinstance(call, JournalledCall) and call.state is CallState.PARKED
+
+
+def _stored(store: StateStore, seal: Seal, ttl: float) -> StoredCalls:
+    from antiphon.server.calls.stored_calls import StoredCalls
+
+    return StoredCalls(store, seal, ttl)
