@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, ConfigError, Server, Tool
+from antiphon.server.features.feature_options import ToolOptions
 from antiphon.server.features.tools import ServedTool
 
 ANY = Tool(name="t", input_schema={"type": "object"})
@@ -149,3 +150,11 @@ def test_what_add_tool_cannot_use_is_said(arguments: tuple[Any, ...], options: d
     """With the remedy."""
     with pytest.raises(ConfigError, match=words):
         Server("s").add_tool(*arguments, **options)
+
+
+def test_every_option_that_a_definition_has_is_refused_beside_it() -> None:
+    """Those that its maker does not take."""
+    for option in set(ToolOptions.__annotations__) - set(ServedTool.of_definition.__kwdefaults__):
+        options: dict[str, Any] = {option: None}
+        with pytest.raises(ConfigError, match=f"says this itself: leave out {option}"):
+            Server("s").add_tool(ANY, str, **options)

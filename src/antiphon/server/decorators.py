@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from antiphon.errors import ConfigError
 from antiphon.server.features.completion import Completions
-from antiphon.server.features.feature_options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
 from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.features.registry import Registry
 from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.tools import ServedTool
 from antiphon.wire.tools import Tool
+
+if TYPE_CHECKING:
+    from antiphon.server.features.feature_options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
 
 __all__ = ["Features"]
 
@@ -181,14 +183,9 @@ def _decorate(register: Callable[[F], object], function: F | None) -> Any:
     return decorate if function is None else decorate(function)
 
 
-_IN_DEFINITION = frozenset(ToolOptions.__annotations__) - {
-    "timeout",
-    "requires",
-    "inline",
-    "once",
-    "scopes",
-    "task",
-}
+_IN_DEFINITION = frozenset(
+    {"annotations", "description", "icons", "meta", "name", "output_schema", "structured", "title"}
+)
 """Options that are members of a tool's definition, and so cannot be given beside one."""
 
 
