@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from antiphon.errors import LocalProtocolError
-from antiphon.server.asks.elicitation import Elicited, elicit_form, elicit_visit
 from antiphon.server.asks.sample import DEFAULT_MAX_TOKENS, Messages, Preferences, Sample, sampling_params
 from antiphon.server.asks.tool_loop import MAX_STEPS, SampleOptions, Turns, one_step
 from antiphon.server.asks.toolbox import TOOL_CONCURRENCY, SamplingTool, Toolbox
@@ -25,6 +24,7 @@ from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import IncludeContext, ToolChoice
 
 if TYPE_CHECKING:
+    from antiphon.server.asks.elicitation import Elicited
     from antiphon.wire.resources import ReadResourceResult
 
 __all__ = ["Context"]
@@ -203,6 +203,8 @@ class Context:
             ElicitationUnavailable: the client offers no forms; nothing was sent.
             CallTimeout: no answer came within ``timeout``.
         """
+        from antiphon.server.asks.elicitation import elicit_form
+
         return await elicit_form(self._call, message, form, key=key, timeout=timeout)
 
     async def elicit_url(
@@ -220,6 +222,8 @@ class Context:
             ElicitationUnavailable: the client does not offer this; nothing was sent.
             CallTimeout: no answer came within ``timeout``.
         """
+        from antiphon.server.asks.elicitation import elicit_visit
+
         return await elicit_visit(self._call, message, url, key=key, timeout=timeout)
 
     async def list_roots(self, *, key: str | None = None, timeout: float | None = None) -> Sequence[Root]:

@@ -15,7 +15,6 @@ unlikely after 2**55 texts (100,000 years at that rate) as with format 4 after 2
 
 from __future__ import annotations
 
-import hmac
 import os
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
@@ -317,6 +316,8 @@ class _SealingKey:
 
     def __init__(self, key: bytes) -> None:
         # Imported when the first text is sealed or opened, because importing it is slow.
+        import hmac
+
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
