@@ -37,8 +37,6 @@ _ANNOTATION = "x-mcp-header"
 
 # RFC 9110, section 5.6.2: tchar.
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-# Visible ASCII with single spaces inside. A tab is legal too, but proxies turn it into a space.
-_PLAIN = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?")
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
 _PRIMITIVES = frozenset({"string", "integer", "boolean"})
@@ -68,7 +66,9 @@ class HeaderParam(Struct, frozen=True):
 
 def encode_value(text: str) -> str:
     """Encode text as a header value: unchanged if that is safe, else in the Base64 form."""
-    if _PLAIN.fullmatch(text) and not (text.startswith("=?") and _SENTINEL.fullmatch(text)):
+    # Visible ASCII with spaces inside. A tab is legal too, but proxies turn it into a space.
+    is_plain = text.isascii() and text.isprintable() and text.strip(" ") == text
+    if is_plain and not (text.startswith("=?") and _SENTINEL.fullmatch(text)):
         return text
     return f"=?base64?{b64encode(text.encode()).decode()}?="
 

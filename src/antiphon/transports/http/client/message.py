@@ -122,10 +122,15 @@ def _sent(data: bytes) -> _Sent:
 def replies_to(data: bytes, id: RequestId) -> bool:
     """Tell whether an incoming frame contains the reply to a request of ours."""
     try:
-        heads = _decode_heads(data) if data.lstrip()[:1] == b"[" else [_decode_head(data)]
+        if data.lstrip()[:1] == b"[":
+            return any(_is_reply(head, id) for head in _decode_heads(data))
+        return _is_reply(_decode_head(data), id)
     except _UNREADABLE:
         return False
-    return any(head.method is UNSET and head.id == id for head in heads)
+
+
+def _is_reply(head: _Head, id: RequestId) -> bool:
+    return head.method is UNSET and head.id == id
 
 
 def agreed_version(data: bytes) -> str | None:
