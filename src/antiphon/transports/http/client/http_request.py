@@ -30,6 +30,7 @@ from aiohttp import (
     InvalidURL,
     TCPConnector,
 )
+from multidict import istr
 from yarl import URL
 
 from antiphon.errors import AntiphonError, ConfigError, Unauthorized
@@ -104,7 +105,7 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
             raise ConfigError(f"the header {name!r} cannot be sent: its name or its value is not allowed in HTTP")
-    return dict(headers)
+    return {istr(name): value for name, value in headers.items()}
 
 
 def same_origin(one: URL, other: URL) -> bool:
@@ -188,7 +189,7 @@ class Web:
             # counts.
             self.url = url.with_user(None)
         # Ask for no compression: a proxy that compresses a stream delays its events.
-        self._headers.setdefault("Accept-Encoding", "identity")
+        self._headers.setdefault(istr("Accept-Encoding"), "identity")
 
     @property
     def where(self) -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from aiohttp import ClientResponse
+from multidict import istr
 
 from antiphon.errors import AntiphonError, InvalidParams
 from antiphon.protocol.http.param_headers import encode_value
@@ -21,10 +22,16 @@ from antiphon.transports.inbox import Inbox
 
 __all__ = ["SESSION", "Line", "ParamHeaders"]
 
-SESSION = "Mcp-Session-Id"
-_VERSION = "MCP-Protocol-Version"
+# An ``istr`` keeps itself in lower case, in which headers are compared each time they are copied.
+SESSION = istr("Mcp-Session-Id")
+_VERSION = istr("MCP-Protocol-Version")
+_METHOD = istr("Mcp-Method")
+_NAME = istr("Mcp-Name")
 
-_POST = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+_POST: Mapping[str, str] = {
+    istr("Content-Type"): "application/json",
+    istr("Accept"): "application/json, text/event-stream",
+}
 
 # 2025-11-25 basic/transports, "Session Management": visible ASCII only. The limit on the length is our own.
 _SESSION_ID = re.compile(r"[\x21-\x7e]{1,1024}")
@@ -79,9 +86,9 @@ class Line:
             return {**_POST, **self._agreed}
         headers = {**_POST, _VERSION: message.version or self._modern}
         if message.method is not None:
-            headers["Mcp-Method"] = encode_value(message.method)
+            headers[_METHOD] = encode_value(message.method)
         if message.name is not None:
-            headers["Mcp-Name"] = encode_value(message.name)
+            headers[_NAME] = encode_value(message.name)
             if message.method == "tools/call" and self.param_headers is not None:
                 headers.update(self._mirrored(self.param_headers, message.name, message.arguments))
         return headers
