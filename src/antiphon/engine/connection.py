@@ -158,6 +158,7 @@ class Connection(Generic[S]):
             self.session,
             self.tasks,
             self._max_frame,
+            waiting=self.waiting,
             take=self._take,
             ended=self._peer_ended,
             failed=self._failed,
@@ -305,8 +306,7 @@ class Connection(Generic[S]):
         replies = self._serve_batch(batch, len(answers))
         for event in batch.events:
             if isinstance(event, Answered):
-                frame = replies.add(event.reply)
-                if frame is not None:
+                if (frame := replies.add(event.reply)) is not None:
                     wait = self.channel.send(Frame(frame))
             elif not isinstance(event, Request):
                 self._act(event)

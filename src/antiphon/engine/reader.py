@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Raw
 
 from antiphon.channel import Channel, Offers, Oversized, Related, Vouched
+from antiphon.engine.requests import Waiting
 from antiphon.engine.tasks import Tasks
 from antiphon.protocol.events import Batch, Event, Replied, Request
 from antiphon.protocol.session import Session
@@ -60,7 +61,8 @@ class Reader:
         session: decodes them.
         tasks: the tasks of the connection.
         limit: bytes of the longest frame, for the error to a peer that sent a longer one.
-        take: called with each message.
+        waiting: our requests; it is told of a reply that is handled on arrival.
+        take: called with each other message.
         ended: awaited when the peer has ended.
         failed: called with errors of our own.
     """
@@ -76,6 +78,7 @@ class Reader:
         "_session",
         "_take",
         "_tasks",
+        "_waiting",
     )
 
     def __init__(
@@ -85,6 +88,7 @@ class Reader:
         tasks: Tasks,
         limit: int,
         *,
+        waiting: Waiting,
         take: Take,
         ended: Callable[[], Awaitable[None]],
         failed: Callable[[Exception], object],
@@ -94,6 +98,7 @@ class Reader:
         self._tasks = tasks
         self._limit = limit
         self._take = take
+        self._waiting = waiting
         self._ended = ended
         self._failed = failed
         self._arrived: deque[bytes | Oversized] = deque()
@@ -133,7 +138,7 @@ class Reader:
         try:
             event = self._event(frame)
             if isinstance(event, Replied):
-                self._take(event)
+                self._waiting.replied(event)
                 return True
         except Exception as error:
             self._failed(error)
