@@ -43,7 +43,9 @@ class Subscriptions:
     """The listeners of one server."""
 
     def __init__(self) -> None:
-        self._peers: dict[Peer, set[str]] = {}
+        self._peers: dict[Peer, dict[str, None]] = {}
+        """The resources that each legacy connection subscribes to: most to none, and an empty set takes three times the
+        memory of an empty dictionary."""
         self._listening: dict[Request, tuple[Peer, SubscriptionFilter]] = {}
         self.on_end: Callable[[], object] | None = None
         """Called when a client has ended a subscription, or left."""
@@ -78,7 +80,7 @@ class Subscriptions:
 
     def join(self, peer: Peer) -> None:
         """Add a connection."""
-        self._peers[peer] = set()
+        self._peers[peer] = {}
 
     def leave(self, peer: Peer) -> None:
         """Remove a connection and all its subscriptions."""
@@ -92,16 +94,16 @@ class Subscriptions:
     def subscribe(self, request: Request, peer: Peer) -> EmptyResult:
         """Serve ``resources/subscribe``."""
         params: SubscribeRequestParams = request.params
-        uris = self._peers.setdefault(peer, set())
+        uris = self._peers.setdefault(peer, {})
         if len(uris) >= MAX_SUBSCRIPTIONS and params.uri not in uris:
             raise InvalidRequest(f"Too many subscriptions: {MAX_SUBSCRIPTIONS} are allowed")
-        uris.add(params.uri)
+        uris[params.uri] = None
         return EmptyResult()
 
     def unsubscribe(self, request: Request, peer: Peer) -> EmptyResult:
         """Serve ``resources/unsubscribe``."""
         params: UnsubscribeRequestParams = request.params
-        self._peers.setdefault(peer, set()).discard(params.uri)
+        self._peers.setdefault(peer, {}).pop(params.uri, None)
         self.ended()
         return EmptyResult()
 
@@ -111,7 +113,7 @@ class Subscriptions:
 
     def restore(self, peer: Peer, uris: Collection[str]) -> None:
         """Restore the subscriptions that a connection's client has made in another process."""
-        self._peers[peer] = set(uris)
+        self._peers[peer] = dict.fromkeys(uris)
 
     # --- modern -------------------------------------------------------------------------------------------------
 
