@@ -10,6 +10,7 @@ from typing import TextIO
 
 from antiphon.host.review.queue import Queue
 from antiphon.host.store import Store
+from antiphon.machine.asyncio_tasks import end_tasks
 
 __all__ = ["bell", "ringing"]
 
@@ -30,8 +31,7 @@ async def ringing(store: Store, *, wanted: bool = True, stream: TextIO | None = 
     try:
         yield
     finally:
-        listening.cancel()
-        await asyncio.wait([listening])
+        await end_tasks(listening)
 
 
 async def _listen(queue: Queue, known: set[str], stream: TextIO) -> None:

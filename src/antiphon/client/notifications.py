@@ -21,6 +21,7 @@ from antiphon.client.cache import Cache
 from antiphon.client.middleware import ClientRequest, Stack
 from antiphon.client.requests.calls import Calls
 from antiphon.errors import CallTimeout, LocalProtocolError
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.events import Notified
 from antiphon.wire.common import SUBSCRIPTION_ID, EmptyResult, NotificationParams
 from antiphon.wire.envelope import RequestId
@@ -218,8 +219,7 @@ class Listening:
         self._notices.remove(self)
         self.end()
         if self._stream is not None:
-            self._stream.cancel()
-            await asyncio.wait([self._stream])
+            await end_tasks(self._stream)
         elif not self._calls.peer.is_over:
             # Before 2026-07-28 the whole connection is subscribed to a resource, however many listeners
             # it has here.

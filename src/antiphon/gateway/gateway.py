@@ -31,6 +31,7 @@ from antiphon.gateway.terms import RunOptions, terms_of
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.host.review.behind_gateway import ShownServer
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.app import Server
 from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.server.network import ServeOptions
@@ -212,14 +213,12 @@ class Gateway:
             try:
                 yield
             finally:
-                await self._end(reloading, recalling)
+                await end_tasks(reloading, recalling)
+                await self._end_groups()
                 if self._closes is not None:
                     await self._closes.aclose()
 
-    async def _end(self, *tasks: asyncio.Task[None]) -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+    async def _end_groups(self) -> None:
         groups = list(self._groups.values())
         self._groups.clear()
         await asyncio.gather(*(group.close() for group in groups))

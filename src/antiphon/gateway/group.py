@@ -23,6 +23,7 @@ from antiphon.gateway.subscriptions import Watches
 from antiphon.gateway.tasks_behind import TasksBehind
 from antiphon.gateway.terms import Terms
 from antiphon.gateway.upstream import Unavailable, Upstream
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
 
@@ -115,10 +116,7 @@ class Group:
         """End all servers."""
         await self.watches.close()
         await self.tasks.close()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await end_tasks(*self._tasks)
         await asyncio.gather(*(upstream.close() for upstream in self.upstreams.values()))
 
     async def configure(self, servers: Mapping[str, Target]) -> None:

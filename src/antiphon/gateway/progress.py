@@ -11,6 +11,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.context import Context
 
 __all__ = ["reporting"]
@@ -49,5 +50,4 @@ async def reporting(ctx: Context, *, quiet: float = _QUIET) -> AsyncGenerator[Re
     try:
         yield report
     finally:
-        going_on.cancel()
-        await asyncio.wait([going_on])
+        await end_tasks(going_on)

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from antiphon.errors import AntiphonError, InternalError, InvalidRequest, PeerError
 from antiphon.gateway.upstream import Unavailable, Upstream
+from antiphon.machine.asyncio_tasks import end_tasks
 
 __all__ = ["MAX_WATCHED", "Watches"]
 
@@ -99,10 +100,7 @@ class Watches:
         """End all subscriptions."""
         tasks = [watch.task for watch in self._watches.values()]
         self._watches.clear()
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await end_tasks(*tasks)
 
     def _begin(self, uri: str) -> _Watch:
         loop = asyncio.get_running_loop()

@@ -25,6 +25,7 @@ from antiphon.client.task import ENDS
 from antiphon.errors import AntiphonError, ConnectionClosed, InvalidParams, RemoteProtocolError
 from antiphon.gateway.terms import Terms
 from antiphon.gateway.upstream import Unavailable, Upstream
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.capabilities import extends
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.middleware import ServerRequest
@@ -206,11 +207,7 @@ class TasksBehind:
 
     async def close(self) -> None:
         """Stop following all tasks. The tasks continue at their servers, as far as they can without answers."""
-        left = [*self._followed, *self._watched.values()]
-        for work in left:
-            work.cancel()
-        if left:
-            await asyncio.wait(left)
+        await end_tasks(*self._followed, *self._watched.values())
 
     async def _watch(self, upstream: Upstream, task: str, id: str, before: Received) -> None:
         told = bytes(before.raw)

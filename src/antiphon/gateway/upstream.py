@@ -27,6 +27,7 @@ from antiphon.gateway.logs import LogLevels, LogsPassedOn
 from antiphon.gateway.offer import KINDS, Kind, Offer, changes, fetch
 from antiphon.gateway.processes import Full, Place
 from antiphon.gateway.terms import Terms
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.middleware import ServerRequest
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import identify
@@ -268,9 +269,7 @@ class Upstream:
         """Stop the server for good."""
         self._is_closed = True
         self._forget_rest()
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait([self._starting])
+        await end_tasks(self._starting)
         if self._run is not None:
             self._end(self._run)
         if self._leaving:
@@ -493,9 +492,8 @@ class Upstream:
         leaving.add_done_callback(self._leaving.discard)
 
     async def _leave(self, run: _Run) -> None:
-        if run.following is not None and run.following is not asyncio.current_task():
-            run.following.cancel()
-            await asyncio.wait([run.following])
+        if run.following is not asyncio.current_task():
+            await end_tasks(run.following)
         try:
             with suppress(AntiphonError):
                 await run.client.close()

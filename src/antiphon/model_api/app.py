@@ -17,6 +17,7 @@ import msgspec
 from antiphon.host.budget import input_estimate
 from antiphon.host.model_door import Completes
 from antiphon.host.providers.embeddings import Embedded
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.model_api.access_tokens import Token, Tokens
 from antiphon.model_api.body import read_json
 from antiphon.model_api.calls import Answered, Call, too_many
@@ -242,9 +243,7 @@ class App:
             return list(await asyncio.gather(*tasks))
         finally:
             # If one choice is refused, all are: a program that asks for three choices cannot use two.
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await end_tasks(*tasks)
 
     async def _one(self, asked: Asked, origin: Origin, flow: Callable[[str], object] | None) -> Said:
         return await said(await self._host.complete(asked.params, origin, flow), asked)

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from antiphon.errors import ConfigError
+from antiphon.machine.asyncio_tasks import end_tasks
 
 __all__ = ["Held"]
 
@@ -40,8 +41,7 @@ class Held:
         try:
             await asyncio.wait((self._entered, self._task), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+            await end_tasks(self._task)
             raise
         if not self._entered.done():
             self._entered.cancel()

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.errors import ClusterUnavailable, ConfigError, PeerError
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.caller import Covers
 from antiphon.transports.cluster.agreed_format import AgreedFormat
 from antiphon.transports.cluster.base import LEASE
@@ -143,10 +144,7 @@ class Replicas:
             self._waiting.clear()
             for end in ends:
                 end()
-            for task in (self._telling, self._storing_key, counting):
-                if task is not None:
-                    task.cancel()
-                    await asyncio.wait((task,))
+            await end_tasks(self._telling, self._storing_key, counting)
             await self._format.leave()
             await self._cluster.close()
 

@@ -18,6 +18,7 @@ from msgspec import structs
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
 from antiphon.errors import ConfigError, NotInRevision
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Notified
 from antiphon.protocol.server_offer import Offer
@@ -301,10 +302,7 @@ class Service:
             await asyncio.wait(running, timeout=_GRACE)
         self.changes.close()
         self._is_open = False
-        for task in self._mounting:
-            task.cancel()
-        if self._mounting:
-            await asyncio.wait(self._mounting)
+        await end_tasks(*self._mounting)
         # In the opposite order of entering.
         await self._entered.aclose()
 

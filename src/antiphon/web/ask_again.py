@@ -18,6 +18,7 @@ from antiphon.host.review.history import Told
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.shown import Shown, show_item
 from antiphon.host.store.asks import Sought
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.web.guards import form_of
 from antiphon.web.history import told_of
 from antiphon.web.long_texts import piece
@@ -110,9 +111,7 @@ async def stop(site: Site, request: Request) -> Response:
     own = site.own.get(str(request.path_params["id"]))
     if own is None:
         return site.problem(request, 404, "problem.gone")
-    if own.task is not None:
-        own.task.cancel()
-        await asyncio.wait([own.task])
+    await end_tasks(own.task)
     return site.done(request, "done.stopped", then=f"/asked/{own.id}")
 
 

@@ -18,6 +18,7 @@ from antiphon.host.config.settings import Config
 from antiphon.host.configured_host import Configured
 from antiphon.host.own_request import Asker, Offer, OwnAnswer
 from antiphon.host.store.base import Store
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = ["MAX_KEPT", "MAX_RUNNING", "ConfiguredAsker", "OwnRequest", "OwnRequests"]
@@ -120,9 +121,6 @@ class OwnRequests:
 
     async def aclose(self) -> None:
         """Stop the requests that are being answered, and close the host if it was opened here."""
-        tasks = [each.task for each in self._known.values() if each.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*(each.task for each in self._known.values()))
         if self._configured is not None:
             await self._configured.aclose()

@@ -18,6 +18,7 @@ from antiphon.auth.metadata import issuer_places
 from antiphon.auth.server.documents import Unavailable, checked_address, fetch_document
 from antiphon.auth.server.issuer import Issuer, Metadata, read_metadata
 from antiphon.errors import ConfigError
+from antiphon.machine.asyncio_tasks import end_tasks
 
 __all__ = ["KeySet", "PublicKey", "metadata_of"]
 
@@ -189,9 +190,7 @@ class KeySet:
     async def close(self) -> None:
         """Stop fetching."""
         task, self._task = self._task, None
-        if task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait([task])
+        await end_tasks(task)
 
 
 class _Listed(msgspec.Struct):

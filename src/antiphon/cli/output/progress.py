@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from antiphon.cli.output.formats import write_line
 from antiphon.host.checks.visible import inert, inert_line
+from antiphon.machine.asyncio_tasks import end_tasks
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,9 +67,7 @@ class Teller:
             yield
         finally:
             self._since = None
-            if ticking is not None:
-                ticking.cancel()
-                await asyncio.wait([ticking])
+            await end_tasks(ticking)
             self.clear()
 
     async def _tick(self) -> None:

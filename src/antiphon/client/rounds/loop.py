@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import DecodeError, Raw, Struct, structs
 
 from antiphon.errors import ConfigError, InvalidParams, RemoteProtocolError
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.session import shortened
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.envelope import decode, encode, problem_of
@@ -163,9 +164,7 @@ async def answer_all(asks: Mapping[str, Asked], answer: Answer, this: Round, at_
     try:
         answers = await asyncio.gather(*tasks.values())
     except BaseException:
-        for task in tasks.values():
-            task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        await end_tasks(*tasks.values())
         raise
     return dict(zip(tasks, answers, strict=True))
 

@@ -42,6 +42,7 @@ from antiphon.host.review.review import (
 from antiphon.host.store.base import BlockRow
 from antiphon.host.store.chain import Step
 from antiphon.host.telemetry import watched_review
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams
 
@@ -186,8 +187,7 @@ async def warmed(provider: Provider, model: str | None) -> AsyncGenerator[None]:
     try:
         yield
     finally:
-        warming.cancel()
-        await asyncio.wait([warming])
+        await end_tasks(warming)
 
 
 async def _warm(provider: Warming, model: str | None) -> None:

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 from weakref import WeakSet
 
+from antiphon.machine.asyncio_tasks import end_tasks
+
 __all__ = ["Listening", "News", "NewsSource"]
 
 REST = 60.0
@@ -105,8 +107,7 @@ class News:
         self._closed = True
         hearing, self._hearing = self._hearing, None
         if hearing is not None and hearing.get_loop() is asyncio.get_running_loop():
-            hearing.cancel()
-            await asyncio.wait([hearing])
+            await end_tasks(hearing)
 
     def _hear(self) -> None:
         """Begin to listen to the database, unless this event loop does already."""
@@ -138,8 +139,7 @@ class News:
                 idle = not self._waiting
                 await asyncio.sleep(REST)
         finally:
-            hearing.cancel()
-            await asyncio.wait([hearing])
+            await end_tasks(hearing)
 
 
 class Listening:

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from antiphon.errors import CallDiverged, ConfigError, ConnectionClosed, LocalProtocolError, Rejected
 from antiphon.json_schema.mismatch import suggest
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.calls.call import Call
 from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.core import Core
@@ -75,9 +76,7 @@ class Toolbox:
         try:
             results = await asyncio.gather(*tasks)
         except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await end_tasks(*tasks)
             raise
         return SamplingMessage(role="user", content=results)
 

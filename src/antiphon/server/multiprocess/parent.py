@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from antiphon.errors import AntiphonError
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.multiprocess.worker_link import (
     VARIABLE,
     Closed,
@@ -424,10 +425,7 @@ class Parent:
             self._again.cancel()
         for connection, _ in self._held:
             connection.close()
-        waits = [*self._keepers, *self._finishing, *(() if self._rolling is None else (self._rolling,))]
-        for task in waits:
-            task.cancel()
-        await asyncio.wait(waits)
+        await end_tasks(*self._keepers, *self._finishing, self._rolling)
         for worker in self._workers.values():
             worker.is_leaving = True
         self._tell_others()

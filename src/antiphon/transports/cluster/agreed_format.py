@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable
 
 from antiphon.errors import ClusterUnavailable, ConfigError
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.transports.cluster.base import Cluster
 
 __all__ = ["AgreedFormat"]
@@ -85,9 +86,7 @@ class AgreedFormat:
     async def leave(self) -> None:
         """Take part no longer."""
         keeping, self._keeping = self._keeping, None
-        if keeping is not None:
-            keeping.cancel()
-            await asyncio.wait((keeping,))
+        await end_tasks(keeping)
 
     async def _keep(self) -> None:
         while True:

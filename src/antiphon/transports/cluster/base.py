@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from antiphon.errors import ClusterUnavailable, ConfigError
+from antiphon.machine.asyncio_tasks import end_tasks
 
 __all__ = [
     "LEASE", "MAX_MESSAGE", "OLDEST", "PATIENCE", "REVISION", "Cluster", "Deliver", "Member", "check_revision",
@@ -232,9 +233,7 @@ class Member(ABC):
                 return
             self._users -= 1
             if self._users == 0:
-                if self._heart is not None:
-                    self._heart.cancel()
-                    await asyncio.wait((self._heart,))
+                await end_tasks(self._heart)
                 await self._leave()
                 # Its name was given up: nobody may send to what is opened next what was meant for this one.
                 self.replica = secrets.token_hex(8)

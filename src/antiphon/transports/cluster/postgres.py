@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from antiphon.errors import ClusterUnavailable, ConfigError
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.transports.cluster.base import LEASE, OLDEST, PATIENCE, REVISION, Member, check_revision, check_size, log
 
 __all__ = ["PostgresCluster"]
@@ -139,9 +140,7 @@ class PostgresCluster(Member):
 
     async def _leave(self) -> None:
         self._is_open = False
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait((self._reading,))
+        await end_tasks(self._reading)
         with contextlib.suppress(ClusterUnavailable):
             await self._do("execute", "DELETE FROM ~replicas WHERE replica = $1", self.replica)
             await self._do("execute", "DELETE FROM ~messages WHERE receiver = $1", self.replica)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, cast
 
 from antiphon.errors import ClusterUnavailable, ConfigError
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.transports.cluster.base import LEASE, OLDEST, PATIENCE, REVISION, Member, check_revision, check_size, log
 
 __all__ = ["RedisCluster"]
@@ -116,10 +117,7 @@ class RedisCluster(Member):
 
     async def _leave(self) -> None:
         self._is_open = False
-        for task in (self._reading, self._trimming):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait((task,))
+        await end_tasks(self._reading, self._trimming)
         with contextlib.suppress(ClusterUnavailable):
             await self._done(self._redis.delete(self._life(self.replica), self._to(self.replica)))
         for client in (self._redis, self._inbound):

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import ClusterUnavailable
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.transports.cluster.base import LEASE, MAX_MESSAGE, PATIENCE, Member, check_size
 from antiphon.transports.cluster.memory import MAX_KEPT, MemoryCluster
 
@@ -112,10 +113,7 @@ class Hub:
 
     async def close(self) -> None:
         """Serve nobody any more."""
-        for task in list(self._serving):
-            task.cancel()
-        if self._serving:
-            await asyncio.wait(self._serving)
+        await end_tasks(*self._serving)
 
     async def _serve(self, end: socket.socket, given_up: Callable[[], object]) -> None:
         reader, writer = await asyncio.open_connection(sock=end)
@@ -167,9 +165,7 @@ class UnixCluster(Member):
     async def _leave(self) -> None:
         with contextlib.suppress(ClusterUnavailable):
             await self._do("leave")
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait((self._reading,))
+        await end_tasks(self._reading)
         if self._writer is not None:
             self._writer.transport.abort()
 

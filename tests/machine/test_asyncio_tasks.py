@@ -1,0 +1,65 @@
+"""Tasks that are ended from outside."""
+
+from __future__ import annotations
+
+import asyncio
+
+from antiphon.machine.asyncio_tasks import end_tasks
+
+
+class Held:
+    """Work that holds until it is cancelled, and then cleans up for as long as it is told to."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.cleaning = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self.ended = False
+
+    async def run(self) -> None:
+        try:
+            self.begun.set()
+            await asyncio.Event().wait()
+        finally:
+            self.cleaning.set()
+            await self.may_end.wait()
+            self.ended = True
+
+
+async def test_all_tasks_are_cancelled_before_one_is_waited_for():
+    """The second is told to end while the first cleans up, and the function returns when both have."""
+    first, second = Held(), Held()
+    tasks = [asyncio.create_task(each.run()) for each in (first, second)]
+    await asyncio.gather(first.begun.wait(), second.begun.wait())
+    ending = asyncio.create_task(end_tasks(*tasks))
+    await asyncio.gather(first.cleaning.wait(), second.cleaning.wait())
+    assert not ending.done()
+    first.may_end.set()
+    second.may_end.set()
+    await ending
+    assert first.ended
+    assert second.ended
+
+
+async def test_a_task_that_was_never_started_or_has_ended_is_nothing_to_wait_for():
+    """Whoever ends tasks need not ask first which there are."""
+    done = asyncio.create_task(asyncio.sleep(0))
+    await done
+    await end_tasks()
+    await end_tasks(None, done)
+    assert not done.cancelled()
+
+
+async def test_who_is_cancelled_while_it_waits_does_not_interrupt_the_cleanup():
+    """The task is cancelled once, and goes on cleaning up."""
+    held = Held()
+    task = asyncio.create_task(held.run())
+    await held.begun.wait()
+    ending = asyncio.create_task(end_tasks(task))
+    await held.cleaning.wait()
+    ending.cancel()
+    await asyncio.wait([ending])
+    assert ending.cancelled()
+    held.may_end.set()
+    await asyncio.wait([task])
+    assert held.ended
