@@ -238,6 +238,21 @@ async def test_an_application_that_says_too_little_has_its_connection_closed(mes
     assert wire.closed
 
 
+async def test_what_an_application_sends_after_it_has_failed_is_dropped():
+    """The connection is closed within the response, and the end of what follows is no end of another one."""
+
+    async def app(http):
+        await http.send(head())
+        raise ValueError("no")
+
+    made, wire, ends = cycle()
+    await made.run(app)
+    before = list(wire.writes)
+    await made.send(body(b"late"))
+    assert not made.write(b"late", last=True)
+    assert wire.closed and wire.writes == before and not ends
+
+
 async def test_a_task_leaves_the_table_when_it_is_done():
     """A server that stops waits for those in it."""
 

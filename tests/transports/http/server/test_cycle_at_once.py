@@ -43,6 +43,18 @@ async def test_a_stream_is_as_with_messages():
     assert b"".join(wire.writes) == expected
 
 
+async def test_each_response_has_the_headers_of_its_time():
+    """Uvicorn makes a new list each second; responses of one connection are encoded with the one that is current."""
+    made, wire, _ = cycle()
+    assert made.respond(200, (), b"")
+    again, other, _ = cycle()
+    again._connection.common = made._connection.common
+    again._connection.server_state.default_headers = [(b"date", b"tomorrow")]
+    assert again.respond(200, (), b"")
+    assert b"date: today\r\n" in wire.writes[0]
+    assert b"date: tomorrow\r\n" in other.writes[0] and b"today" not in other.writes[0]
+
+
 async def test_what_was_begun_at_once_can_go_on_with_messages():
     """A client that does not keep up is waited for with these."""
     made, wire, _ = cycle()
