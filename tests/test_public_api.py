@@ -112,15 +112,25 @@ def test_a_client_does_not_pay_for_the_server():
     assert "antiphon.server.app" not in loaded
 
 
+_SELDOM = (
+    "antiphon.machine.side_process",
+    "antiphon.engine.telemetry",
+    "antiphon.server.asks.elicitation",
+    "antiphon.server.calls.recorded_call",
+    "antiphon.server.calls.replayed_call",
+    "antiphon.server.calls.stored_calls",
+    "antiphon.server.features.feature_options",
+)
+"""What only some servers use: those that check costly schemas, report to OpenTelemetry, elicit, or have replicas."""
+
+
 def test_a_server_loads_nothing_that_most_servers_never_use():
     """What asyncio brings along is there anyway."""
     usual = "import sys, asyncio, logging, inspect, msgspec; usual = set(sys.modules)"
     code = f"{usual}; from antiphon import Server; Server('x'); print(*set(sys.modules) - usual)"
     loaded = set(in_fresh_python(code).split())
-    assert (
-        loaded & {"pathlib", "secrets", "concurrent.futures.thread", "antiphon.machine.side_process.pool", "uvicorn"}
-        == set()
-    )
+    assert loaded & {"pathlib", "secrets", "concurrent.futures.thread", "uvicorn", "urllib.parse", "zlib"} == set()
+    assert {name for name in loaded if name.startswith(_SELDOM)} == set()
     assert "antiphon.server.app" in loaded
 
 
