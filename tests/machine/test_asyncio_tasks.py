@@ -1,10 +1,10 @@
-"""Tasks that are ended from outside."""
+"""Tasks that outlive the function that starts them."""
 
 from __future__ import annotations
 
 import asyncio
 
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, start_in
 
 
 class Held:
@@ -24,6 +24,22 @@ class Held:
             self.cleaning.set()
             await self.may_end.wait()
             self.ended = True
+
+
+async def test_a_task_is_held_until_it_is_done():
+    """It is in the set from its start to its end, and its result is there for whoever waits."""
+    running: set[asyncio.Task[str]] = set()
+    may_end = asyncio.Event()
+
+    async def work() -> str:
+        await may_end.wait()
+        return "done"
+
+    task = start_in(running, work())
+    assert running == {task}
+    may_end.set()
+    assert await task == "done"
+    assert running == set()
 
 
 async def test_all_tasks_are_cancelled_before_one_is_waited_for():

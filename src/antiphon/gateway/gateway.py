@@ -31,7 +31,7 @@ from antiphon.gateway.terms import RunOptions, terms_of
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.host.review.behind_gateway import ShownServer
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.app import Server
 from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.server.network import ServeOptions
@@ -274,9 +274,7 @@ class Gateway:
         unused = next((key for key, group in self._groups.items() if not group.is_used), None)
         if unused is None:
             raise InternalError(f"This gateway serves {MAX_GROUPS} kinds of clients at once: try again later")
-        closing = asyncio.get_running_loop().create_task(self._groups.pop(unused).close())
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        start_in(self._closing, self._groups.pop(unused).close())
 
     # --- requests -----------------------------------------------------------------------------------------------
 

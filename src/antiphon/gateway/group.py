@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Raw, structs
 
@@ -23,7 +22,7 @@ from antiphon.gateway.subscriptions import Watches
 from antiphon.gateway.tasks_behind import TasksBehind
 from antiphon.gateway.terms import Terms
 from antiphon.gateway.upstream import Unavailable, Upstream
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
 
@@ -222,11 +221,11 @@ class Group:
     def _begin(self, upstreams: Iterable[Upstream]) -> None:
         for upstream in upstreams:
             if not upstream.is_listed:
-                task = self._run(self._start(upstream))
+                task = start_in(self._tasks, self._start(upstream))
                 self._first.add(task)
                 task.add_done_callback(self._first.discard)
             elif self._terms.starts == "eager":
-                self._run(self._start(upstream))
+                start_in(self._tasks, self._start(upstream))
 
     def _unknown(self) -> str:
         """Name the servers that were never listed, because one of them may have what was not found."""
@@ -236,7 +235,7 @@ class Group:
     def _retry_unknown(self) -> None:
         for upstream in self.upstreams.values():
             if not upstream.is_listed and upstream.pause == 0:
-                self._run(self._start(upstream))
+                start_in(self._tasks, self._start(upstream))
 
     async def _start(self, upstream: Upstream) -> None:
         try:
@@ -244,18 +243,12 @@ class Group:
         except Unavailable:
             # The failure was logged, and whoever uses this server gets it as an error. Other servers are not affected.
             if 0 < upstream.failures < MAX_TRIES and not upstream.is_listed:
-                self._run(self._start_later(upstream))
+                start_in(self._tasks, self._start_later(upstream))
 
     async def _start_later(self, upstream: Upstream) -> None:
         await asyncio.sleep(upstream.pause)
         if self.upstreams.get(upstream.name) is upstream:
             await self._start(upstream)
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     def renew(self, *kinds: Kind) -> None:
         """Make the catalogue again after a person has changed what is shown, and notify clients of these kinds."""

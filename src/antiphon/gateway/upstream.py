@@ -27,7 +27,7 @@ from antiphon.gateway.logs import LogLevels, LogsPassedOn
 from antiphon.gateway.offer import KINDS, Kind, Offer, changes, fetch
 from antiphon.gateway.processes import Full, Place
 from antiphon.gateway.terms import Terms
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.middleware import ServerRequest
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import identify
@@ -487,9 +487,7 @@ class Upstream:
         self._run = None
         self._forget_rest()
         self._enter("stopped")
-        leaving = asyncio.get_running_loop().create_task(self._leave(run))
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
+        start_in(self._leaving, self._leave(run))
 
     async def _leave(self, run: _Run) -> None:
         if run.following is not asyncio.current_task():

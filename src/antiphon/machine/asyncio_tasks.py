@@ -1,11 +1,25 @@
-"""Tasks of asyncio that are ended from outside."""
+"""Tasks of asyncio that outlive the function that starts them: held while they run, and ended."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
-__all__ = ["end_tasks"]
+__all__ = ["end_tasks", "start_in"]
+
+T = TypeVar("T")
+
+
+def start_in(running: set[asyncio.Task[T]], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Run ``work`` in a task of its own, which is in ``running`` until it is done.
+
+    Something must hold it: the event loop itself has only weak references to its tasks.
+    """
+    task = asyncio.get_running_loop().create_task(work)
+    running.add(task)
+    task.add_done_callback(running.discard)
+    return task
 
 
 async def end_tasks(*tasks: asyncio.Task[Any] | None) -> None:

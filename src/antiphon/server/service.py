@@ -18,7 +18,7 @@ from msgspec import structs
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
 from antiphon.errors import ConfigError, NotInRevision
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Notified
 from antiphon.protocol.server_offer import Offer
@@ -344,9 +344,7 @@ class Service:
         self.refresh()
 
     def _begin_mounting(self, mount: Mount, other: Service) -> None:
-        task = asyncio.get_running_loop().create_task(self._mount_live(mount, other))
-        self._mounting.add(task)
-        task.add_done_callback(self._mounting.discard)
+        start_in(self._mounting, self._mount_live(mount, other))
 
     async def _mount_live(self, mount: Mount, other: Service) -> None:
         """Enter the lifespan of a server that is mounted on an open one, and only then offer its features."""

@@ -30,6 +30,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from antiphon.errors import ConfigError
+from antiphon.machine.asyncio_tasks import start_in
 from antiphon.sql.notices import Notices
 from antiphon.sql.watched_file import WatchedFile
 
@@ -272,9 +273,7 @@ class PostgresRunner:
     async def run(self, work: Work[T], *, write: bool = True) -> T:
         """See ``Runner.run``."""
         # In a task of its own, because cancelling it halfway would leave the connection in an unknown state.
-        transaction = asyncio.create_task(self._transact(work))
-        self._running.add(transaction)
-        transaction.add_done_callback(self._running.discard)
+        transaction = start_in(self._running, self._transact(work))
         return await asyncio.shield(transaction)
 
     def notices(self, channel: str) -> Notices:

@@ -45,6 +45,7 @@ from antiphon.host.store.base import (
     Store,
 )
 from antiphon.host.store.news import Listening
+from antiphon.machine.asyncio_tasks import start_in
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
@@ -394,9 +395,7 @@ class Queue:
 
         If the store does not respond, this is logged and not waited for.
         """
-        ending = asyncio.create_task(self._store.close_review(id, state, keep_item=False))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
+        ending = start_in(self._endings, self._store.close_review(id, state, keep_item=False))
         await asyncio.wait([ending], timeout=_ENDING)
 
     async def _looked(self, row: ReviewRow) -> ReviewRow:

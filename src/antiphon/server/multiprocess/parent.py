@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from antiphon.errors import AntiphonError
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.multiprocess.worker_link import (
     VARIABLE,
     Closed,
@@ -407,9 +407,7 @@ class Parent:
             self._others.add(old)
             old.be_replaced()
             self._tell_others()
-            finishing = asyncio.get_running_loop().create_task(self._finish(old))
-            self._finishing.add(finishing)
-            finishing.add_done_callback(self._finishing.discard)
+            finishing = start_in(self._finishing, self._finish(old))
             await asyncio.wait((finishing,), timeout=_TURN)
         log.info("the workers are replaced")
 

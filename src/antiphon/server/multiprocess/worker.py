@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from antiphon.machine.asyncio_tasks import start_in
 from antiphon.server.multiprocess.worker_link import (
     Closed,
     Ends,
@@ -117,9 +118,7 @@ class _Serving:
                 self._welcome.set()
             case Take() if connection is not None:
                 self._taken += 1
-                task = asyncio.get_running_loop().create_task(self._take(connection, message.request))
-                self._taking.add(task)
-                task.add_done_callback(self._taking.discard)
+                start_in(self._taking, self._take(connection, message.request))
             case Others():
                 self._others = frozenset(message.replicas)
             case Leave():

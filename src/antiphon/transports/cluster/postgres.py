@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from antiphon.errors import ClusterUnavailable, ConfigError
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.transports.cluster.base import LEASE, OLDEST, PATIENCE, REVISION, Member, check_revision, check_size, log
 
 __all__ = ["PostgresCluster"]
@@ -315,9 +315,7 @@ class PostgresCluster(Member):
         if self._pool is None:
             raise ClusterUnavailable("This replica has not joined its cluster")
         # In a task of its own: asyncpg, once cancelled, first asks the database to stop, which may not answer.
-        task = asyncio.get_running_loop().create_task(self._run(how, statement, values))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task = start_in(self._running, self._run(how, statement, values))
         await asyncio.wait((task,), timeout=self._patience)
         if not task.done():
             task.cancel()

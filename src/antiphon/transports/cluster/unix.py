@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.transports.cluster.base import LEASE, MAX_MESSAGE, PATIENCE, Member, check_size
 from antiphon.transports.cluster.memory import MAX_KEPT, MemoryCluster
 
@@ -107,9 +107,7 @@ class Hub:
             end: this end of the pair.
             given_up: called if the process is cut off because it reads nothing; it cannot join again.
         """
-        task = asyncio.get_running_loop().create_task(self._serve(end, given_up))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        start_in(self._serving, self._serve(end, given_up))
 
     async def close(self) -> None:
         """Serve nobody any more."""
