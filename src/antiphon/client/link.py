@@ -73,6 +73,7 @@ class Link:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._is_on_network = isinstance(settings.where, Address)
         settings.notices.on_tools_changed = settings.tools.forget
         self._opened: Opened | None = None
         self._reached: Calls | None = None
@@ -118,10 +119,7 @@ class Link:
         if it was certainly not carried out, or if it may be carried out twice (see ``retry``). Otherwise its error is
         raised, and the next call opens a new connection.
         """
-        if isinstance(self._settings.where, Address):
-            made = self._run(call, *args, **options)
-        else:
-            made = call(self.calls, *args, **options)
+        made = self._run(call, *args, **options) if self._is_on_network else call(self.calls, *args, **options)
         return made if self._watch is None else self._watch.call(made, *_subject(args), self._revision)
 
     async def _run(self, call: Callable[Concatenate[Calls, P], Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:

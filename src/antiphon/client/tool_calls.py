@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from types import CoroutineType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -167,9 +166,9 @@ class ToolCalls:
         progress: Callable[..., object] | None,
         meta: dict[str, Any] | None,
     ) -> Awaitable[Any]:
-        make = partial(
-            self._link.run, how, "tools/call", params, CallToolResult, timeout=time, progress=progress, meta=meta
-        )
+        def make() -> Awaitable[Any]:
+            return self._link.run(how, "tools/call", params, CallToolResult, timeout=time, progress=progress, meta=meta)
+
         return self.allowed(params, make, time) if self._consent.is_needed else self.make(params.name, make, time)
 
     async def allowed(self, params: CallToolRequestParams, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
