@@ -20,10 +20,10 @@ async def echo(request, _peer):
 async def test_a_callback_that_raises_harms_nobody(waits, errors):
     """For progress and for notifications, as a function and as a coroutine: it is logged, and the call goes on."""
 
-    async def fails_later(_event):
+    async def fails_later(*_about):
         raise ValueError("callback")
 
-    def fails(_event):
+    def fails(*_about):
         raise ValueError("callback")
 
     async def tool(request, peer):
@@ -42,7 +42,7 @@ async def test_a_callback_that_raises_harms_nobody(waits, errors):
 async def test_callbacks_hear_notifications_in_order():
     """A function is called where they are read."""
     seen = []
-    async with linked(echo, server={"notified": lambda event: seen.append(event.method.name)}) as link:
+    async with linked(echo, server={"notified": lambda _peer, event: seen.append(event.method.name)}) as link:
         for _ in range(3):
             link.client.channel.send(Frame(frame(method="notifications/roots/list_changed")))
         await link.call()
@@ -53,7 +53,7 @@ async def test_a_flood_of_notifications_does_not_pile_up_callbacks():
     """Beyond a bound what a peer tells is dropped, and counted."""
     go = asyncio.Event()
 
-    async def slow(_event):
+    async def slow(_peer, _event):
         await go.wait()
 
     async with linked(echo, server={"notified": slow, "max_served": 10}) as link:
@@ -68,7 +68,7 @@ async def test_a_flood_of_notifications_does_not_pile_up_callbacks():
 async def test_a_callback_at_the_end_that_raises_harms_nobody(errors):
     """Closing is complete all the same."""
 
-    def fails():
+    def fails(_peer):
         raise ValueError("ended")
 
     async with linked(echo, server={"ended": fails}) as link:

@@ -109,7 +109,7 @@ class Notices:
         """The resources that listeners subscribed to."""
         return {uri for listening in self._listening for uri in listening.uris}
 
-    def take(self, event: Notified) -> object:
+    def take(self, _peer: object, event: Notified) -> object:
         """Handle one notification; return what a callback returned, to be awaited if it is a coroutine."""
         params = event.params
         if isinstance(params, LoggingMessageNotificationParams):
@@ -157,7 +157,7 @@ class Notices:
             if tag is None or tag == listening.subscription:
                 listening.tell(change)
 
-    def ended(self) -> None:
+    def ended(self, _peer: object) -> None:
         """Tell every listener that no more changes will come."""
         for listening in list(self._listening):
             listening.end()

@@ -83,8 +83,8 @@ class Connection(Generic[S]):
         channel: where frames come from and go to.
         session: the rules for the peer.
         handlers: one for each request that it admits: ``(request, connection)`` to a result, coroutine or ``LATER``.
-        notified: called for each notification; if it returns a coroutine, that is run.
-        ended: called once nothing can be sent any more.
+        notified: called with this connection and each notification; if it returns a coroutine, that is run.
+        ended: called with this connection once nothing can be sent any more.
         stops_clock: stop the deadlines of our own requests while a handler waits (docs/topics/human-time.md).
         grace: seconds that running handlers have to finish after the peer has ended.
         max_served: most open requests of the peer, 1,000 by default.
@@ -106,8 +106,8 @@ class Connection(Generic[S]):
         session: S,
         handlers: Mapping[str, Handler],
         *,
-        notified: Callable[[Notified], object] | None = None,
-        ended: Callable[[], object] | None = None,
+        notified: Callable[[Connection[S], Notified], object] | None = None,
+        ended: Callable[[Connection[S]], object] | None = None,
         stops_clock: bool = False,
         grace: float = 0.0,
         max_served: int = MAX_SERVED,
@@ -126,7 +126,7 @@ class Connection(Generic[S]):
         self.ready = Flag()
         """Set by the owner when the handshake is complete; our asks wait for it."""
         self.on_notified = notified
-        self.on_close: Callable[[], object] | None = None
+        self.on_close: Callable[[Connection[S]], object] | None = None
         """Called when ``close`` begins, while replies can still be sent."""
         self.on_end = ended
         self._stops_clock = stops_clock
@@ -176,7 +176,7 @@ class Connection(Generic[S]):
         caller = asyncio.current_task()
         if self._closed is None:
             if self.on_close is not None and self._over is None:
-                called("the close of a connection", self.on_close)
+                called("the close of a connection", self.on_close, self)
             self._end(lambda: ConnectionClosed("The connection was closed"))
             self._closed = self._loop.create_task(self._close(caller))
         elif caller in self.tasks:
@@ -212,7 +212,7 @@ class Connection(Generic[S]):
         self.tasks.stop_all(spare=caller)
         self._ended.set()
         if self.on_end is not None:
-            called("the end of a connection", self.on_end)
+            called("the end of a connection", self.on_end, self)
 
     async def _peer_ended(self) -> None:
         """Handle the end of the peer: running handlers have the grace period to finish."""
@@ -265,7 +265,7 @@ class Connection(Generic[S]):
         if isinstance(event.params, ProgressNotificationParams):
             self._detach(called(event.method.name, self.waiting.progressed, event.params))
         elif self.on_notified is not None:
-            self._detach(called(event.method.name, self.on_notified, event))
+            self._detach(called(event.method.name, self.on_notified, self, event))
 
     def _detach(self, result: object) -> None:
         if not inspect.iscoroutine(result):

@@ -401,9 +401,9 @@ class Service:
         peer = Connection(channel, session, told.serving(self._handlers) if told else self._handlers, grace=_GRACE)
         if told is not None:
             peer.watch, session.carries = told, told.carries
-        peer.on_notified = partial(self._notified, peer)
-        peer.on_close = partial(self.subscriptions.close, peer)
-        peer.on_end = partial(self._left, peer)
+        peer.on_notified = self._notified
+        peer.on_close = self.subscriptions.close
+        peer.on_end = self._left
         peer.principal, peer.caller = principal, caller
         # Standard input and memory have no headers: the client has started this process, or runs in it.
         peer.is_local = headers is None and principal is None
