@@ -13,8 +13,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
+from antiphon.errors import ConfigError
 from antiphon.sql.runner import SqliteRunner
 from tests.host.store.stores import Place
 
@@ -166,6 +167,31 @@ async def test_a_file_that_others_could_read_is_kept_from_them(tmp_path: Path, c
     await second.aclose()
 
 
+async def test_what_is_no_database_keeps_its_rights(tmp_path: Path):
+    """A path was mistyped: what is there belongs to somebody else."""
+    foreign = tmp_path / "notes.txt"
+    foreign.write_bytes(b"no database" * 100)
+    foreign.chmod(0o644)
+    runner = SqliteRunner(foreign)
+    for _ in range(2):
+        with pytest.raises(DBAPIError, match="not a database"):
+            await runner.run(numbers)
+    await runner.aclose()
+    assert rights(foreign) == 0o644
+    assert foreign.read_bytes() == b"no database" * 100
+
+
+async def test_a_folder_is_no_store_and_can_still_be_entered(tmp_path: Path):
+    """The message names it, and what to write instead."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o755)
+    runner = SqliteRunner(folder)
+    with pytest.raises(ConfigError, match=r"state: is a folder; name a file in it, as in .*state/host\.db$"):
+        await runner.run(numbers)
+    await runner.aclose()
+    assert rights(folder) == 0o755
+
+
 async def test_a_file_made_at_the_end_of_a_link_is_nobody_elses(tmp_path: Path):
     """Also where nothing was there, and others may usually read what is made."""
     before = os.umask(0)
@@ -188,6 +214,7 @@ READER = """
 import asyncio, os, sys
 from pathlib import Path
 from sqlalchemy import text
+from antiphon.errors import ConfigError
 from antiphon.sql.runner import SqliteRunner
 
 async def main(path):

@@ -180,10 +180,14 @@ class SqliteRunner:
                 self._connection = self._open_to_read(path)
             else:
                 _make(path)
-                _keep_from_others(path)
-                self._connection = _connected(
-                    URL.create("sqlite", database=str(path)), partial(_set_up, durable=self._durable)
-                )
+                # SQLite reads the file first: what is no database, and perhaps another program's, keeps its rights.
+                opened = _connected(URL.create("sqlite", database=str(path)), partial(_set_up, durable=self._durable))
+                try:
+                    _keep_from_others(path)
+                except ConfigError:
+                    opened.close()
+                    raise
+                self._connection = opened
         return self._connection
 
     def _open_to_read(self, path: Path) -> Connection:
@@ -225,7 +229,12 @@ def _make(path: Path) -> None:
 
     An existing file must not be opened and closed here: closing it drops the locks that this process holds on it
     through SQLite, and another process would then remove the log we write to (sqlite.org/howtocorrupt.html).
+
+    Raises:
+        ConfigError: there is a folder.
     """
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a folder; name a file in it, as in {path / 'host.db'}")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
