@@ -93,6 +93,15 @@ def test_one_file_is_one_server_however_it_is_spelled(here: Path, programs: Path
     assert same(["python", "server.py"], words)
 
 
+def test_a_folder_of_path_that_cannot_be_looked_into_is_passed_over(
+    here: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As the system does: of another user's, or of a name that is too long (which root cannot enter, either)."""
+    usual = identity_of(["shop", "server.py"])
+    monkeypatch.setenv("PATH", f"{here}/{'x' * 300}:{programs}")
+    assert identity_of(["shop", "server.py"]) == usual
+
+
 def test_a_link_to_a_file_is_the_file(here: Path, programs: Path):
     """And a link that comes to point elsewhere is another server."""
     link = here / "link.py"

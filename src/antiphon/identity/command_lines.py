@@ -259,7 +259,8 @@ def _find(program: str, place: _Place) -> str:
         file = Path(place.folder, candidate)
         for ending in endings:
             whole = file.with_name(file.name + ending)
-            if whole.is_file() and os.access(whole, os.X_OK):
+            # In this order: is_file raises for a folder of PATH that this user may not enter.
+            if os.access(whole, os.X_OK) and whole.is_file():
                 return str(Path(os.path.realpath(whole.parent), whole.name))
     return str(Path(place.folder, program)) if candidates == [program] else program
 
