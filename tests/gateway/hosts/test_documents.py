@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,18 @@ def test_what_is_no_toml_or_yaml_is_refused(name: str, text: str):
     """With the library's words for it."""
     with pytest.raises(ConfigError, match=f"{name}: not (TOML|YAML)"):
         read_document(Path(name), text.encode(), "x")
+
+
+@pytest.mark.parametrize(("name", "lacking"), [("config.toml", "tomlkit"), ("config.yaml", "ruamel")])
+def test_missing_packages_are_named(name: str, lacking: str, monkeypatch: pytest.MonkeyPatch):
+    """With what installs them."""
+    for module in [one for one in sys.modules if one.partition(".")[0] == lacking]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, lacking, None)
+    with pytest.raises(
+        ConfigError, match=rf"^{name} needs more packages \({lacking}.*pip install 'antiphon\[gateway\]'$"
+    ):
+        read_document(Path(name), b"", "servers")
 
 
 def test_a_long_file_is_read_in_one_pass():

@@ -40,7 +40,7 @@ def read_document(path: Path, data: bytes, section: str) -> Document:
     """Read a file, whose format follows from the ending of its name. An empty file has no servers.
 
     Raises:
-        ConfigError: it cannot be read; the message names the place.
+        ConfigError: it cannot be read, the message names the place; or packages for its format are missing.
     """
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes")
@@ -48,10 +48,13 @@ def read_document(path: Path, data: bytes, section: str) -> Document:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8") from None
-    if path.suffix == ".toml":
-        return _Toml(path, text, section)
-    if path.suffix in (".yaml", ".yml"):
-        return _Yaml(path, text, section)
+    try:
+        if path.suffix == ".toml":
+            return _Toml(path, text, section)
+        if path.suffix in (".yaml", ".yml"):
+            return _Yaml(path, text, section)
+    except ImportError as error:
+        raise ConfigError(f"{path} needs more packages ({error.name}): pip install 'antiphon[gateway]'") from None
     return _Json(path, text, section)
 
 
