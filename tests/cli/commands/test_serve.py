@@ -57,6 +57,13 @@ def test_what_cannot_be_served_is_named(file: str, code: int, message: str, cli:
     assert message in done.err
 
 
+def test_a_file_named_from_its_folder_is_named_with_the_line(cli: Cli, monkeypatch: pytest.MonkeyPatch):
+    """As it was typed."""
+    monkeypatch.chdir(SERVERS)
+    done = cli("serve", "broken.py")
+    assert done.err == "antiphon: broken.py:6: ZeroDivisionError: division by zero\n"
+
+
 def test_one_server_under_two_names_is_one():
     """An alias is no second server."""
     module = load(SERVERS / "two.py")

@@ -148,7 +148,9 @@ def _place(error: Exception, path: Path) -> str:
     """Return the line of the file at which it failed."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    # The importer makes the name of the file absolute.
+    whole = path.absolute()
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == whole]
     return f"{path}:{lines[-1]}" if lines else str(path)
 
 
