@@ -129,6 +129,7 @@ async def test_without_pidfds_a_thread_watches(monkeypatch, patient_after):
     ("command", "cwd", "said"),
     [
         (["no-such-program-here", "x"], None, "'no-such-program-here' cannot be started: there is no such program"),
+        (["no-such-program-here x.py"], None, "if 'no-such-program-here' is the program, the rest are its arguments"),
         (["no_such_file.py"], None, "'no_such_file.py' cannot be started: there is no such file"),
         ([sys.executable], "/no/such/place", "there is no such directory"),
         (["/"], None, "'/' cannot be started:"),

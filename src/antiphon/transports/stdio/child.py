@@ -214,6 +214,11 @@ def _start(
 def _why_not(program: str, cwd: str | Path | None, error: OSError | ValueError) -> str:
     if cwd is not None and not Path(cwd).is_dir():
         return f"the server {program!r} cannot be started in {str(cwd)!r}: there is no such directory"
+    if isinstance(error, FileNotFoundError) and len(words := program.split()) > 1:
+        return (
+            f"the server {program!r} cannot be started: there is no such program; if {words[0]!r} is the program, "
+            f'the rest are its arguments: give them apart from it, as "args" in a file of servers'
+        )
     if isinstance(error, FileNotFoundError) and program.endswith(".py"):
         return f"the server {program!r} cannot be started: there is no such file"
     if isinstance(error, FileNotFoundError):
