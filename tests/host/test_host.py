@@ -37,6 +37,25 @@ def test_a_part_that_does_not_exist_is_named(wrong: dict):
 
 
 @pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"provider": 5}, 'provider is "echo", "manual" or a Provider; 5 has no name, tools, personal, complete'),
+        ({"policy": "allow"}, "policy is a Policy, not 'allow'"),
+        ({"limits": 5}, "limits is a Limits, not 5"),
+        ({"budget": 5}, "budget is a Budget, not 5"),
+        ({"redaction": True}, "redaction is a Redaction, not True"),
+        ({"store": "host.db"}, "store is a Store, not a path: open_store('host.db') makes one"),
+        ({"reviewer": print}, 'reviewer is "terminal", a Reviewer or None, not <built-in function print>'),
+    ],
+)
+def test_a_part_of_another_type_is_named_at_once(wrong: dict, said: str):
+    """Not at the first request, as a failure of the store; and ``budget=5`` would bound nothing."""
+    with pytest.raises(ConfigError) as refused:
+        Host(**wrong)
+    assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
     "wrong", [{"undo": -1}, {"undo": 61}, {"undo": 5, "reviewer": None}, {"undo": 5, "reviewer": Person(approve)}]
 )
 def test_the_time_to_take_a_permission_back_is_bounded(wrong: dict):

@@ -6,6 +6,7 @@ Owns the choice of parts and their defaults; ``pipeline.sampling`` handles a req
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -118,12 +119,12 @@ class Host:
                 this host. ``aclose`` ends the endpoint.
 
         Raises:
-            ConfigError: there is no such provider, reviewer or review mode; two reviewers are given; ``notify`` is
-                given without a page; or ``undo`` without terminal and page, or out of bounds.
+            ConfigError: a part has another type; there is no such provider, reviewer or review mode; two reviewers are
+                given; ``notify`` is given without a page; or ``undo`` without terminal and page, or out of bounds.
         """
-        self.provider = named(provider) if isinstance(provider, str) else provider
+        _check_types(policy, limits, budget, redaction)
+        self.provider, self.store = _provider(provider), _store(store)
         self.policy = _with_review(policy or Policy(), review)
-        self.store = store or MemoryStore()
         seconds = _undo(undo, asked_here=web or reviewer == "terminal")
         self._page = _page(reviewer, self.store, notify, seconds, wanted=web)
         self.reviewer = self._page or _reviewer(reviewer, seconds)
@@ -328,6 +329,27 @@ def _with_review(policy: Policy, review: str) -> Policy:
     return msgspec.structs.replace(policy, rules=rules, default="allow" if policy.default == "ask" else policy.default)
 
 
+def _check_types(policy: object, limits: object, budget: object, redaction: object) -> None:
+    for given, kind in ((policy, Policy), (limits, Limits), (budget, Budget), (redaction, Redaction)):
+        if given is not None and not isinstance(given, kind):
+            raise ConfigError(f"{kind.__name__.lower()} is a {kind.__name__}, not {given!r}")
+
+
+def _store(given: Store | None) -> Store:
+    if isinstance(given, str | Path):
+        raise ConfigError(f"store is a Store, not a path: open_store({str(given)!r}) makes one")
+    return given or MemoryStore()
+
+
+def _provider(given: str | Provider) -> Provider:
+    if isinstance(given, str):
+        return named(given)
+    missing = [name for name in ("name", "tools", "personal", "complete") if not hasattr(given, name)]
+    if missing:
+        raise ConfigError(f'provider is "echo", "manual" or a Provider; {given!r} has no {", ".join(missing)}')
+    return given
+
+
 def _undo(seconds: float | None, *, asked_here: bool) -> float | None:
     if seconds is not None and not asked_here:
         raise ConfigError("undo is for the terminal and the page (web=True): give it to the reviewer, or the Queue")
@@ -354,6 +376,9 @@ def _page(
 
 def _reviewer(name: str | Reviewer | None, undo: float | None) -> Reviewer | None:
     if not isinstance(name, str):
+        # One that only confirms calls of tools needs no more than that.
+        if name is not None and not (hasattr(name, "review") or hasattr(name, "confirm")):
+            raise ConfigError(f'reviewer is "terminal", a Reviewer or None, not {name!r}')
         return name
     if name != "terminal":
         raise ConfigError(f'reviewer is "terminal", a Reviewer or None, not {name!r}')
