@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec import structs
@@ -215,6 +215,22 @@ def test_context_that_was_not_offered_is_dropped(context: Any, seen: str | None)
     admitted = Answers(Contextual(), None, None).admit(asked)
     assert isinstance(admitted, CreateMessageRequestParams)
     assert admitted.include_context == seen
+
+
+def test_a_host_that_is_given_for_elicitation_is_an_error_at_once() -> None:
+    """It can be called with two arguments, but answers sampling then."""
+
+    class Both:
+        async def __call__(self, params: object, origin: object) -> str:
+            return ""
+
+        async def elicit(self, params: object, origin: object) -> None:
+            return None
+
+    both = Both()
+    Answers(both, both.elicit, roots=None)
+    with pytest.raises(ConfigError, match="elicitation= got a host, which answers sampling: give its elicit"):
+        Answers(None, cast("Any", both), roots=None)
 
 
 async def no_params() -> str:

@@ -163,6 +163,8 @@ class Answers:
         for name, answerer in (("sampling", sampling), ("elicitation", elicitation)):
             if answerer is not None and not takes_two(answerer):
                 raise ConfigError(f"{name}= must be an async function (params, origin), or a Host; got {answerer!r}")
+        if callable(getattr(elicitation, "elicit", None)):
+            raise ConfigError(f"elicitation= got a host, which answers sampling: give its elicit; got {elicitation!r}")
         if on_round is not None and not callable(on_round):
             raise ConfigError(f"on_round= must be a function (pending); got {on_round!r}")
         _check_roots(roots)
