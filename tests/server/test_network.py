@@ -163,6 +163,32 @@ async def test_a_lifespan_that_fails_is_told_to_who_starts_it() -> None:
     assert sent == [{"type": "lifespan.startup.failed", "message": "ValueError: no database"}]
 
 
+async def test_a_start_that_is_interrupted_is_no_failure_to_log() -> None:
+    """Ctrl-C cancels it: uvicorn logs a lifespan that ends without a message, with its traceback."""
+    begun = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def slow(_server: Server) -> AsyncIterator[None]:
+        begun.set()
+        await asyncio.Event().wait()
+        yield
+
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    starting = asyncio.create_task(Server("s", lifespan=slow).asgi()({"type": "lifespan"}, receive, send))
+    await begun.wait()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert sent == [{"type": "lifespan.startup.failed", "message": ""}]
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
 async def test_who_serves_every_address_says_under_which_names(host: str) -> None:
     """Before anything listens."""

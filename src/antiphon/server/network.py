@@ -185,6 +185,10 @@ class ServerApp:
         await receive()
         try:
             await self.hold()
+        except asyncio.CancelledError:
+            # Ctrl-C while it starts. Without this message uvicorn takes it for a failure, and logs a traceback.
+            await send({"type": "lifespan.startup.failed", "message": ""})
+            raise
         except Exception as error:
             await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
             raise
