@@ -52,6 +52,12 @@ def test_one_file_holds_one_part(count: int, tmp_path: Path):
     assert not (tmp_path / "one").exists()
 
 
+def test_a_file_for_which_there_is_no_room_is_named():
+    """The error of the system does not name it."""
+    with pytest.raises(Failed, match=r"^/dev/full: No space left on device$"):
+        save([Part(b"data", "text/plain")], Path("/dev/full"))
+
+
 def test_data_that_is_none_is_told():
     """By its kind, or by where it is."""
     with pytest.raises(Failed, match="image/png: "):

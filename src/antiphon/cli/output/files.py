@@ -79,7 +79,7 @@ def save(parts: Sequence[Part], output: Path) -> list[Path]:
     """Write the parts: the only one to a file, or each to a numbered file in a folder. Returns the files.
 
     Raises:
-        Failed: several parts do not fit into one file, or there is none.
+        Failed: several parts do not fit into one file, there is none, or a file cannot be written.
     """
     if output.is_dir():
         files = [output / f"{at}{_extension(part.mime_type)}" for at, part in enumerate(parts, 1)]
@@ -89,7 +89,11 @@ def save(parts: Sequence[Part], output: Path) -> list[Path]:
     else:
         files = [output]
     for file, part in zip(files, parts, strict=True):
-        file.write_bytes(part.data)
+        try:
+            file.write_bytes(part.data)
+        except OSError as error:
+            # That of a full disk does not name the file.
+            raise Failed(f"{file}: {error.strerror}") from None
     return files
 
 
