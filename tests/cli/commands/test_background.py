@@ -47,6 +47,8 @@ def test_a_task_is_started_shown_followed_and_forgotten(cli: Cli, worker: str):
     """Each by a command of its own, with the id that the first one prints."""
     done = cli("call", worker, "publish", "title=Tides", "--background", "--yes")
     assert done.code == 0
+    # A task in the memory of a server over stdio would be gone, although its id is printed.
+    assert "publish: a server that this command has started ends with it" in done.err
     id = done.out.strip()
     [listed] = cli("tasks", "--json").objects
     assert (listed["id"], listed["tool"], listed["target"]) == (id, "publish", worker)

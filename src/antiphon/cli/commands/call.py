@@ -144,6 +144,9 @@ def _left(target: str, config: Path | None, tool: str, id: str, *, as_json: bool
             config=None if config is None else str(config.absolute()),
         )
     )
+    if "://" not in target:
+        ends = "a server that this command has started ends with it, and its task goes on only from a store"
+        print(f"{tool}: {ends} (TaskOptions(store=...))", file=sys.stderr)
     if as_json:
         print_json({"taskId": id})
     else:
