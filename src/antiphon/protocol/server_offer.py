@@ -45,7 +45,8 @@ class ModernResults:
         """
         if isinstance(result, Raw):
             return self._relayed(result)
-        if isinstance(result, InputRequiredResult):
+        # ``isinstance`` takes six times as long to say that something is not a struct of a class.
+        if type(result) is InputRequiredResult:
             return self._round(request, result)
         if not isinstance(result, Result):
             return prepend(self._complete, encode(request.revision.lower(result)))

@@ -47,6 +47,8 @@ __all__ = ["NO_SESSIONS", "ServerSession"]
 
 _REQUESTS = {name: row for name, row in METHODS.items() if row.kind == "request"}
 NO_SESSIONS = "this server keeps no sessions (stateless=True), so it can ask nothing of clients up to 2025-11-25"
+# Looked up once, because in Python 3.11 a look at a member of an enumeration costs as much as a call.
+_NEW, _ANSWERED = Phase.NEW, Phase.ANSWERED
 _NO_REVISION = f"Invalid params: _meta must have {PROTOCOL_VERSION}"
 
 
@@ -314,7 +316,7 @@ class ServerSession(Session):
         if not self.is_kept:
             raise LocalProtocolError(f"{spec.name} cannot be sent: {NO_SESSIONS}")
         # 2025-11-25 basic/lifecycle: before "initialized" a server sends no requests but pings.
-        is_early = self.phase is Phase.NEW or (self.phase is Phase.ANSWERED and spec.name != "ping")
+        is_early = self.phase is _NEW or (self.phase is _ANSWERED and spec.name != "ping")
         if agreed is None or (is_early and not agreed.modern):
             raise LocalProtocolError(f"{spec.name} cannot be sent before the handshake is complete")
         if not spec.sent_by("server", agreed.name):

@@ -340,7 +340,7 @@ class Rounds:
     ) -> None:
         if call is None:
             self._replay(retry, journal, run)
-        elif isinstance(call, EndedCall):
+        elif not isinstance(call, RoundCall):
             self._kept.keep(retry.state.call, call)
             _repeat(call, retry.connection, retry.request)
         elif call.resume(retry.connection, retry.request, retry.state.generation):
