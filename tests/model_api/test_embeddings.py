@@ -13,6 +13,7 @@ from antiphon.host import Host, Policy, Rule, Scripted
 from antiphon.host.providers.echo import embedded
 from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, packed
 from antiphon.model_api.calls import MAX_LARGE
+from antiphon.types import CreateMessageResult
 from tests.host.asks import Person, approve
 from tests.model_api.served import door
 
@@ -83,6 +84,9 @@ async def test_refusals_have_the_vendors_errors():
 
     class Talker:
         name, tools, personal = "talker", False, False
+
+        async def complete(self, *_given: object, **_options: object) -> CreateMessageResult:
+            raise AssertionError("nobody asked for a completion")
 
     for host, status, code in (
         (Host("echo", reviewer=None, policy=rule), 403, "refused_policy"),
