@@ -140,3 +140,46 @@ async def test_within_an_event_loop_it_says_what_to_do() -> None:
     for transport in ("stdio", "http"):
         with pytest.raises(ConfigError, match=r"one is running here already.*server\.asgi"):
             Server("shop").run(transport)
+
+
+WAITING = """
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from antiphon import Server
+
+@asynccontextmanager
+async def lifespan(server):
+    try:
+        if "start" in sys.argv:
+            print("waits", flush=True)
+            await asyncio.Event().wait()
+        yield
+        print("waits", flush=True)
+        await asyncio.Event().wait()
+    finally:
+        print("cleaned up", flush=True)
+
+Server("shop", lifespan=lifespan).run("http", port=0, on_listening=lambda port: print("serves", flush=True))
+print("after the end")
+"""
+
+
+@pytest.mark.parametrize(("when", "said"), [("start", []), ("end", ["serves"])])
+def test_ctrl_c_ends_what_a_lifespan_waits_for(tmp_path: Path, when: str, said: list[str]) -> None:
+    """A database that does not answer, for example: while the server starts, or at a second Ctrl-C, while it ends."""
+    path = tmp_path / "waiting.py"
+    path.write_text(WAITING, encoding="utf-8")
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, str(path), when], stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            assert process.stdout is not None
+            for line in [*said, "waits"]:
+                assert process.stdout.readline() == f"{line}\n"
+                process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert output.splitlines() == ["cleaned up", "after the end"]
+    assert "Traceback" not in errors

@@ -135,6 +135,8 @@ class ServerApp:
         self._held = contextlib.AsyncExitStack()
         self._is_held = False
         self._gate = asyncio.Lock()
+        self._passing: asyncio.Task[Any] | None = None
+        """The task of ASGI's lifespan, while it enters the server's lifespan or leaves it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
@@ -183,6 +185,7 @@ class ServerApp:
         """Follow the lifespan protocol of ASGI; a start-up that fails says why."""
         self._follows_lifespan = True
         await receive()
+        self._passing = asyncio.current_task()
         try:
             await self.hold()
         except asyncio.CancelledError:
@@ -192,10 +195,22 @@ class ServerApp:
         except Exception as error:
             await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
             raise
+        finally:
+            self._passing = None
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        await self.close()
+        self._passing = asyncio.current_task()
+        try:
+            await self.close()
+        except asyncio.CancelledError:
+            await send({"type": "lifespan.shutdown.failed", "message": ""})
+            raise
         await send({"type": "lifespan.shutdown.complete"})
+
+    def give_up(self) -> None:
+        """Wait no longer for the server's lifespan, if it is being entered or left: it is cancelled."""
+        if self._passing is not None:
+            self._passing.cancel()
 
 
 def server_app(service: Service, transport: str, options: HttpOptions) -> ServerApp:
@@ -475,6 +490,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         ssl_context_factory=None if tls is None else _given(tls),
     )
     server = GracefulServer(config, app.drain, limits)
+    server.give_up = app.give_up
     if on_listening is not None:
         server.on_started = lambda: on_listening(server.port)
     return server

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import selectors
+import signal
 import socket
 from collections.abc import Awaitable, Callable, Generator
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -53,11 +55,15 @@ class GracefulServer(uvicorn.Server):
         """Called when it serves."""
         self.on_look: Callable[[], object] | None = None
         """Called ten times a second."""
+        self.give_up: Callable[[], object] | None = None
+        """Called at a Ctrl-C before it serves, and at a second one: what the application waits for may never come."""
         self.give: Give | None = None
         """Gives connections to other processes that serve the same port, if there are any."""
         self._grace: float | None = None
         """Seconds that open requests have while the others take the rest over; ``None`` if they do not."""
         self._hurrying: asyncio.Task[object] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop, which a signal handler may not ask for."""
 
     async def on_tick(self, counter: int) -> bool:
         """Do the work that is due, ten times a second."""
@@ -68,9 +74,14 @@ class GracefulServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to serve."""
-        await super().startup(sockets)
-        if self.on_started is not None:
+        """Begin to serve, unless a signal says to stop before."""
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            # What was given up has not failed.
+            if not self.should_exit:
+                raise
+        if self.started and self.on_started is not None:
             self.on_started()
 
     @property
@@ -172,9 +183,17 @@ class GracefulServer(uvicorn.Server):
             if each.is_resting and not each.is_given_back and not each.transport.is_closing()
         ]
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop at a signal, or stop waiting; uvicorn alone waits for the application's lifespan for ever."""
+        is_pressing = self.should_exit and sig == signal.SIGINT
+        super().handle_exit(sig, frame)
+        if self.give_up is not None and self._loop is not None and (is_pressing or not self.started):
+            self._loop.call_soon_threadsafe(self.give_up)
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Stop at SIGINT and SIGTERM, without raising the signal again after an orderly end."""
+        self._loop = asyncio.get_running_loop()
         with super().capture_signals():
             yield
             self._captured_signals.clear()
