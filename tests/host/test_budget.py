@@ -21,6 +21,7 @@ from antiphon.host.budget import (
     estimate_costs,
     estimated_usage,
     input_estimate,
+    rounded_dollars,
     worst_case,
 )
 from antiphon.host.providers.base import Usage, text_answer
@@ -146,6 +147,26 @@ def test_money_is_written_for_people(money: int, text: str):
 def test_money_that_is_looked_at_has_the_digits_that_matter(money: int, text: str):
     """Two of them below a dollar, and cents above."""
     assert brief_dollars(money) == text
+
+
+@pytest.mark.parametrize(
+    ("money", "up", "said"),
+    [
+        (185_250, True, "$0.00019"),
+        (185_250, False, "$0.00018"),
+        (DOLLAR, False, "$1.00"),
+        (12_345_600_000, True, "$12.35"),
+        (12_345_600_000, False, "$12.34"),
+        (0, True, "$0.00"),
+        (10_000_000, True, "$0.01"),
+        (9_999_999, True, "$0.01"),
+        (1, True, "$0.000000001"),
+        (-500_000_000, False, "-$0.50"),
+    ],
+)
+def test_money_is_rounded_to_one_side(money: int, up: bool, said: str):
+    """What may be spent is never made less than it is, what is left never more."""
+    assert rounded_dollars(money, up=up) == said
 
 
 @pytest.mark.parametrize(("together", "capped"), [(True, "coarse:1"), (False, "own")])

@@ -1,13 +1,13 @@
 """What a request may cost at most, and which accounts it is charged to. All amounts are integers.
 
-Pure: owns prices, estimates, caps and the names of accounts. The accounts are in the ``store``, where a reservation is
-one conditional update, so that concurrent requests never overspend together.
+Pure: owns prices, estimates, caps, the names of accounts, and how money is written. The accounts are in the ``store``,
+where a reservation is one conditional update, so that concurrent requests never overspend together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Protocol
 
 import msgspec
@@ -37,6 +37,7 @@ __all__ = [
     "estimated_usage",
     "input_estimate",
     "nano",
+    "rounded_dollars",
     "task_account",
     "worst_case",
 ]
@@ -233,14 +234,28 @@ def nano(amount: Decimal) -> int:
 def dollars(money: int) -> str:
     """Format nano-dollars for people: ``"$0.0042"``, with as many digits as needed, at least two."""
     whole, rest = divmod(abs(money), DOLLAR)
-    digits = f"{rest:09d}".rstrip("0").ljust(2, "0")
-    return f"{'-' if money < 0 else ''}${whole}.{digits}"
+    return _written(money, f"{whole}.{rest:09d}")
 
 
 def brief_dollars(money: int) -> str:
     """Format nano-dollars for people: with cents from one dollar on, below that with two digits, ``"$0.0042"``."""
     amount = Decimal(abs(money)) / DOLLAR
     last = min(-2, amount.adjusted() - 1) if 0 < amount < 1 else -2
-    text = f"{amount.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP):,f}"
-    whole, _, digits = text.partition(".")
+    return _written(money, f"{amount.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP):,f}")
+
+
+def rounded_dollars(money: int, *, up: bool = True) -> str:
+    """Format nano-dollars rounded to one side: to cents, or to two digits of a fraction of a cent.
+
+    ``up`` rounds up, for what will be spent; else down, for what is left.
+    """
+    amount = Decimal(abs(money)) / DOLLAR
+    last = min(-2, amount.adjusted() - 1) if 0 < amount < Decimal("0.01") else -2
+    towards = ROUND_CEILING if up == (money >= 0) else ROUND_FLOOR
+    return _written(money, f"{amount.quantize(Decimal(1).scaleb(last), towards):f}")
+
+
+def _written(money: int, amount: str) -> str:
+    """Add the sign, and leave out zeros at the end except those of cents."""
+    whole, _, digits = amount.partition(".")
     return f"{'-' if money < 0 else ''}${whole}.{digits.rstrip('0').ljust(2, '0')}"

@@ -1,12 +1,11 @@
-"""One line about a review: names, sums, times, and the first words that are new."""
+"""One line about a review: names, times, and the first words that are new."""
 
 from __future__ import annotations
 
 import pytest
 
-from antiphon.host.budget import DOLLAR
 from antiphon.host.review.review import ElicitItem, ReviewItem
-from antiphon.host.review.summary import clock, first_words, host_of, money, server_name, span
+from antiphon.host.review.summary import clock, first_words, host_of, server_name, span
 from antiphon.host.review.texts import texts
 from antiphon.wire.content import ImageContent, TextContent, ToolResultContent
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -49,26 +48,6 @@ def test_a_server_is_known_by_its_program(target: str, kind: str, name: str):
 def test_the_host_is_where_a_browser_would_go(url: str, host: str):
     """Whatever else in the address looks like one."""
     assert host_of(url) == host
-
-
-@pytest.mark.parametrize(
-    ("nano", "up", "said"),
-    [
-        (185_250, True, "$0.00019"),
-        (185_250, False, "$0.00018"),
-        (DOLLAR, False, "$1.00"),
-        (12_345_600_000, True, "$12.35"),
-        (12_345_600_000, False, "$12.34"),
-        (0, True, "$0.00"),
-        (10_000_000, True, "$0.01"),
-        (9_999_999, True, "$0.01"),
-        (1, True, "$0.000000001"),
-        (-500_000_000, False, "-$0.50"),
-    ],
-)
-def test_money_has_the_digits_that_matter(nano: int, up: bool, said: str):
-    """What may be spent is never made less than it is, what is left never more."""
-    assert money(nano, up=up) == said
 
 
 def test_times_are_short():

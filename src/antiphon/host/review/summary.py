@@ -1,6 +1,6 @@
 """A review in one line (who asks, for what, at which cost, how long), and its first words.
 
-Pure. Owns short names, amounts of money and durations as people read them, the same on every surface. The texts are in
+Pure. Owns short names and durations as people read them, the same on every surface. The texts are in
 the shared catalogues; the surface makes a server's texts inert.
 """
 
@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Literal
 from urllib.parse import urlsplit
 
-from antiphon.host.budget import DOLLAR
+from antiphon.host.budget import rounded_dollars
 from antiphon.host.checks.visible import replace_hidden
 from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import ElicitItem, Figures, ReviewItem, ToolItem
@@ -21,7 +20,7 @@ from antiphon.host.review.texts import Texts
 from antiphon.wire.content import TextContent, ToolResultContent
 from antiphon.wire.sampling import SamplingMessage
 
-__all__ = ["clock", "figures_text", "first_words", "host_of", "money", "outcome_text", "server_name", "span"]
+__all__ = ["clock", "figures_text", "first_words", "host_of", "outcome_text", "server_name", "span"]
 
 _NAME = 40
 """Most characters of a server's short name."""
@@ -70,20 +69,8 @@ def figures_text(figures: Figures | None, words: Texts) -> str:
     """Say in one line who answered, for how much, and how long it took. Not inert."""
     if figures is None:
         return ""
-    cost = words("rival.unpriced") if figures.money is None else money(figures.money)
+    cost = words("rival.unpriced") if figures.money is None else rounded_dollars(figures.money)
     return " · ".join([figures.model, cost, words("rival.seconds", n=f"{figures.seconds:.1f}")])
-
-
-def money(nano: int, *, up: bool = True) -> str:
-    """Format nano-dollars with the digits that matter: cents, or two digits of a fraction of a cent.
-
-    ``up`` rounds up, for what will be spent; else down, for what is left.
-    """
-    dollars = Decimal(abs(nano)) / DOLLAR
-    digits = 2 if dollars >= Decimal("0.01") or not nano else 1 - dollars.adjusted()
-    rounded = dollars.quantize(Decimal(1).scaleb(-digits), ROUND_CEILING if up == (nano >= 0) else ROUND_FLOOR)
-    whole, _, rest = f"{rounded:f}".partition(".")
-    return f"{'-' if nano < 0 else ''}${whole}.{rest.rstrip('0').ljust(2, '0')}"
 
 
 def clock(seconds: float, words: Texts) -> str:

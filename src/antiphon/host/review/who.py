@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from antiphon.host.budget import Costs
+from antiphon.host.budget import Costs, rounded_dollars
 from antiphon.host.checks.redact import mask
 from antiphon.host.review.diff import pretty
-from antiphon.host.review.summary import money, server_name, span
+from antiphon.host.review.summary import server_name, span
 from antiphon.host.review.texts import Texts
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin, OriginTask
@@ -82,7 +82,7 @@ def task_text(task: OriginTask, words: Texts, now: float) -> str:
     else:
         parts.append(words("who.task_ask" if task.asks == 1 else "who.task_asks", n=task.asks))
         tokens = words("who.task_tokens", n=task.tokens) if task.tokens else words("who.task_free")
-        parts.append(words("who.task_cost", cost=money(task.money)) if task.money else tokens)
+        parts.append(words("who.task_cost", cost=rounded_dollars(task.money)) if task.money else tokens)
     return " · ".join(parts)
 
 
@@ -94,10 +94,10 @@ def headline_of(who: Who, costs: Costs | None, words: Texts) -> str:
     if who.round:
         parts.append(words("who.round", n=who.round[0], max=who.round[1]))
     if costs is not None:
-        worst, left = money(costs.worst.money), costs.left
+        worst, left = rounded_dollars(costs.worst.money), costs.left
         parts.append(
             words("cost.at_most", worst=worst)
             if left is None
-            else words("cost.at_most_of", worst=worst, left=money(left, up=False))
+            else words("cost.at_most_of", worst=worst, left=rounded_dollars(left, up=False))
         )
     return " · ".join(parts)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from antiphon.cli.commands.doctor.local import Finding
 from antiphon.errors import AntiphonError
-from antiphon.host.budget import DOLLAR
+from antiphon.host.budget import DOLLAR, rounded_dollars
 from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.config import load_config
@@ -21,7 +21,6 @@ from antiphon.host.providers.api_keys import missing_key
 from antiphon.host.providers.base import Usage
 from antiphon.host.providers.embeddings import EmbeddingParams
 from antiphon.host.providers.persistence import Patience
-from antiphon.host.review.summary import money
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
@@ -59,7 +58,7 @@ async def _asked(model: Model, environ: Mapping[str, str]) -> Finding:
     finally:
         await models.aclose()
     cost = None if usage is None else models.cost(model.name, usage)
-    paid = "" if not cost else f", {money(int(cost * DOLLAR))}"
+    paid = "" if not cost else f", {rounded_dollars(int(cost * DOLLAR))}"
     return Finding("ok", model.name, f"{said} in {time.monotonic() - began:.1f} s{paid}")
 
 

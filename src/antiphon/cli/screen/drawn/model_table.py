@@ -9,10 +9,9 @@ from collections.abc import Iterator
 
 from antiphon.cli.screen.drawn.pieces import Piece, fact, ours, table, theirs, title
 from antiphon.cli.screen.words import Words
-from antiphon.host.budget import Amount, Costs
+from antiphon.host.budget import Amount, Costs, rounded_dollars
 from antiphon.host.models.selection.record import Candidate, Selection
 from antiphon.host.review.shown import Shown
-from antiphon.host.review.summary import money
 
 __all__ = ["figures"]
 
@@ -64,9 +63,11 @@ def _costs(costs: Costs, words: Words) -> Iterator[Piece]:
     for name, amount in (("low", costs.low), ("likely", costs.likely), ("worst", costs.worst)):
         yield fact(words(f"cost.{name}"), _amount(amount, words), "strong" if name == "worst" else "")
     yield fact(
-        words("cost.left"), words("cost.unbounded") if costs.left is None else money(costs.left, up=False), "strong"
+        words("cost.left"),
+        words("cost.unbounded") if costs.left is None else rounded_dollars(costs.left, up=False),
+        "strong",
     )
 
 
 def _amount(amount: Amount, words: Words) -> str:
-    return f"{money(amount.money)}  {words('cost.tokens', n=amount.tokens)}"
+    return f"{rounded_dollars(amount.money)}  {words('cost.tokens', n=amount.tokens)}"

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from antiphon.cli.screen.words import Words
+from antiphon.host.budget import rounded_dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.rows import Group, Row
-from antiphon.host.review.summary import clock, money, span
+from antiphon.host.review.summary import clock, span
 
 __all__ = ["Entry", "entries", "line"]
 
@@ -51,7 +52,7 @@ def line(entry: Entry, now: float, words: Words, *, current: bool, marked: bool 
     flag = f"!{entry.warnings}" if entry.warnings else ""
     left = None if entry.expires is None else entry.expires - now
     time = clock(left, words) if left is not None and left < _URGENT else span(now - entry.created, words)
-    cost = "" if not entry.worst else f"{money(entry.worst)} "
+    cost = "" if not entry.worst else f"{rounded_dollars(entry.worst)} "
     return f"{mark}{flag:<2} {time:>6} {cost}{entry.text}"
 
 
