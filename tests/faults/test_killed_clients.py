@@ -119,7 +119,9 @@ async def test_a_killed_client_comes_back_in_a_new_process(tmp_path: Path, trans
     (tmp_path / "press.py").write_text(SERVER)
     async with AsyncExitStack() as stack:
         target = await place.served(stack, transport)
-        id = await place.said("call", target, "publish", "title=Tides", "--background")
+        said = await place.said("call", target, "publish", "title=Tides", "--background")
+        # On stdio a note precedes it on standard error: the server has ended, and only its store has the task.
+        id = said.splitlines()[-1]
         store = open_store(tmp_path / "host.db")
         stack.push_async_callback(store.aclose)
         queue = Queue(store)
