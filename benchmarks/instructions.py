@@ -4,8 +4,10 @@
 
 Our server, or our client, runs in valgrind's callgrind, fifty times as slow; the load and the checks of every answer
 are those of ``run``. What is counted is what the process itself does: not the kernel, not waiting, not how well the
-caches work. So a count says how much work a call is, the same to a thousandth each time, and a clock how fast it is.
-Ten million instructions more are too few to be seen by the clock of a machine that others use; here they are.
+caches work. So a count says how much work a call is, and a clock how fast it is. A count is the same to three
+thousandths each time, where the clock of a machine that others use moves by half. Only rows with several connections
+whose handlers wait depend on how busy the machine is: a server that is so slow reaches its timers, and writes alone
+what it would have written together.
 
 ``--against``: count another checkout of ours as well, with its own ``.venv``, and print the ratios. ``--only``: only
 rows whose key contains this. Needs valgrind. Prints a table, in thousands of instructions.
