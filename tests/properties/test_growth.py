@@ -15,8 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.cli.screen.drawn.document import Document
-from antiphon.cli.screen.drawn.pieces import quoted
 from antiphon.errors import InvalidParams
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.redact import find_secrets, masked, masked_json
@@ -95,7 +93,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "wrap": lambda text: list(wrap(text, 80)),
     "quoted": lambda text: list(Layout(columns=40).quoted(text)),
     "labelled": lambda text: list(Layout(columns=40).labelled("a", text)),
-    "document": lambda text: Document([quoted(text)], 40),
     "to_form": lambda text: from_form(to_form(changed(text)), changed(text)),
     "typed answer": TypedAnswer(int).read,
     "page": lambda text: TEMPLATE.render(text=text),

@@ -11,6 +11,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from antiphon.cli.output.formats import is_interactive
+
 __all__ = ["Group", "ListGroup", "ReviewGroup", "ShowGroup", "group", "ordered"]
 
 
@@ -21,6 +23,10 @@ class Group(TyperGroup):
     doors: Mapping[str, str] = {}
     """Options that stand for a subcommand, each with the name of that."""
 
+    def choose_usual(self, args: list[str]) -> str:
+        """Return the subcommand that runs if none is named, for these options."""
+        return self.usual
+
     # The context is typer's or click's own, by the version of typer.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert the usual subcommand if none is named."""
@@ -28,7 +34,7 @@ class Group(TyperGroup):
         unnamed = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
         if unnamed and not ctx.resilient_parsing:
             door = next((word for word in args if word in self.doors), "")
-            args = [self.doors.get(door, self.usual), *(word for word in args if word != door)]
+            args = [self.doors.get(door) or self.choose_usual(args), *(word for word in args if word != door)]
         return super().parse_args(ctx, args)
 
 
@@ -49,9 +55,13 @@ class ListGroup(Group):
 
 
 class ReviewGroup(ListGroup):
-    """A group that lists, or opens the review page."""
+    """A group that asks the person at the terminal, else lists; or opens the review page."""
 
     doors: Mapping[str, str] = {"--web": "web"}
+
+    def choose_usual(self, args: list[str]) -> str:
+        """Return ``queue`` where a person can be asked, unless there is an option of ``list``."""
+        return "queue" if is_interactive() and not {"--json", "--watch", "-w"} & {*args} else self.usual
 
 
 class ShowGroup(Group):

@@ -13,9 +13,6 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from antiphon.cli.screen.drawn.document import Document
-from antiphon.cli.screen.drawn.request import draw
-from antiphon.cli.screen.words import words
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.request_text import show_request, show_result
@@ -23,8 +20,8 @@ from antiphon.web.render import environment
 from antiphon.web.texts import texts
 from antiphon.wire.content import ContentBlock, SamplingContent, ToolResultContent, UnknownContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
-from tests.cli.screen.reviewing import sampling, show_of
 from tests.host.asks import request
+from tests.host.review.asking import sampling, show_of
 
 SUMMARISED = {"data", "blob", "type", "resultType"}
 """Members of which only size and kind are shown, or which say what the block is."""
@@ -77,13 +74,6 @@ def told(value: Any, name: str = "") -> Iterator[str]:
         yield str(value)
 
 
-def on_screen(item: ReviewItem) -> str:
-    """Draw the review in the terminal's screen."""
-    pages = draw(show_of(item, "request"), words("en"), raw=False)
-    document = Document(pages, 4_000)
-    return "\n".join(document.row(at).text for at in range(len(document)))
-
-
 def inline(item: ReviewItem) -> str:
     """Draw the review that is asked in the middle of a program."""
     layout = Layout(columns=4_000)
@@ -104,7 +94,7 @@ def on_page(item: ReviewItem) -> str:
     return rendered.replace("&#34;", '"')
 
 
-SURFACES: dict[str, Callable[[ReviewItem], str]] = {"screen": on_screen, "inline": inline, "page": on_page}
+SURFACES: dict[str, Callable[[ReviewItem], str]] = {"inline": inline, "page": on_page}
 
 
 def missing(item: ReviewItem, sent: msgspec.Struct, surface: str) -> list[str]:

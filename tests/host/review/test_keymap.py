@@ -108,8 +108,8 @@ def test_blocking_and_stopping_are_there_for_everything():
 )
 def test_keys_are_what_can_be_chosen(item, kind: str, keys: str):
     """No more, and no less; once it is over, none."""
-    assert "".join(key.keys[0] for key in offered(shown(item, kind), "screen")) == keys
-    assert offered(shown(item, kind, "withdrawn"), "screen") == []
+    assert "".join(key.keys[0] for key in offered(shown(item, kind), "page")) == keys
+    assert offered(shown(item, kind, "withdrawn"), "page") == []
 
 
 def test_what_a_says_depends_on_what_it_does():

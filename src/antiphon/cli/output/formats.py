@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 from antiphon.host.checks.visible import inert, inert_line, replace_hidden
 from antiphon.wire.envelope import encode
 
-__all__ = ["first_line", "is_terminal", "json_line", "print_json", "print_list", "print_text", "write_line"]
+__all__ = [
+    "first_line",
+    "is_interactive",
+    "is_terminal",
+    "json_line",
+    "print_json",
+    "print_list",
+    "print_text",
+    "write_line",
+]
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,6 +35,11 @@ _GAP = 2
 """Spaces between two columns."""
 _LONG_WORD = 24
 """Characters from which a word may be broken: an address, or an identity."""
+
+
+def is_interactive() -> bool:
+    """Return whether a person can be asked: standard input and output are a terminal."""
+    return sys.stdin.isatty() and is_terminal()
 
 
 def is_terminal() -> bool:

@@ -1,4 +1,4 @@
-"""The history of decisions, for the page and the screen: who asked what, who decided what, how it ended.
+"""The history of decisions, for the page and the terminal: who asked what, who decided what, how it ended.
 
 Owns the filters, what is shown of a stored ask, and the names of servers. The store gathers what became of asks;
 nothing here changes anything.

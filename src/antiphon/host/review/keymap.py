@@ -1,4 +1,4 @@
-"""The keys of a review, defined once for the page, the screen and the inline terminal.
+"""The keys of a review, defined once for the page, and the terminal's queue and questions.
 
 Pure. Owns which key does what, in which context, and which keys decide something. The texts are in the shared
 catalogues, as ``key.ACTION`` and ``meaning.ACTION``. Each surface implements the actions.
@@ -33,11 +33,14 @@ Subject = Literal["request", "response", "form", "url", "tool"]
 """The subject of a decision: a request for a completion, its answer, a form, an address to visit, a tool call."""
 Place = Literal["review", "list", "panel", "anywhere"]
 """Where a key works: with a request on show, in the queue, in a form that is being filled in, or everywhere."""
-Surface = Literal["page", "screen", "inline"]
+Surface = Literal["page", "queue", "inline"]
+"""Where the key is pressed: on the page, in the list that a terminal shows, at a question in a terminal."""
 _SUBJECTS: frozenset[Subject] = frozenset({"request", "response", "form", "url", "tool"})
 _MODELS: frozenset[Subject] = frozenset({"request", "response"})
-_ALL: frozenset[Surface] = frozenset({"page", "screen", "inline"})
-_FULL: frozenset[Surface] = frozenset({"page", "screen"})
+_TALK: frozenset[Surface] = frozenset({"page", "inline"})
+_LISTS: frozenset[Surface] = frozenset({"page", "queue"})
+_ALL: frozenset[Surface] = frozenset({"page", "queue", "inline"})
+_PAGE: frozenset[Surface] = frozenset({"page"})
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +59,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     only."""
     permits: bool = False
     """Whether something may be sent or run because of it: it is disabled until the request could be read."""
-    surfaces: frozenset[Surface] = _ALL
+    surfaces: frozenset[Surface] = _TALK
 
 
 def _decision(
@@ -65,27 +68,27 @@ def _decision(
     subjects: frozenset[Subject] = _SUBJECTS,
     *,
     permits: bool = False,
-    on: frozenset[Surface] = _ALL,
+    on: frozenset[Surface] = _TALK,
 ) -> Key:
     return Key(
         action=action, keys=(key,), place="review", subjects=subjects, decides=True, permits=permits, surfaces=on
     )
 
 
-def _other(action: str, *keys: str, place: Place = "anywhere", on: frozenset[Surface] = _FULL) -> Key:
+def _other(action: str, *keys: str, place: Place = "anywhere", on: frozenset[Surface] = _PAGE) -> Key:
     return Key(action=action, keys=keys, place=place, surfaces=on)
 
 
 KEYMAP: tuple[Key, ...] = (
     _decision("approve", "a", permits=True),
-    _decision("second", "2", frozenset({"response"}), permits=True, on=_FULL),
+    _decision("second", "2", frozenset({"response"}), permits=True, on=_PAGE),
     _decision("edit", "e", _MODELS),
     _decision("deny", "d"),
     _decision("reason", "r"),
     _decision("answer", "w", _MODELS),
     _decision("regenerate", "t", frozenset({"response"})),
     _decision("grant", "g", frozenset({"request", "tool"}), permits=True),
-    _decision("alike", "A", frozenset({"request"}), permits=True, on=_FULL),
+    _decision("alike", "A", frozenset({"request"}), permits=True, on=_PAGE),
     _decision("stop", "s"),
     _decision("block", "b"),
     _decision("cancel", "c", frozenset({"form", "url"})),
@@ -95,25 +98,19 @@ KEYMAP: tuple[Key, ...] = (
     _other("next", "j", "ArrowDown", place="list"),
     _other("previous", "k", "ArrowUp", place="list"),
     _other("risk", "n", place="review"),
-    _other("fold", "f", place="review", on=_ALL),
-    _other("raw", "x", place="review", on=_ALL),
+    _other("fold", "f", place="review", on=_TALK),
+    _other("raw", "x", place="review", on=_TALK),
     _other("mark", "v", place="list"),
     _other("deny_marked", "D", place="list"),
     _other("filter", "/", place="list"),
     _other("sort", "z", place="list"),
-    _other("history", "h"),
-    _other("grants", "G"),
+    _other("history", "h", on=_LISTS),
+    _other("grants", "G", on=_LISTS),
     _other("spending", "$"),
-    _other("show", "Enter", place="list", on=frozenset({"screen"})),
-    _other("revoke", "R", place="list", on=frozenset({"screen"})),
-    _other("pane", "Tab", on=frozenset({"screen"})),
-    _other("send", "Control+Enter", place="panel", on=frozenset({"page"})),
-    # A terminal sends the same code for Enter and Ctrl+Enter, unless it supports a newer keyboard protocol.
-    _other("send", "Control+s", "Control+Enter", place="panel", on=frozenset({"screen"})),
+    _other("send", "Control+Enter", place="panel"),
     _other("close", "Escape", place="panel"),
-    _other("language", "l", on=frozenset({"screen"})),
     _other("help", "?", on=_ALL),
-    _other("quit", "q", on=frozenset({"screen"})),
+    _other("quit", "q", on=frozenset({"queue"})),
 )
 """In the order of display."""
 

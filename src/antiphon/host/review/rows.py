@@ -1,6 +1,6 @@
 """The queue as a list: one row per question, grouped by the round of a call, sorted and filtered.
 
-Pure. Page and screen show the same rows in the same order.
+Pure. Page and terminal show the same rows in the same order.
 """
 
 from __future__ import annotations

@@ -20,12 +20,11 @@ from antiphon.host.review.parts import Turn, facts_of, turn_of
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem, can_tell, digest, hash_of
 from antiphon.host.review.summary import host_of
-from antiphon.host.review.texts import Texts
-from antiphon.host.review.who import Who, headline_of, who_of
+from antiphon.host.review.who import Who, who_of
 from antiphon.host.store.base import ReviewKind
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Shown", "headline", "shape_of", "show", "show_item"]
+__all__ = ["Shown", "shape_of", "show", "show_item"]
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,12 +122,6 @@ def show_item(item: AnyItem, kind: ReviewKind) -> Shown:
         hash=hash_of(item),
     )
     return _show(question, item)
-
-
-def headline(shown: Shown, words: Texts) -> str:
-    """Return one line: who asks, for what, at which cost. Not inert: the names come from the server."""
-    costs = None if shown.item is None or shown.answer is not None else shown.item.costs
-    return headline_of(shown.who, costs, words)
 
 
 def _tool(shown: Shown, item: ToolItem) -> Shown:

@@ -1,4 +1,4 @@
-"""Spending by day, server and model, the use of budgets, and reservations, for the page and the screen.
+"""Spending by day, server and model, the use of budgets, and reservations, for the page.
 
 Owns the sums. The store gathers the numbers, and each surface draws them.
 """

@@ -1,4 +1,4 @@
-"""Texts that all reviewers share, in English and 简体中文: the page, the screen and the inline terminal.
+"""Texts that all reviewers share, in English and 简体中文: the page and the terminal.
 
 Owns the shared catalogues (``languages/*.json``), and the list of languages. Text of a server is never looked up here.
 Texts of one surface only are in its own catalogues, which extend these.

@@ -71,7 +71,7 @@ def _text_file(text: str) -> Generator[Path, None, None]:
 @contextlib.contextmanager
 def _terminal(path: str | None) -> Generator[int | None, None, None]:
     """Open the terminal for a child, and restore its modes afterwards."""
-    if path is None:
+    if path is None or path == "CON":
         yield None
         return
     import termios

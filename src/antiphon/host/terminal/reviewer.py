@@ -52,13 +52,13 @@ from antiphon.host.terminal.editor import edit, find_editor
 from antiphon.host.terminal.form import Opener, fill_in, may_open, open_address, read_address
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.request_text import show_elicitation, show_request, show_result, show_tool
-from antiphon.host.terminal.tty import Tty, find_terminal
+from antiphon.host.terminal.tty import Tty, find_terminal, open_terminal
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["TerminalReviewer"]
+__all__ = ["PAUSE", "Talk", "TerminalReviewer"]
 
 PAUSE = 0.4
 """Seconds during which a request that was just shown cannot be decided."""
@@ -72,7 +72,7 @@ _TEMPLATES = ("scope", "secret", "cost", "unclear")
 
 
 class TerminalReviewer:
-    """Asks the person at the terminal. Needs a POSIX terminal; ``available`` says whether there is one."""
+    """Asks the person at the terminal. Needs a terminal; ``available`` says whether there is one."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class TerminalReviewer:
         path = self._path()
         if path is None or self._turn.locked():
             return
-        with contextlib.suppress(NoReviewer), contextlib.closing(Tty(path)) as tty:
+        with contextlib.suppress(NoReviewer), contextlib.closing(open_terminal(path)) as tty:
             self._tell(tty)
 
     def _tell(self, tty: Tty) -> None:
@@ -157,9 +157,9 @@ class TerminalReviewer:
         undone: list[str] = []
         async with self._conversation(item.expires_in) as console:
             shown = await asyncio.to_thread(show_item, item, kind) if _is_long(item) else show_item(item, kind)
-            talk = _Talk(console, item, shown, self._words, editor=self._editor, opener=self._opener)
+            talk = Talk(console, item, shown, self._words, editor=self._editor, opener=self._opener)
             while True:
-                made = await talk.decision()
+                made = await talk.decision() or _refusal(item)
                 seconds = self._undo if item.expires_in is None else min(self._undo, item.expires_in / 4)
                 if _refuses(made):
                     return _after(undone, made)
@@ -189,7 +189,7 @@ class TerminalReviewer:
                 path = self._path()
                 if path is None:
                     raise NoReviewer("there is no terminal")
-                with contextlib.closing(Tty(path)) as tty:
+                with contextlib.closing(open_terminal(path)) as tty:
                     try:
                         await tty.write("\n")
                         yield Console(
@@ -210,8 +210,17 @@ class TerminalReviewer:
             self._waiting -= 1
 
 
-class _Talk:
-    """The conversation about one question."""
+class Talk:
+    """The conversation with the person about one question.
+
+    Args:
+        console: the person's terminal.
+        item: what is to be decided.
+        shown: the same, as it is shown.
+        words: the texts, in the person's language.
+        editor: command of the editor; ``None`` for the person's own.
+        opener: opens an address in a browser.
+    """
 
     def __init__(
         self, console: Console, item: AnyItem, shown: Shown, words: Texts, *, editor: str | None, opener: Opener
@@ -227,15 +236,15 @@ class _Talk:
         self._drawn = False
         self._folded = False
 
-    async def decision(self) -> AnyDecision:
-        """Show the question, and ask until it is decided."""
+    async def decision(self) -> AnyDecision | None:
+        """Show the question, and ask until it is decided; ``None`` if the person left without a decision."""
         console = self._console
         if not self._drawn:
             self._drawn = True
             await self._draw(whole=False)
             await console.arm()
             if self._shown.url is not None and not await read_address(console, self._shown.url, self._words):
-                return self._left()
+                return None
         acts: dict[str, Callable[[], Awaitable[AnyDecision | None]]] = {
             "approve": self._approve,
             "edit": self._edit_or_rewrite,
@@ -257,15 +266,11 @@ class _Talk:
             keys = self._keys()
             typed = await console.choose({key.keys[0]: said for key, said in keys})
             if typed is None:
-                return self._left()
+                return None
             action = next(key.action for key, _ in keys if key.keys[0] == typed)
             made = await acts[action]()
             if made is not None:
                 return made
-
-    def _left(self) -> AnyDecision:
-        """Return the decision for a person who left: nothing is allowed."""
-        return ElicitResult(action="cancel") if isinstance(self._item, ElicitItem) else Deny()
 
     def _keys(self) -> list[tuple[Key, str]]:
         """List the keys that can be used now, each with its label."""
@@ -442,6 +447,11 @@ class _Talk:
 def _decision(made: AnyDecision | Filled) -> Decision:
     # Only elicitations are answered with the other type.
     return Deny() if isinstance(made, ElicitResult | Filled) else made
+
+
+def _refusal(item: AnyItem) -> AnyDecision:
+    """Return the decision for a person who left: nothing is allowed."""
+    return ElicitResult(action="cancel") if isinstance(item, ElicitItem) else Deny()
 
 
 def _after(undone: Sequence[str], made: AnyDecision) -> AnyDecision | Filled:

@@ -1,7 +1,6 @@
 """The person's terminal: reads lines and writes text, without blocking the event loop and without a thread.
 
-Owns one terminal device, opened separately so that its flags do not affect the standard streams. POSIX only: on other
-systems no terminal is found.
+Owns one terminal device, opened separately so that its flags do not affect the standard streams.
 """
 
 from __future__ import annotations
@@ -9,16 +8,26 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import importlib
 import os
 import sys
+from pathlib import Path
+from typing import Protocol, TextIO, cast
 
 from antiphon.host.review.review import NoReviewer
 
-__all__ = ["EndOfInput", "Tty", "find_terminal"]
+__all__ = ["EndOfInput", "Keyboard", "Tty", "WindowsTty", "find_terminal", "open_terminal"]
 
 _LONGEST_LINE = 4095
 """Linux silently cuts a line typed in canonical mode at 4096 bytes (``N_TTY_BUF_SIZE``)."""
 _FLAGS = os.O_RDWR | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+_KEYS_EVERY = 0.03
+"""Seconds between two looks for a key while a person is asked; a person does not notice them."""
+_INTERRUPT, _END, _ENTER, _ERASE = "\x03", "\x1a", "\r", "\b"
+_SPECIAL = ("\0", "\xe0")
+"""Begin the code of an arrow or a function key, which has two parts (Microsoft C runtime, ``_getwch``)."""
 
 
 class EndOfInput(Exception):
@@ -32,7 +41,7 @@ def find_terminal() -> str | None:
     stop it.
     """
     if sys.platform == "win32":
-        return None
+        return "CON" if sys.stdin is not None and sys.stdin.isatty() else None
     for fd in (0, 2, 1):
         with contextlib.suppress(OSError):
             return _if_foreground(os.ttyname(fd))
@@ -51,6 +60,17 @@ def _if_foreground(path: str) -> str | None:
         return path
     finally:
         os.close(fd)
+
+
+def open_terminal(path: str) -> Tty:
+    """Open the terminal that ``find_terminal`` has found.
+
+    Raises:
+        NoReviewer: it cannot be opened.
+    """
+    if path == "CON":
+        return WindowsTty()
+    return Tty(path)
 
 
 class Tty:
@@ -166,6 +186,110 @@ class Tty:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+class Keyboard(Protocol):
+    """The part of the module ``msvcrt`` that is used."""
+
+    def kbhit(self) -> bool:
+        """Return whether a key waits to be read."""
+        ...
+
+    def getwch(self) -> str:
+        """Read one key, without showing it."""
+        ...
+
+
+class WindowsTty(Tty):
+    """The console of a Windows program, for one reader at a time.
+
+    Keys are read one by one, and shown here. A line that the console itself reads could be neither waited for without
+    a thread nor discarded.
+
+    Args:
+        keyboard: reads keys; default the module ``msvcrt``.
+        screen: shows text; default the console, ``CONOUT$``.
+
+    Raises:
+        NoReviewer: the process has no console.
+    """
+
+    def __init__(self, keyboard: Keyboard | None = None, screen: TextIO | None = None) -> None:
+        self.path = "CON"
+        self._line = ""
+        self._line_cut = False
+        self._fd = -1
+        try:
+            self._keyboard = keyboard or cast("Keyboard", importlib.import_module("msvcrt"))
+            self._screen = screen or _open_screen()
+            with contextlib.suppress(OSError, ValueError):
+                self._fd = self._screen.fileno()
+        except (ImportError, OSError) as error:
+            raise NoReviewer(f"the console cannot be opened: {error}") from None
+
+    async def write(self, text: str) -> None:
+        """Write a text unchanged: the caller has made it inert."""
+        try:
+            self._screen.write(text)
+            self._screen.flush()
+        except OSError as error:
+            raise NoReviewer(f"the console is gone: {error}") from None
+
+    def write_now(self, text: str) -> None:
+        """Write a short text, for use while being cancelled."""
+        with contextlib.suppress(OSError):
+            self._screen.write(text)
+            self._screen.flush()
+
+    def discard_typed(self) -> None:
+        """Discard what was typed before now, since it was not meant for what is shown next."""
+        self._line = ""
+        while self._keyboard.kbhit():
+            self._keyboard.getwch()
+
+    async def read_line(self) -> str:
+        """Wait for a line and return it without its end. Cancelling loses nothing that was typed.
+
+        Raises:
+            EndOfInput: the person pressed Ctrl-Z on an empty line.
+            KeyboardInterrupt: the person pressed Ctrl-C.
+            NoReviewer: the console is gone.
+        """
+        while True:
+            while self._keyboard.kbhit():
+                key = self._keyboard.getwch()
+                if key in _SPECIAL:
+                    self._keyboard.getwch()
+                elif key == _INTERRUPT:
+                    raise KeyboardInterrupt
+                elif key == _END and not self._line:
+                    raise EndOfInput
+                elif key in ("\n", _ENTER):
+                    line, self._line = self._line, ""
+                    await self.write("\n")
+                    return line
+                else:
+                    await self._take(key)
+            await asyncio.sleep(_KEYS_EVERY)
+
+    async def _take(self, key: str) -> None:
+        """Add a key to the line, or erase the last one, and show it."""
+        if key == _ERASE:
+            if self._line:
+                self._line = self._line[:-1]
+                await self.write("\b \b")
+        elif key == "\t" or key.isprintable():
+            self._line += key
+            await self.write(key)
+
+    def close(self) -> None:
+        """Close the console."""
+        with contextlib.suppress(OSError):
+            self._screen.close()
+
+
+def _open_screen() -> TextIO:
+    return Path("CONOUT$").open("w", encoding="utf-8")
 
 
 def _finish(ready: asyncio.Future[None]) -> None:

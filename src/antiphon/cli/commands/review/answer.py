@@ -22,7 +22,7 @@ from antiphon.host.terminal.console import Console, folded
 from antiphon.host.terminal.form import fill_in
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.request_text import ENGLISH
-from antiphon.host.terminal.tty import Tty, find_terminal
+from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.wire.elicitation import ElicitResult
 
 __all__ = ["agree_in_person", "check_named", "fill_in_person", "show_in_person"]
@@ -103,7 +103,7 @@ def _conversation(question: Question) -> Generator[Console]:
     terminal = find_terminal() if sys.stdin.isatty() else None
     if terminal is None:
         raise ConfigError(_REMEDY.format(id=question.id))
-    with closing(Tty(terminal)) as tty:
+    with closing(open_terminal(terminal)) as tty:
         yield Console(tty, color=None, pause=0.0)
 
 
@@ -117,7 +117,7 @@ async def fill_in_person(question: Question) -> Answer | ElicitResult:
     terminal = find_terminal()
     if terminal is None:
         raise ConfigError("there is no terminal to ask you at: give the answer, or - for standard input")
-    with closing(Tty(terminal)) as tty:
+    with closing(open_terminal(terminal)) as tty:
         console = Console(tty, color=None, pause=0.0)
         await console.show(draw(question, console.layout, question.created))
         if isinstance(question.item, ElicitItem) and question.item.params.mode == "form":

@@ -19,6 +19,7 @@ from antiphon.cli.commands.review.edit import edited
 from antiphon.cli.commands.review.find import find
 from antiphon.cli.commands.review.list import layout, list_pending, watch
 from antiphon.cli.commands.review.rows import draw
+from antiphon.cli.commands.review.terminal_queue import decide_in_terminal
 from antiphon.cli.commands.review.web import web
 from antiphon.cli.failures import Failed
 from antiphon.cli.groups import ReviewGroup, group
@@ -26,7 +27,6 @@ from antiphon.cli.open_client import run
 from antiphon.cli.options import By, Json, option_sets
 from antiphon.cli.output.formats import print_json, write_line
 from antiphon.cli.quantities import money, until
-from antiphon.cli.screen.command import screen
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
@@ -40,14 +40,14 @@ __all__ = ["commands"]
 commands = group(
     ReviewGroup,
     "Decide what waits for you, from any terminal.\n\n"
-    "With --web: on a page in the browser. Without a command: list. A host that uses the same store waits for your "
-    "decision; if several decide, the first decision counts. An ID may be shortened to as much of its beginning as is "
-    "unambiguous. ID:HASH, which show prints, and list where it writes to a pipe, means the request exactly as it was "
-    "printed, and is refused if that has changed. The commands that let something pass (approve, edit, answer, "
-    "regenerate) show it first and ask you. A script cannot be asked, so it has to give ID:HASH.",
+    "With --web: on a page in the browser. Without a command: queue at a terminal, else list. A host that uses the "
+    "same store waits for your decision; if several decide, the first decision counts. An ID may be shortened to as "
+    "much of its beginning as is unambiguous. ID:HASH, which show prints, and list in a pipe, means the request "
+    "exactly as it was printed, and is refused if that has changed. The commands that let something pass (approve, "
+    "edit, answer, regenerate) show it first and ask you. A script cannot be asked, so it has to give ID:HASH.",
 )
 
-commands.command("screen")(screen)
+commands.command("queue")(decide_in_terminal)
 commands.command("web")(web)
 
 Id = Annotated[
@@ -95,7 +95,7 @@ def list_(
     as_json: Json = False,
     where: StoreOptions,
 ) -> int:
-    """List what waits, by calls; the usual command.
+    """List what waits, by calls; usual in a pipe.
 
     In a pipe, and with --json, it prints one line for each request; with --watch, another line when one is decided or
     has ended.

@@ -21,7 +21,7 @@ from antiphon.host.review.review import Edit, ReviewItem, digest
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.edit_form import from_form, to_form
 from antiphon.host.terminal.editor import edit, find_editor
-from antiphon.host.terminal.tty import Tty, find_terminal
+from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = ["edited"]
@@ -86,7 +86,7 @@ async def _agreed(terminal: str) -> bool:
     Raises:
         Failed: the person gave up.
     """
-    with closing(Tty(terminal)) as tty:
+    with closing(open_terminal(terminal)) as tty:
         console = Console(tty, color=None, pause=0.0)
         key = await console.choose({"s": "send this", "e": "edit again", "q": "quit: decide nothing"})
     if key in ("q", None):

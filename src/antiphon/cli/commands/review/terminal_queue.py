@@ -1,0 +1,327 @@
+"""``antiphon review`` at a terminal: the questions that wait, live; the person picks one and decides it.
+
+Owns the order of list and decision. ``host.terminal`` shows a question and asks; ``host.review.queue`` accepts what was
+decided. The list is drawn again whenever a question changes, in this process or another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import webbrowser
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, closing
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+import typer
+
+from antiphon.cli.bell import ringing
+from antiphon.cli.commands.review.find import shortest
+from antiphon.cli.commands.review.past import draw_ask, draw_block, draw_grant
+from antiphon.cli.commands.review.rows import time_left
+from antiphon.cli.open_client import run
+from antiphon.cli.options import By, option_sets, user_name
+from antiphon.cli.output.formats import is_interactive
+from antiphon.cli.store import StoreOptions, opened_store
+from antiphon.errors import ConfigError
+from antiphon.host.budget import rounded_dollars
+from antiphon.host.review.grants import Given, Grants
+from antiphon.host.review.history import server_names, sought_by
+from antiphon.host.review.keymap import keys_on, label, meaning
+from antiphon.host.review.question import Question
+from antiphon.host.review.queue import UNDO, AlreadyDecided, Mismatch, NotShown, Queue
+from antiphon.host.review.rows import Group, Row, groups_of
+from antiphon.host.review.shown import show_item
+from antiphon.host.review.summary import clock, outcome_text, span
+from antiphon.host.review.texts import Texts, terminal_language, texts
+from antiphon.host.store.base import BlockRow, Store
+from antiphon.host.terminal.console import Console
+from antiphon.host.terminal.reviewer import PAUSE, Talk
+from antiphon.host.terminal.tty import find_terminal, open_terminal
+from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.web.texts import PAGE_WORDS
+
+__all__ = ["ReviewQueue", "decide_in_terminal"]
+
+T = TypeVar("T")
+
+_FEET = 6
+"""Rows kept below the list: the number that is not shown, the keys, the last message and the prompt."""
+_LAST = 20
+"""Asks in the list of what was decided: the rest is found by a search, or by ``antiphon audit``."""
+_URGENT = 60.0
+"""Seconds: a question with less time left shows that instead of its age."""
+_AGAIN = 2.0
+"""Seconds until another attempt to read a store that could not be read."""
+_LEAST_PAUSE = 0.5
+"""Least seconds between two lists, for a queue that changes all the time."""
+
+Language = Annotated[
+    Literal["en", "zh"] | None,
+    typer.Option("--language", help="English or 简体中文; by default that of your terminal.", show_default=False),
+]
+NoBell = Annotated[bool, typer.Option("--no-bell", help="Stay silent when something arrives.")]
+
+
+@option_sets
+def decide_in_terminal(
+    *, language: Language = None, no_bell: NoBell = False, by: By = None, where: StoreOptions
+) -> int:
+    """Show what waits, live, and decide it; usual at a terminal.
+
+    Type the beginning of an ID to see that request, and decide it; only Enter takes the first one. h shows what was
+    decided, G your permissions, ? the keys. q leaves; requests that wait keep waiting.
+    """
+    terminal = find_terminal() if is_interactive() else None
+    if terminal is None:
+        raise ConfigError("there is no terminal to ask you at; antiphon review list writes into a pipe")
+
+    async def decided() -> None:
+        settings = where.settings
+        bell = settings.notify.bell and not no_bell
+        words = texts(terminal_language(language), PAGE_WORDS)
+        async with opened_store(where, make=True) as store, ringing(store, wanted=bell):
+            with closing(open_terminal(terminal)) as tty:
+                console = Console(tty, color=None, pause=PAUSE, words=words)
+                person = ReviewQueue(store, console, words, by=by or user_name() or "terminal")
+                person.undo_seconds = settings.review.undo
+                person.names = settings.server_names
+                await person.run()
+
+    return run(decided())
+
+
+class ReviewQueue:
+    """The conversation with a person who decides what waits in a store.
+
+    Args:
+        store: holds the questions.
+        console: the person's terminal.
+        words: the texts, in the person's language.
+        by: the person's name, for the record.
+        clock: returns seconds since the epoch; default ``time.time``.
+    """
+
+    def __init__(
+        self, store: Store, console: Console, words: Texts, *, by: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._console = console
+        self._words = words
+        self._by = by
+        self._clock = clock
+        self.undo_seconds = UNDO
+        """Seconds in which a permission can be taken back."""
+        self.names: dict[str, str] = {}
+        """Names of the configured servers, by identity."""
+        self._pending: list[Question] = []
+        self._followed: dict[str, None] = {}
+        """Questions decided here whose outcome is not known yet."""
+        self._undoable: str | None = None
+        self._changed = asyncio.Event()
+        self._acts: dict[str, Callable[[], Awaitable[None]]] = {
+            "undo": self._undo,
+            "history": self._show_history,
+            "grants": self._show_grants,
+            "help": self._show_keys,
+        }
+
+    async def run(self) -> None:
+        """List and decide until the person leaves."""
+        self._queue = Queue(self._store, clock=self._clock, undo=self.undo_seconds)
+        async with self._watched():
+            while (typed := await self._pick()) is not None:
+                action = next((key.action for key in keys_on("queue") if typed == key.keys[0]), None)
+                if action == "quit":
+                    return
+                if action is not None:
+                    await self._acts[action]()
+                else:
+                    await self._decide(typed)
+
+    @asynccontextmanager
+    async def _watched(self) -> AsyncGenerator[None]:
+        watching = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            await end_tasks(watching)
+
+    async def _watch(self) -> None:
+        from sqlalchemy.exc import SQLAlchemyError
+
+        while True:
+            try:
+                async for _ in self._queue.changes():
+                    self._changed.set()
+                    await asyncio.sleep(_LEAST_PAUSE)
+            except (OSError, SQLAlchemyError):
+                await self._console.say(self._words("queue.store"))
+                await asyncio.sleep(_AGAIN)
+
+    async def _pick(self) -> str | None:
+        """List what waits, again after each change, until the person has typed a line; ``None`` to leave."""
+        while True:
+            self._changed.clear()
+            await self._report()
+            self._pending = await self._queue.pending()
+            await self._console.show(self._rows())
+            typing = self._console.line(self._words("queue.prompt"))
+            over, typed = await _until(typing, self._changed.wait())
+            if over:
+                return typed
+            await self._console.show([""])
+
+    def _rows(self) -> Iterator[str]:
+        """Draw the list, as much of it as the terminal has room for, and the keys."""
+        layout, words = self._console.layout, self._words
+        groups = groups_of(self._pending)
+        names = shortest([row.id for group in groups for row in group.rows])
+        yield layout.title(words("queue.waiting", n=len(self._pending)) if groups else words("queue.empty"))
+        room, shown = max(4, self._console.tty.rows - _FEET), 0
+        for group in groups:
+            head = list(layout.remark(_head(group, words)))
+            for row in group.rows:
+                rows = [*head, *self._entry(row, names[row.id])]
+                if shown and len(rows) > room:
+                    yield from layout.remark(words("queue.more", n=len(self._pending) - shown))
+                    break
+                yield from rows
+                room, shown, head = room - len(rows), shown + 1, []
+            else:
+                continue
+            break
+        yield "  ".join(f"[{key.keys[0]}] {label(key, words)}" for key in keys_on("queue"))
+
+    def _entry(self, row: Row, name: str) -> Iterator[str]:
+        layout, words, now = self._console.layout, self._words, self._clock()
+        left = None if row.expires is None else row.expires - now
+        when = clock(left, words) if left is not None and left < _URGENT else span(now - row.created, words)
+        flags = f"! {row.warnings}" if row.warnings else ""
+        cost = rounded_dollars(row.worst) if row.worst else ""
+        facts = "  ".join(filter(None, (words(f"kind.{row.kind}"), when, cost, flags)))
+        yield from layout.labelled(name, facts, "1;36" if not row.warnings else "1;33")
+        yield next(layout.quoted(row.summary, 2))
+
+    async def _decide(self, typed: str) -> None:
+        """Show the question that was picked, and store what the person decides."""
+        found = [each for each in self._pending if each.id.startswith(typed.lower())][: 1 if not typed else 2]
+        if len(found) != 1:
+            await self._console.say(self._words("queue.unknown"))
+            return
+        question = found[0]
+        if question.item is None:
+            return
+        item = msgspec.structs.replace(question.item, expires_in=time_left(question, self._clock()))
+        shown = await asyncio.to_thread(show_item, item, question.kind)
+        talk = Talk(self._console, item, shown, self._words, editor=None, opener=_open_in_browser)
+        over, made = await _until(talk.decision(), self._wait_for_end(question.id))
+        if not over:
+            await self._console.say(self._words("inline.withdrawn"))
+            await self._console.arm()
+        elif made is not None:
+            await self._store_decision(question, made)
+
+    async def _store_decision(self, question: Question, made: Any) -> None:
+        try:
+            await self._queue.decide(question.id, made, hash=question.hash, by=self._by)
+        except (AlreadyDecided, NotShown, LookupError):
+            await self._console.say(self._words("queue.late"))
+            return
+        except Mismatch as error:
+            await self._console.say(str(error))
+            return
+        self._followed[question.id] = None
+        held = (await self._queue.get(question.id)).state == "held"
+        self._undoable = question.id if held else None
+        await self._console.say(self._words("queue.held" if held else "over.decided"))
+
+    async def _wait_for_end(self, id: str) -> None:
+        """Wait until a question does not wait for a decision any more."""
+        while (await self._queue.get(id)).state == "pending":
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _report(self) -> None:
+        """Say what became of the decisions that were made here."""
+        for id in list(self._followed):
+            question = await self._queue.get(id)
+            if question.state == "pending":
+                del self._followed[id]
+            elif question.outcome is not None:
+                del self._followed[id]
+                await self._console.say(f"{id[:8]}: {outcome_text(question.outcome, self._words)}")
+
+    async def _undo(self) -> None:
+        undone, self._undoable = self._undoable, None
+        said = "undo.none"
+        if undone is not None:
+            try:
+                await self._queue.undo(undone, by=self._by)
+                said = "undo.done"
+            except (AlreadyDecided, LookupError):
+                said = "undo.late"
+        await self._console.say(self._words(said))
+
+    async def _show_history(self) -> None:
+        words, console = self._words, self._console
+        sought = await console.line(words("queue.search"))
+        while await self._store.gather():
+            pass
+        names = await server_names(self._store, self._queue, self.names)
+        found = await self._store.asks(sought_by({"q": sought or ""}, names))
+        await console.show([console.layout.title(f"{words('nav.history')} · {words('history.found', n=found.count)}")])
+        for row in reversed(found.rows[:_LAST]):
+            await console.show(draw_ask(row, names, console.layout, words))
+
+    async def _show_grants(self) -> None:
+        """List grants and blocked servers, and withdraw the one that the person names."""
+        words, console = self._words, self._console
+        given: Sequence[Given] = list(await Grants(self._store).all())
+        blocks: Sequence[BlockRow] = await self._store.blocks()
+        names = await server_names(self._store, self._queue, self.names, [one.grant.identity for one in given])
+        await console.show([console.layout.title(words("nav.grants"))])
+        if not given and not blocks:
+            await console.say(words("grants.none"))
+            return
+        for number, one in enumerate(given, 1):
+            await console.show(draw_grant(one, str(number), names, console.layout, words))
+        for number, row in enumerate(blocks, len(given) + 1):
+            await console.show(draw_block(row, str(number), console.layout, words))
+        typed = await console.line(words("queue.revoke"))
+        at = int(typed) - 1 if typed and typed.isdecimal() and len(typed) < 9 else -1
+        if 0 <= at < len(given):
+            done = await Grants(self._store).revoke(given[at])
+            await console.say(words("done.revoke" if done else "problem.no_grant"))
+        elif len(given) <= at < len(given) + len(blocks):
+            await self._store.unblock(blocks[at - len(given)].identity)
+            await console.say(words("done.unblock"))
+
+    async def _show_keys(self) -> None:
+        words = self._words
+        rows = [f" {key.keys[0]}  {meaning(key, words)}" for key in keys_on("queue")]
+        await self._console.show([f" {words('queue.pick')}", *rows, f" {words('inline.marks')}"])
+
+
+async def _until(acting: Coroutine[Any, Any, T], ending: Coroutine[Any, Any, object]) -> tuple[bool, T | None]:
+    """Run two coroutines until one ends. Returns whether it was the first one, and its result."""
+    act, end = asyncio.ensure_future(acting), asyncio.ensure_future(ending)
+    try:
+        await asyncio.wait({act, end}, return_when=asyncio.FIRST_COMPLETED)
+        if act.done():
+            return True, act.result()
+        end.result()
+        return False, None
+    finally:
+        await end_tasks(act, end)
+
+
+def _head(group: Group, words: Texts) -> str:
+    """Say who asks: the server, the call, and the task."""
+    call = group.who.call.partition(" ")[2] or group.who.call or words("who.background")
+    return " · ".join(filter(None, (group.who.name, call, words("who.task") if group.who.task else "")))
+
+
+async def _open_in_browser(url: str) -> bool:
+    return await asyncio.to_thread(webbrowser.open, url)

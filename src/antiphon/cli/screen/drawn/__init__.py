@@ -1,1 +1,0 @@
-"""What the screen shows of a question: pieces, and documents made of them. Nothing here depends on keys."""
