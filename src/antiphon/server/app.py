@@ -66,8 +66,6 @@ class Server(Features):
             states sealed with any of them are accepted. With keys, a call whose retry reaches another process, or comes
             after ``parked_for``, runs again there over the answers it already has (2026-07-28 basic/patterns/mrtr).
         state_store: storage that these processes share; needed for long calls and for ``once=True``.
-        state_format: format in which states and everything that replicas share are sealed, 4 or 5. By default 5 without
-            shared ``keys``; with them 4, until the cluster knows that every replica reads 5.
         code_version: the version of your handlers; a call continues only where it is the same. By default a digest of
             the handler's code.
         parked_for: seconds for which a call waits in memory for its answers; 600 by default.
@@ -107,7 +105,6 @@ class Server(Features):
         page_size: int = 1_000,
         keys: Sequence[bytes] = (),
         state_store: StateStore | None = None,
-        state_format: int | None = None,
         code_version: str | None = None,
         parked_for: float = 600.0,
         state_for: float = 86_400.0,
@@ -137,7 +134,7 @@ class Server(Features):
             self._offer,
             lifespan=None if lifespan is None else lambda: lifespan(self),
             page_size=page_size,
-            seal=Seal(keys, state_format),
+            seal=Seal(keys),
             rounds=RoundOptions(parked_for, state_for, max_parked, max_parked_bytes, _first(state_store, cluster)),
             cluster=cluster,
             tasks=_checked(tasks, keys),

@@ -1,4 +1,4 @@
-"""A server as one of several replicas: its key and format, what restores a legacy session, and notices of changes.
+"""A server as one of several replicas: its key, what restores a legacy session, and notices of changes.
 
 The engine they share is in ``transports.cluster``, which requests go where in ``transports.http.server.replicas``.
 """
@@ -19,7 +19,6 @@ from msgspec import Raw, Struct
 from antiphon.errors import ClusterUnavailable, ConfigError, PeerError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.caller import Covers
-from antiphon.transports.cluster.agreed_format import AgreedFormat
 from antiphon.transports.cluster.base import LEASE
 from antiphon.transports.cluster.tallies import Tallies
 from antiphon.wire.envelope import decode, encode
@@ -77,8 +76,8 @@ _decode_notice = msgspec.json.Decoder(_Notice).decode
 class Replicas:
     """The part of one server in its cluster.
 
-    ``share``: called with the common key, to seal with it from then on. ``write``: called with the format to seal in,
-        which all replicas read. ``noticed``: notifies the clients of this process of a change.
+    ``share``: called with the common key, to seal with it from then on. ``noticed``: notifies the clients of this
+        process of a change.
     """
 
     def __init__(
@@ -89,7 +88,6 @@ class Replicas:
         subscriptions: Subscriptions,
         *,
         share: Callable[[bytes], None],
-        write: Callable[[int], None],
         noticed: Callable[[str, str], None],
     ) -> None:
         self._cluster = cluster
@@ -97,7 +95,6 @@ class Replicas:
         self._seal = seal
         self._subscriptions = subscriptions
         self._share = share
-        self._format = AgreedFormat(cluster, name, seal.formats, write, chosen=seal.chosen)
         self._noticed = noticed
         self._loop: asyncio.AbstractEventLoop | None = None
         self._untold: set[tuple[str, str]] = set()
@@ -133,7 +130,6 @@ class Replicas:
         counting: asyncio.Task[None] | None = None
         try:
             await self._agree_on_key()
-            await self._format.join()
             ends += self._cluster.listen(self._topic, self._heard), self._cluster.on_lapse(self._lapsed)
             counting = asyncio.get_running_loop().create_task(self.tallies.run())
             self._loop = asyncio.get_running_loop()
@@ -145,7 +141,6 @@ class Replicas:
             for end in ends:
                 end()
             await end_tasks(self._telling, self._storing_key, counting)
-            await self._format.leave()
             await self._cluster.close()
 
     def common(self, covers: Covers | None) -> Common:

@@ -174,12 +174,6 @@ class Service:
         for other in self._mounted:
             other.share(key)
 
-    def write(self, format: int) -> None:
-        """Seal in a format from now on, unless the server was told which one to use."""
-        self._seal.write(format)
-        for other in self._mounted:
-            other.write(format)
-
     def join(self, cluster: Cluster) -> None:
         """Share sessions and notices with other processes. Call it before the server is opened."""
         self.replicas = _replicas(cluster, self, self._seal)
@@ -496,7 +490,6 @@ def _replicas(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
         seal,
         service.subscriptions,
         share=service.share,
-        write=service.write,
         noticed=service.noticed,
     )
     service.on_notice = found.tell

@@ -5,12 +5,10 @@ authenticated and bound to the caller, the method, the arguments and the server,
 tried in order, so that they can be rotated; without keys, one is made for this process. All else that a server keeps or
 sends outside its process is sealed in the same way: records, events, messages between replicas.
 
-Sealed data begins with the mark of its format. Each release reads two formats, the last and the present one, and writes
-the last for as long as a replica of the release before may have to read it. Format 4 is AES-256-GCM with nonces of 96
-random bits, which is safe for 2**32 texts under one key (NIST SP 800-38D, section 8.3): five days of ten thousand texts
-a second. Format 5 is XAES-256-GCM (https://c2sp.org/XAES-256-GCM), which derives a key from the first half of a nonce.
-A process draws a new first half after 1,024 texts, and a new second half for each text. So two equal nonces are as
-unlikely after 2**55 texts (100,000 years at that rate) as with format 4 after 2**32.
+Sealed data begins with the mark of its format, XAES-256-GCM (https://c2sp.org/XAES-256-GCM), which derives a key from
+the first half of a nonce. A process draws a new first half after 1,024 texts, and a new second half for each text. Two
+equal nonces are as unlikely after 2**55 texts (100,000 years of ten thousand texts a second) as those of plain
+AES-256-GCM after 2**32 (NIST SP 800-38D, section 8.3).
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
 from hashlib import blake2b
 from math import isinf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
@@ -30,7 +28,7 @@ from antiphon.errors import ConfigError, InvalidParams
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["FORMATS", "MAX_STATE", "DerivedKeys", "Formats", "OpenAsk", "Seal", "State", "binding", "refusal"]
+__all__ = ["MAX_STATE", "DerivedKeys", "OpenAsk", "Seal", "State", "binding", "refusal"]
 
 MAX_STATE = 512 * 1024
 """Longest state made and accepted, in characters. Without a journal it is below 200; a journal grows with what the call
@@ -90,19 +88,6 @@ def refusal() -> InvalidParams:
     return InvalidParams("Invalid or expired requestState")
 
 
-class Formats(NamedTuple):
-    """The two formats that a release reads."""
-
-    last: int
-    present: int
-
-
-FORMATS = Formats(last=4, present=5)
-"""The formats of this release. To add one, raise both by one, and remove what only the oldest needs."""
-
-_DERIVES = 5
-"""The first format that encrypts with derived keys."""
-
 _SHARES = 1024
 """Texts that a process seals under one derived key, because deriving a key takes as long as sealing a text. The rest of
 each nonce is random, not counted, so processes that were forked may go on with the same key."""
@@ -110,11 +95,11 @@ each nonce is random, not counted, so processes that were forked may go on with 
 _KNOWN = 128
 """Most derived keys that are kept: one for each process whose texts are opened, if those are not too many."""
 
-_MARK = 2
-"""Bytes of the mark of a format."""
+_MARK = b"A1"
+"""Begins sealed data, and is authenticated with it. Another format has another mark."""
 
 _NONCE = 12
-"""Bytes of the nonce of AES-GCM. The first half of that of XAES-256-GCM, which has 24, goes into the key."""
+"""Bytes of the nonce of AES-GCM: half of that of XAES-256-GCM, whose first half goes into the key."""
 
 _TAG = 16
 
@@ -122,12 +107,10 @@ _TAG = 16
 class Seal:
     """Seals and opens states.
 
-    ``keys``: 32 bytes each, the first one seals; without keys one is made for this process. ``writes``: the format to
-        seal in, which then never changes. By default it is the present one if only this process has the keys, otherwise
-        the last one until ``write`` is called because all others read the present one.
+    ``keys``: 32 bytes each, the first one seals; without keys one is made for this process.
     """
 
-    def __init__(self, keys: Sequence[bytes] = (), writes: int | None = None) -> None:
+    def __init__(self, keys: Sequence[bytes] = ()) -> None:
         if isinstance(keys, (bytes, str)):
             raise ConfigError("keys= is a list of keys, the newest first: write keys=[key]")
         for key in keys:
@@ -137,27 +120,13 @@ class Seal:
                 )
         self.is_shared = bool(keys)
         """Whether other processes may have the same keys."""
-        self.formats = FORMATS
-        if writes is not None and writes not in self.formats:
-            raise ConfigError(f"state_format= is one of those that this release reads, {_either(self.formats)}")
-        self.chosen = writes
-        """The format that was chosen, if one was."""
         self._keys = tuple(keys) or (os.urandom(32),)
         self._opened: list[_SealingKey] = []
-        self._reads = {_mark_of(each): each for each in self.formats}
-        self._writes = self.formats.last, _mark_of(self.formats.last)
-        self.write(self.formats.last if self.is_shared else self.formats.present)
 
     def share(self, key: bytes) -> None:
         """Use a key that other processes have, too, in place of one that was made for this process."""
         if not self.is_shared:
             self._keys, self._opened, self.is_shared = (key,), [], True
-            self.write(self.formats.last)
-
-    def write(self, format: int) -> None:
-        """Seal in a format from now on, unless another one was chosen."""
-        format = format if self.chosen is None else self.chosen
-        self._writes = format, _mark_of(format)
 
     def seal(self, state: State, bound_to: bytes) -> str:
         """Encrypt a state for one binding."""
@@ -165,10 +134,8 @@ class Seal:
 
     def seal_bytes(self, data: bytes, bound_to: bytes) -> bytes:
         """Encrypt anything for one binding."""
-        # Read at once, because it may change while a thread seals.
-        format, mark = self._writes
         key = (self._opened or self._make_keys())[0]
-        return b"".join((mark, *key.encrypt(format, data, mark + bound_to)))
+        return b"".join((_MARK, *key.encrypt(data, _MARK + bound_to)))
 
     def open(self, text: str, bound_to: bytes, now: float) -> State:
         """Decrypt a state.
@@ -199,11 +166,9 @@ class Seal:
         Raises:
             InvalidParams: always the same one, whatever is wrong.
         """
-        mark = blob[:_MARK]
-        format = self._reads.get(mark)
-        if format is not None:
+        if blob.startswith(_MARK):
             for key in self._opened or self._make_keys():
-                found = key.decrypt(format, blob, mark + bound_to)
+                found = key.decrypt(blob, _MARK + bound_to)
                 if found is not None:
                     return found
         raise refusal()
@@ -211,10 +176,6 @@ class Seal:
     def _make_keys(self) -> list[_SealingKey]:
         self._opened = [_SealingKey(key) for key in self._keys]
         return self._opened
-
-
-def _either(formats: Formats) -> str:
-    return " or ".join(str(each) for each in sorted(set(formats)))
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -280,11 +241,6 @@ def _to_text(blob: bytes) -> bytes:
 # --- encryption -------------------------------------------------------------------------------------------------------
 
 
-def _mark_of(format: int) -> bytes:
-    """Return what data of a format begins with: ``_MARK`` bytes."""
-    return b"A%d" % format
-
-
 class DerivedKeys:
     """The keys of single texts that XAES-256-GCM derives from one key: two blocks of CMAC in counter mode."""
 
@@ -312,7 +268,7 @@ class _TextKey(msgspec.Struct, frozen=True):
 
 
 class _SealingKey:
-    """One key of a server, as all formats use it."""
+    """One key of a server, and the keys that are derived from it."""
 
     def __init__(self, key: bytes) -> None:
         # Imported when the first text is sealed or opened, because importing it is slow.
@@ -322,44 +278,39 @@ class _SealingKey:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         self._cipher = AESGCM
-        self._plain = _TextKey(key, AESGCM(key))
         self._refused = InvalidTag, ValueError
-        # Not the key of format 4, so that texts of one format tell nothing about the key of the other.
-        self._keys = DerivedKeys(hmac.digest(key, b"antiphon format 5", "sha256"))
+        # Not the key itself, so that a text of another format would tell nothing about the derived keys.
+        self._keys = DerivedKeys(hmac.digest(key, b"antiphon format 1", "sha256"))
         self._known: dict[bytes, _TextKey] = {}
         """Derived keys, by the half of a nonce that each is derived from."""
-        self._present = b"", self._plain
+        self._present: tuple[bytes, _TextKey] | None = None
         """The half of the nonces that are made now, and what is derived from it."""
         self._left = 0
         """Texts for which it may still be used."""
 
-    def encrypt(self, format: int, data: bytes, bound_to: bytes) -> Sequence[bytes]:
+    def encrypt(self, data: bytes, bound_to: bytes) -> Sequence[bytes]:
         """Encrypt and authenticate data, and authenticate what it is bound to; return nonce and text, in pieces."""
-        half, used = b"", self._plain
-        if format >= _DERIVES:
-            if self._left <= 0:
-                self._renew()
-            self._left -= 1
-            half, used = self._present
+        present = self._present
+        if present is None or self._left <= 0:
+            present = self._renew()
+        self._left -= 1
+        half, used = present
         nonce = os.urandom(_NONCE)
         if len(data) > _PIECE:
             return half, nonce, *_encrypted(used.key, nonce, data, bound_to)
         return half, nonce, used.cipher.encrypt(nonce, data, bound_to)
 
-    def decrypt(self, format: int, blob: bytes, bound_to: bytes) -> bytes | None:
+    def decrypt(self, blob: bytes, bound_to: bytes) -> bytes | None:
         """Undo ``encrypt``; return ``None`` if the data, what it is bound to, or the key is another.
 
         ``blob``: the mark, the nonce and the text.
         """
-        start, half, known = _MARK, b"", self._plain
-        if format >= _DERIVES:
-            start += _NONCE
-            half = blob[_MARK:start]
-            known = self._known.get(half)
-        used = known or self._derived(half)
+        start = len(_MARK) + _NONCE
         text = start + _NONCE
-        nonce = blob[start:text]
+        half, nonce = blob[len(_MARK) : start], blob[start:text]
+        known = self._known.get(half)
         try:
+            used = known or self._derived(half)
             if len(blob) > _PIECE:
                 found = _decrypted(used.key, nonce, memoryview(blob)[text:], bound_to)
             else:
@@ -371,12 +322,13 @@ class _SealingKey:
             self._keep(half, used)
         return found
 
-    def _renew(self) -> None:
+    def _renew(self) -> tuple[bytes, _TextKey]:
         """Derive another key for the texts that are sealed from now on."""
         half = os.urandom(_NONCE)
-        self._present = half, self._derived(half)
-        self._keep(*self._present)
+        present = self._present = half, self._derived(half)
+        self._keep(*present)
         self._left = _SHARES
+        return present
 
     def _derived(self, half: bytes) -> _TextKey:
         key = self._keys.derive(half)
