@@ -19,7 +19,7 @@ async def test_host_without_a_model_api_equips_nobody():
 async def test_completion_says_what_was_used_and_by_whom():
     """The same stages as for any ask; the usage comes along."""
     host = Host(Scripted(["Yes."]), review="never")
-    done = await host.complete(request(), origin(door="model-api"))
+    done = await host.answer(request(), origin(door="model-api"))
     assert done.result.text == "Yes."
     assert done.usage is not None
     assert [record.outcome for record in host.audit.records() if record.step == "received"] == ["model-api"]

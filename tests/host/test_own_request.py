@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from antiphon.errors import InternalError, InvalidParams, Rejected
+from antiphon.errors import ConfigError, InternalError, InvalidParams, Rejected
 from antiphon.host import Budget, Cap, Echo, Host, Limits, Manual, MemoryStore, Policy, Scripted
 from antiphon.host.budget import DOLLAR
 from antiphon.host.catalogue import Catalogue, Model, Price
@@ -45,7 +45,7 @@ async def test_it_is_answered_without_asking_anybody():
     """Not even where the policy denies servers everything and nobody reviews; the person is who asks."""
     provider = Scripted(["A warm one."])
     host = Host(provider, policy=Policy(default="deny"), reviewer=None)
-    done = await host.ask(request(), "command:x", by="Ann")
+    done = await host.complete(request(), identity="command:x", by="Ann")
     assert (done.result.text, done.model, done.money) == ("A warm one.", "scripted", None)
     assert provider.requests == [request()]
 
@@ -53,7 +53,9 @@ async def test_it_is_answered_without_asking_anybody():
 async def test_it_is_recorded_as_the_persons():
     """Step by step, with who asked; its answer was handed to no server."""
     store = MemoryStore()
-    done = await Host(models(), store=store, reviewer=None).ask(request(), "command:x", by="Ann", model="dear")
+    done = await Host(models(), store=store, reviewer=None).complete(
+        request(), identity="command:x", by="Ann", model="dear"
+    )
     steps = await records(store)
     assert {(each.identity, each.ask) for each in steps} == {(PERSON, done.ask)}
     assert [each.step for each in steps] == ["received", "policy", "review", "generate", "answered", "settled"]
@@ -72,13 +74,13 @@ async def test_it_is_charged_to_the_budgets():
     offers = await host.offers(request(), "command:x")
     # A hundred tokens at $5,000 a million are fifty cents, and some more for what is asked.
     assert [(each.model, 100 * (each.cost or 0) // DOLLAR) for each in offers] == [("cheap", 10), ("dear", 50)]
-    await host.ask(request(), "command:x")
+    await host.complete(request(), identity="command:x")
     assert [balance.key for balance in await store.balances("server:")] == [f"server:{PERSON}"]
     with pytest.raises(Rejected) as caught:
-        await Host(models(dear=DEAR), reviewer=None, budget=Budget(day=Cap(money=DOLLAR // 10))).ask(
-            request(), "command:x"
+        await Host(models(dear=DEAR), reviewer=None, budget=Budget(day=Cap(money=DOLLAR // 10))).complete(
+            request(), identity="command:x"
         )
-    assert caught.value.data["reason"] == "no-model"
+    assert caught.value.data["reason"] == "budget"
 
 
 async def test_only_models_that_may_answer_its_server_are_offered():
@@ -89,25 +91,25 @@ async def test_only_models_that_may_answer_its_server_are_offered():
     assert [each.model for each in await host.offers(request(), known)] == ["one"]
     assert [each.model for each in await host.offers(request(), "command:2.other")] == ["one", "two"]
     with pytest.raises(InternalError):
-        await host.ask(request(), known, model="two")
+        await host.complete(request(), identity=known, model="two")
 
 
 async def test_limits_hold_for_the_person_too():
     """A page that runs wild spends no more than a server that does."""
     host = Host(Scripted(["ok"] * 9), reviewer=None, limits=Limits(per_minute=2))
     for _ in range(2):
-        await host.ask(request(), "command:x")
+        await host.complete(request(), identity="command:x")
     with pytest.raises(Rejected) as caught:
-        await host.ask(request(), "command:x")
+        await host.complete(request(), identity="command:x")
     assert caught.value.data["reason"] == "limit"
 
 
 async def test_what_is_not_valid_or_has_no_model_is_refused():
     """Where only a person answers, there is nobody to ask."""
     with pytest.raises(InvalidParams):
-        await Host(Echo(), reviewer=None).ask(request(max_tokens=0), "command:x")
+        await Host(Echo(), reviewer=None).complete(request(max_tokens=0), identity="command:x")
     manual = Host(Manual(), reviewer=None)
-    for asking in (manual.ask(request(), "command:x"), manual.offers(request(), "command:x")):
+    for asking in (manual.complete(request(), identity="command:x"), manual.offers(request(), "command:x")):
         with pytest.raises(Rejected) as caught:
             await asking
         assert caught.value.data["reason"] == "no-model"
@@ -117,7 +119,9 @@ async def test_content_is_kept_only_where_that_is_asked_for():
     """As of any request."""
     for keep in (False, True):
         store = MemoryStore()
-        await Host(Scripted(["ok"]), store=store, reviewer=None, keep_content=keep).ask(request(), "command:x")
+        await Host(Scripted(["ok"]), store=store, reviewer=None, keep_content=keep).complete(
+            request(), identity="command:x"
+        )
         assert any(each.content is not None for each in await records(store)) == keep
 
 
@@ -125,7 +129,7 @@ async def test_a_failure_of_the_provider_is_told_without_its_text():
     """The page shows no more than a server would hear."""
     host = Host(Scripted([RuntimeError("sk-secret")]), reviewer=None)
     with pytest.raises(InternalError) as caught:
-        await host.ask(request(), "command:x")
+        await host.complete(request(), identity="command:x")
     assert "sk-secret" not in str(caught.value)
 
 
@@ -133,3 +137,20 @@ def test_each_of_them_has_a_name_of_its_own():
     """The same person, another ask."""
     assert person().id != person().id
     assert person().identity == PERSON != origin().identity
+
+
+async def test_a_program_asks_with_texts_messages_and_tools():
+    """A text is a message of the user; the other members are those of a request."""
+    provider = Scripted(["yes"])
+    host = Host(provider, reviewer=None)
+    answer = await host.complete(["Is it warm?", "Say yes or no."], system_prompt="Be short.", max_tokens=5)
+    assert (answer.text, answer.blocks) == ("yes", answer.result.blocks)
+    [sent] = provider.requests
+    assert [message.text for message in sent.messages] == ["Is it warm?", "Say yes or no."]
+    assert (sent.system_prompt, sent.max_tokens) == ("Be short.", 5)
+
+
+async def test_a_whole_request_takes_no_further_members():
+    """A member beside it would be left out without a word."""
+    with pytest.raises(ConfigError, match="has its own max_tokens"):
+        await Host(Echo(), reviewer=None).complete(request(), max_tokens=5)

@@ -6,7 +6,7 @@ Owns how settings become the parts of a ``Host``; requests go through ``pipeline
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import msgspec
 
@@ -18,7 +18,7 @@ from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host
 from antiphon.host.model_door import ModelApi, model_api_over
 from antiphon.host.models.choice import chooser, names_of
 from antiphon.host.models.models import Models
-from antiphon.host.own_request import Offer, OwnAnswer
+from antiphon.host.own_request import Messages, Offer, OwnAnswer, OwnMembers
 from antiphon.host.providers import Provider
 from antiphon.host.providers.base import Completion
 from antiphon.host.providers.embeddings import Embedded
@@ -135,14 +135,14 @@ class Configured:
         """Answer a sampling request. See ``Host``."""
         return await self.host(*origin.identities)(params, origin)
 
-    async def complete(
+    async def answer(
         self,
         params: CreateMessageRequestParams,
         origin: Origin,
         flow: Callable[[str], object] | None = None,
     ) -> Completion:
-        """See ``Host.complete``."""
-        return await self.host(*origin.identities).complete(params, origin, flow)
+        """See ``Host.answer``."""
+        return await self.host(*origin.identities).answer(params, origin, flow)
 
     async def embed(
         self, texts: Sequence[str], origin: Origin, *, model: str = "", dimensions: int | None = None
@@ -184,23 +184,17 @@ class Configured:
         """
         return await self.host(identity).offers(params, identity)
 
-    async def ask(
-        self, params: CreateMessageRequestParams, identity: str, *, by: str | None = None, model: str | None = None
+    async def complete(
+        self,
+        messages: Messages,
+        *,
+        identity: str = "",
+        by: str | None = None,
+        model: str | None = None,
+        **members: Unpack[OwnMembers],
     ) -> OwnAnswer:
-        """Answer a request of the person's own: priced, budgeted and recorded as such, and reviewed by nobody.
-
-        Args:
-            params: the request.
-            identity: identity of the server that the text is from, as for ``offers``.
-            by: who asks, for the record.
-            model: one of the models offered; by default the first.
-
-        Raises:
-            InvalidParams: the request is not valid.
-            Rejected: a limit, the budget or the lack of a model refuses it.
-            InternalError: the provider or the store failed; its text stays here.
-        """
-        return await self.host(identity).ask(params, identity, by=by, model=model)
+        """See ``Host.complete``."""
+        return await self.host(identity).complete(messages, by=by, model=model, **members)
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
         """See ``Host.handed_over``."""

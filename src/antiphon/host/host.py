@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import msgspec
 
@@ -19,7 +19,7 @@ from antiphon.host.checks.policy import Policy
 from antiphon.host.checks.redact import Redaction
 from antiphon.host.model_door import ModelApi, model_api_over
 from antiphon.host.models.choice import Choose, chooser, names_of
-from antiphon.host.own_request import Offer, OwnAnswer
+from antiphon.host.own_request import Messages, Offer, OwnAnswer, OwnMembers, make_request
 from antiphon.host.pipeline import embeddings
 from antiphon.host.pipeline import sampling as pipeline
 from antiphon.host.pipeline import tool_consent as consent
@@ -171,7 +171,7 @@ class Host:
         """
         return await pipeline.answer(self._desk, params, origin)
 
-    async def complete(
+    async def answer(
         self,
         params: CreateMessageRequestParams,
         origin: Origin,
@@ -264,7 +264,7 @@ class Host:
         return True
 
     async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
-        """Return the models that may answer a request of the person's own, the one that would be chosen first.
+        """Return the models that may answer a request of one's own, the one that would be chosen first.
 
         Args:
             params: the request.
@@ -275,23 +275,35 @@ class Host:
         """
         return await pipeline.offers_own(self._desk, params)
 
-    async def ask(
-        self, params: CreateMessageRequestParams, identity: str, *, by: str | None = None, model: str | None = None
+    async def complete(
+        self,
+        messages: Messages,
+        *,
+        identity: str = "",
+        by: str | None = None,
+        model: str | None = None,
+        **members: Unpack[OwnMembers],
     ) -> OwnAnswer:
-        """Answer a request of the person's own: priced, budgeted and recorded as such, and reviewed by nobody.
+        """Ask a model yourself: limited, priced, budgeted and recorded as every answer is, and reviewed by nobody.
+
+        It is charged and recorded under an identity of its own, ``person:own``.
 
         Args:
-            params: the request.
-            identity: identity of the server that the text is from, as for ``offers``.
-            by: who asks, for the record.
-            model: one of the models offered; by default the first.
+            messages: a text of the user, or several texts and messages; or a whole request.
+            identity: identity of the server that the text is from: only models that may answer that server are used.
+                Default: no server's.
+            by: who asks, for the record; default nobody in particular.
+            model: one of the models that ``offers`` returns; by default the first.
+            members: other members of the request: ``max_tokens`` (default 1,000), ``system_prompt``, ``temperature``,
+                ``stop_sequences``, ``model_preferences``, ``tools`` and ``tool_choice``. With tools, the answer may
+                hold tool uses, which the caller carries out.
 
         Raises:
-            InvalidParams: the request is not valid.
-            Rejected: a limit, the budget or the lack of a model refuses it.
+            InvalidParams: the request is not valid; the message names the place.
+            Rejected: a limit, the budget, a secret in the request, or the lack of a model refuses it.
             InternalError: the provider or the store failed; its text stays here.
         """
-        return await pipeline.answer_own(self._desk, params, by=by, model=model)
+        return await pipeline.answer_own(self._desk, make_request(messages, members), by=by, model=model)
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
         """Record what became of an answer. A client reports this for each answer.

@@ -29,13 +29,13 @@ class Completes(Protocol):
         """What it can answer."""
         ...
 
-    async def complete(
+    async def answer(
         self,
         params: CreateMessageRequestParams,
         origin: Origin,
         flow: Callable[[str], object] | None = None,
     ) -> Completion:
-        """Answer a request; see ``Host.complete``."""
+        """Answer a request; see ``Host.answer``."""
         ...
 
     async def embed(

@@ -18,7 +18,7 @@ from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Reviewer
 from antiphon.host.review_page import PageReviewer
-from antiphon.host.store import MemoryStore, Store, open_store
+from antiphon.host.store import Store, open_store
 
 __all__ = ["open_host", "page_over", "queue_in"]
 
@@ -35,7 +35,8 @@ def open_host(
 
     Args:
         file: the only configuration file to read. By default the user's ``antiphon.toml`` and the one in the current
-            folder are read; if there is none, the model is that of an API key in the environment, or else the echo.
+            folder are read; if there is none, the model is that of an API key in the environment, or else the echo. If
+            a budget is named and no store, the store is the usual file, so that a budget lasts over restarts.
         reviewer: who decides what the policy leaves open: ``"terminal"``; ``"page"``, a review page in the browser;
             ``"queue"``, whoever runs ``antiphon review`` on the same store; a ``Reviewer``; or ``None``, which refuses.
         environ: environment variables, where API keys are looked up; by default those of the process.
@@ -46,11 +47,12 @@ def open_host(
     """
     variables = os.environ if environ is None else environ
     config = load_config(variables, file=None if file is None else Path(file))
-    if reviewer == "queue" and config.store in (None, "memory"):
+    place = config.store or ("default" if config.names_budget else "memory")
+    if reviewer == "queue" and place == "memory":
         raise ConfigError(
             'reviewer="queue" needs a store that others can open: write store = "default" in antiphon.toml'
         )
-    store = MemoryStore() if config.store is None else open_store(config.store)
+    store = open_store(place)
     asked = _reviewer(reviewer, store, config) if isinstance(reviewer, str) else reviewer
     return Configured(config, variables, reviewer=asked, store=store, closes_store=True)
 

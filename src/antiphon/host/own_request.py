@@ -1,24 +1,39 @@
-"""Requests of the person's own: no server made them, and the answer goes to nobody but the person.
+"""Requests of one's own, of a program or a person: no server made them, and no server gets the answer.
 
-Owns the values that cross the seam between a page and the host that answers them, and who is said to ask. What happens
-to such a request is in ``pipeline.sampling``, as to any.
+Owns the values that cross the seam between the caller and the host, and who is said to ask. ``pipeline.sampling`` has
+the stages that such a request passes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from secrets import token_hex
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import msgspec
 
+from antiphon.errors import ConfigError
+from antiphon.wire.content import SamplingContent, TextContent
 from antiphon.wire.origin import Origin
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.sampling import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ModelPreferences,
+    SamplingMessage,
+    ToolChoice,
+)
+from antiphon.wire.tools import Tool
 
-__all__ = ["PERSON", "Asker", "Offer", "OwnAnswer", "person"]
+__all__ = ["PERSON", "Asker", "Messages", "Offer", "OwnAnswer", "OwnMembers", "make_request", "person"]
+
+Messages = str | Sequence[str | SamplingMessage] | CreateMessageRequestParams
+"""A text of the user, several texts and messages, or a whole request."""
 
 PERSON = "person:own"
-"""The identity under which a person's own requests are charged and recorded."""
+"""The identity under which own requests are charged and recorded."""
 _TARGET = "your own request"
+MAX_TOKENS = 1_000
+"""Most tokens of an answer, unless the caller says otherwise."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +45,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a person's own request."""
+    """The answer to an own request."""
 
     ask: str
     """The id under which the audit has it."""
@@ -39,6 +54,16 @@ class OwnAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the model that answered, as the user calls it."""
     money: int | None = None
     """Nano-dollars; ``None`` if the price is not known."""
+
+    @property
+    def text(self) -> str:
+        """All blocks of text, joined by newlines."""
+        return self.result.text
+
+    @property
+    def blocks(self) -> Sequence[SamplingContent]:
+        """The content as a list."""
+        return self.result.blocks
 
 
 class Asker(Protocol):
@@ -56,25 +81,53 @@ class Asker(Protocol):
         """
         ...
 
-    async def ask(
-        self, params: CreateMessageRequestParams, identity: str, *, by: str | None = None, model: str | None = None
+    async def complete(
+        self,
+        messages: CreateMessageRequestParams,
+        *,
+        identity: str = "",
+        by: str | None = None,
+        model: str | None = None,
     ) -> OwnAnswer:
-        """Answer a request of the person's own: priced, budgeted and recorded as such, and reviewed by nobody.
-
-        Args:
-            params: the request.
-            identity: identity of the server that the text is from, as for ``offers``.
-            by: who asks, for the record.
-            model: one of the models offered; by default the first.
-
-        Raises:
-            InvalidParams: the request is not valid.
-            Rejected: a limit, the budget or the lack of a model refuses it.
-            InternalError: the provider or the store failed.
-        """
+        """Answer a request of one's own; see ``Host.complete``."""
         ...
 
 
+class OwnMembers(TypedDict, total=False):
+    """Members of the request that ``Host.complete`` makes; see ``CreateMessageRequestParams``."""
+
+    max_tokens: int
+    system_prompt: str
+    temperature: float
+    stop_sequences: Sequence[str]
+    model_preferences: ModelPreferences
+    tools: Sequence[Tool]
+    tool_choice: ToolChoice
+
+
+def make_request(messages: Messages, members: OwnMembers) -> CreateMessageRequestParams:
+    """Make the params of an own request.
+
+    Args:
+        messages: a text, several texts and messages, or whole params, which then have all members.
+        members: the other members of the params.
+
+    Raises:
+        ConfigError: members are given beside whole params.
+    """
+    if isinstance(messages, CreateMessageRequestParams):
+        if members:
+            raise ConfigError(f"complete(): the request that was given has its own {', '.join(members)}")
+        return messages
+    several = [messages] if isinstance(messages, str) else messages
+    said = [
+        SamplingMessage(role="user", content=TextContent(text=each)) if isinstance(each, str) else each
+        for each in several
+    ]
+    usual = CreateMessageRequestParams(messages=said, max_tokens=MAX_TOKENS)
+    return msgspec.structs.replace(usual, **members)
+
+
 def person() -> Origin:
-    """Make the origin of a request of the person's own."""
+    """Make the origin of a request of one's own."""
     return Origin(id=token_hex(8), identity=PERSON, target=_TARGET)

@@ -246,7 +246,7 @@ class App:
             await end_tasks(*tasks)
 
     async def _one(self, asked: Asked, origin: Origin, flow: Callable[[str], object] | None) -> Said:
-        return await said(await self._host.complete(asked.params, origin, flow), asked)
+        return await said(await self._host.answer(asked.params, origin, flow), asked)
 
     def _report(self, origins: Sequence[Origin], why: str | None) -> None:
         for origin in origins:

@@ -68,7 +68,9 @@ async def ask(site: Site, request: Request) -> Response:
             return site.problem(request, 422, refused.key, detail=refused.detail, **refused.values)
         model = form("model")
         own = OwnRequest(id, told.row.seq, params, model)
-        site.own.start(own, asker.ask(params, told.row.identity, by=site.by(request), model=model or None))
+        site.own.start(
+            own, asker.complete(params, identity=told.row.identity, by=site.by(request), model=model or None)
+        )
     # A form that was sent twice, by a double click or a reload, is asked once.
     return site.done(request, "done.asked", then=f"/asked/{id}")
 

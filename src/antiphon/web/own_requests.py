@@ -77,11 +77,16 @@ class ConfiguredAsker:
         """See ``Asker.offers``."""
         return await self._opened().offers(params, identity)
 
-    async def ask(
-        self, params: CreateMessageRequestParams, identity: str, *, by: str | None = None, model: str | None = None
+    async def complete(
+        self,
+        messages: CreateMessageRequestParams,
+        *,
+        identity: str = "",
+        by: str | None = None,
+        model: str | None = None,
     ) -> OwnAnswer:
-        """See ``Asker.ask``."""
-        return await self._opened().ask(params, identity, by=by, model=model)
+        """See ``Asker.complete``."""
+        return await self._opened().complete(messages, identity=identity, by=by, model=model)
 
     async def aclose(self) -> None:
         """Close its connections; the store stays open."""

@@ -73,7 +73,7 @@ async def test_what_is_left_decides_which_model_can_answer():
     with pytest.raises(Rejected) as caught:
         await host(CLEVER, origin("5"))
     assert provider.asked == ["clever", "clever", "plain", "plain"]
-    assert caught.value.data == {"reason": "no-model"}
+    assert caught.value.data == {"reason": "budget"}
     [total] = await host.store.balances("total")
     assert (total.spent.money, total.held.money) == (220 * DOLLAR // 100, 0)
 

@@ -300,6 +300,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         entries = (*self.servers, *self.tightened_servers)
         return {entry.known_as: mask(said) for entry in entries if (said := entry.described) is not None}
 
+    @property
+    def names_budget(self) -> bool:
+        """Whether a file bounds what is spent. What was spent must then last over restarts."""
+        entries = (self.tightened, *self.servers, *self.tightened_servers)
+        return self.settings.budget != STANDARD.budget or any(each.budget != Budget() for each in entries)
+
     def catalogue(self) -> Catalogue:
         """Collect the models.
 

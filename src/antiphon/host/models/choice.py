@@ -82,7 +82,16 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoModel(Exception):
-    """None of the models may answer; the text says why for each, and is for the person on this side."""
+    """None of the models may answer; the text says why for each, and is for the person on this side.
+
+    Args:
+        why: the reasons.
+        is_budget: whether a model could answer if more of the budget were left; default false.
+    """
+
+    def __init__(self, why: str, *, is_budget: bool = False) -> None:
+        super().__init__(why)
+        self.is_budget = is_budget
 
 
 Choose = Callable[[CreateMessageRequestParams, Origin, Decimal | None], Chosen | None]
@@ -118,7 +127,10 @@ def chooser(provider: Provider, allowed: Callable[[Origin], Collection[str] | No
         permitted = allowed(origin) if allowed else None
         selection = selecting.select(params, allowed=permitted, left=left)
         if selection.winner is None:
-            raise NoModel(selection.why_none)
+            too_dear = any(
+                {obstacle.code for obstacle in each.obstacles} == {"too-dear"} for each in selection.candidates
+            )
+            raise NoModel(selection.why_none, is_budget=too_dear)
         names = [candidate.name for candidate in selection.candidates if candidate.eligible]
         return Chosen(
             model=selection.winner,

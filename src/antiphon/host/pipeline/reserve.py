@@ -153,13 +153,13 @@ async def _choose(case: Case, params: CreateMessageRequestParams, *, look: bool)
     if choose is None:
         return None
     left = await _left(case, look=look)
-    why = ""
+    why, reason = "", "no-model"
     try:
         chosen = choose(params, case.origin, None if left is None else Decimal(left) / DOLLAR)
     except NoModel as none:
-        chosen, why = None, str(none)
+        chosen, why, reason = None, str(none), "budget" if none.is_budget else "no-model"
     if chosen is None:
-        refusal = case.refusal("no-model", why=why)
+        refusal = case.refusal(reason, why=why)
         if why:
             # For the person on this side: a note is not sent, and it says what to do.
             refusal.add_note(f"no model can answer: {why}")
