@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.client import pagination as pages
 from antiphon.client.pagination import iterate
-from antiphon.errors import RemoteProtocolError
+from antiphon.errors import MethodNotFound, RemoteProtocolError
 from antiphon.wire.tools import ListToolsResult, Tool
 
 
@@ -63,3 +63,18 @@ async def test_the_bytes_of_all_pages_are_bounded(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pages, "MAX_BYTES", 250)
     with pytest.raises(RemoteProtocolError, match="more than 250 bytes"):
         _ = [tool async for tool in iterate(Source(100).fetch, lambda page: page.tools)]
+
+
+async def test_a_server_that_does_not_know_a_list_has_an_empty_one() -> None:
+    """Only a server's own answer counts, and only to the first page."""
+
+    async def refuse(_cursor: str | None) -> tuple[ListToolsResult, int]:
+        error = MethodNotFound("no")
+        error.remote = is_remote
+        raise error
+
+    is_remote = True
+    assert [tool async for tool in iterate(refuse, lambda page: page.tools)] == []
+    is_remote = False
+    with pytest.raises(MethodNotFound):
+        _ = [tool async for tool in iterate(refuse, lambda page: page.tools)]

@@ -34,7 +34,7 @@ from antiphon.client.requests.calls import Calls
 from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.task import TaskHandle
 from antiphon.client.tool_calls import Confirmer, Confirming, Consent, ToolCalls
-from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError
+from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, MethodNotFound
 from antiphon.protocol.client_session import ClientSession
 from antiphon.wire.common import (
     LOGGING_LEVELS,
@@ -191,7 +191,9 @@ class Client:
         await self._link.open()
         try:
             if self._log_level is not None and self.server_capabilities.logging is not None:
-                await self.set_log_level(self._log_level)
+                with contextlib.suppress(MethodNotFound):
+                    # A server that declares logging without this method sends what it likes.
+                    await self.set_log_level(self._log_level)
         except BaseException:
             # ``__aexit__`` does not run when ``__aenter__`` raises, so close here.
             await self._link.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from antiphon.errors import RemoteProtocolError
+from antiphon.errors import MethodNotFound, RemoteProtocolError
 from antiphon.wire.common import PaginatedResult
 
 __all__ = ["iterate"]
@@ -25,6 +25,8 @@ async def iterate(
 ) -> AsyncIterator[T]:
     """Yield the items of all pages. ``fetch`` returns a page, and the number of bytes received for it.
 
+    A server that answers the first page with -32601 has an empty list: some declare ``resources`` without templates.
+
     Raises:
         RemoteProtocolError: the server repeats a cursor, or has more than ``MAX_PAGES`` pages or ``MAX_BYTES``.
     """
@@ -32,7 +34,12 @@ async def iterate(
     seen: set[str] = set()
     bytes_left = MAX_BYTES
     for _ in range(MAX_PAGES):
-        page, size = await fetch(cursor)
+        try:
+            page, size = await fetch(cursor)
+        except MethodNotFound as error:
+            if error.remote and cursor is None:
+                return
+            raise
         bytes_left -= size
         if bytes_left < 0:
             raise RemoteProtocolError(f"The server's list has more than {MAX_BYTES} bytes")

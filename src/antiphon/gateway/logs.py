@@ -7,7 +7,10 @@ server/utilities/logging.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from antiphon.client.client import Client
+from antiphon.errors import MethodNotFound
 from antiphon.gateway.asks import OpenRequests
 from antiphon.server.middleware import ServerRequest
 from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
@@ -52,7 +55,9 @@ class LogLevels:
         if spoken is None or spoken.modern or (self._level is not None and is_loud_enough(level, self._level)):
             return
         self._level = level
-        await client.set_log_level(level)
+        with suppress(MethodNotFound):
+            # A server that declares logging without this method costs nobody the call.
+            await client.set_log_level(level)
 
 
 def level_for(request: ServerRequest) -> LoggingLevel | None:

@@ -25,7 +25,7 @@ from antiphon.gateway.upstream import Unavailable, Upstream
 from antiphon.server.calls.task.task_requests import check_declared
 from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.wire.common import PROGRESS_TOKEN, EmptyResult
-from antiphon.wire.completion import CompleteRequestParams, CompleteResult, PromptReference
+from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Completion, PromptReference
 from antiphon.wire.content import TextContent
 from antiphon.wire.lossless import Received, is_of_one_connection
 from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
@@ -103,7 +103,13 @@ async def _complete(group: Group, request: ServerRequest) -> CompleteResult:
         params = structs.replace(params, ref=structs.replace(ref, name=owned.name))
     else:
         owned = await group.template(ref.uri)
-    return await _made(group, owned.server, request, params)
+    try:
+        return await _made(group, owned.server, request, params)
+    except PeerError as error:
+        if error.code != MethodNotFound.CODE:
+            raise
+        # The gateway declares completion for all servers, so one without it suggests nothing.
+        return CompleteResult(completion=Completion(values=[]))
 
 
 async def _subscribe(group: Group, request: ServerRequest, call_next: CallNext) -> Any:
