@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from antiphon.cli.failures import Failed
 from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
+from antiphon.client.connection.targets import Command, resolve
 from antiphon.errors import ConfigError
 from antiphon.host.config.gateway import GatewaySettings, Profile
 from antiphon.host.config.toml_files import load_config
@@ -90,6 +93,53 @@ def test_what_is_missing_at_the_start_is_named(tmp_path: Path):
     with pytest.raises(ConfigError, match="there are no servers in"):
         WatchedServers([write(file)], [])
     assert list(WatchedServers([write(file, "one", "two")], ["two"]).targets) == ["two"]
+
+
+def test_an_entry_that_cannot_be_used_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its target names the variable, the member or the address that is wrong."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "antiphon" / "servers.json"
+    file.parent.mkdir()
+    entries = {
+        "one": {"command": "one"},
+        "unset": {"command": "x", "env": {"K": "${NOPE}"}},
+        "malformed": {"command": "x", "args": 5},
+        "empty": {},
+        "address": {"url": "http://x:port/"},
+    }
+    file.write_text(json.dumps({"mcpServers": entries}))
+    targets = WatchedServers([], []).targets
+    assert list(targets) == list(entries)
+    assert resolve(targets["one"]) == Command(argv=["one"], env={}, cwd=None)
+    for name, reason in {
+        "unset": "unset: the environment has no variable NOPE",
+        "malformed": "malformed: Expected `array | null`, got `int`",
+        "empty": 'empty: needs "command" or "url"',
+        "address": "cannot read the URL 'http://x:port/'",
+    }.items():
+        with pytest.raises(ConfigError, match=re.escape(reason)):
+            resolve(targets[name])
+
+
+def test_a_file_that_is_not_trusted_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """Nor does one that cannot be read; both are named. If nothing else has servers, that is an error."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    write(Path(".mcp.json"), "theirs")
+    with pytest.raises(Failed, match="is not trusted"):
+        WatchedServers([], [])
+    own = write(tmp_path / "home" / "antiphon" / "servers.json", "mine")
+    assert list(WatchedServers([], []).targets) == ["mine"]
+    assert ".mcp.json: is not trusted" in caplog.text
+    caplog.clear()
+    own.write_text("{")
+    Trust().add(Path(".mcp.json"), Path(".mcp.json").read_bytes())
+    assert list(WatchedServers([], []).targets) == ["theirs"]
+    assert "servers.json, line 1" in caplog.text
 
 
 def configured(file: Path, text: str) -> None:

@@ -6,6 +6,7 @@ Owns the questions about trust: a project's file is shown before anything in it 
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ __all__ = [
     "Found",
     "config_paths",
     "entries_of",
+    "fill_entry",
     "find_entries",
     "find_entry",
     "home",
@@ -33,6 +35,8 @@ __all__ = [
     "read_config",
     "shown",
 ]
+
+log = logging.getLogger("antiphon.gateway")
 
 _PROJECT = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
 """Where projects keep them: Claude Code, VS Code, Cursor."""
@@ -98,7 +102,7 @@ def find_entry(name: str, config: Path | None) -> Found | None:
         if name in servers:
             if not is_own(path) and (config is None or variables_in(servers[name])):
                 _trusted(path, data, servers)
-            return _found(path, name, servers[name])
+            return fill_entry(path, name, servers[name])
         if config is not None:
             known = ", ".join(servers) or "none"
             raise ConfigError(f"{path}: there is no server {name!r} in it; there are: {known}")
@@ -108,27 +112,39 @@ def find_entry(name: str, config: Path | None) -> Found | None:
 def find_entries(files: Sequence[Path]) -> dict[str, Found]:
     """Return the servers of some files, or else of those of ``config_paths``; the first of each name counts.
 
-    Variables are substituted. Trust is as for ``find_entry``.
+    Variables are substituted. Trust is as for ``find_entry``. Of the usual files one that cannot be used costs the
+    others nothing: it is logged.
 
     Raises:
-        ConfigError: a file cannot be read, or a variable is not set.
-        Failed: a file is not trusted, and nobody can be asked.
+        ConfigError: a given file cannot be read, or none of the usual ones that exist.
+        Failed: a given file is not trusted, and nobody can be asked; or none of the usual ones is.
     """
     found: dict[str, Found] = {}
+    errors: list[ConfigError | Failed] = []
     for path in files or [path for path in config_paths() if path.is_file()]:
-        for name, one in entries_of(path, is_named=bool(files)).items():
-            found.setdefault(name, one)
+        try:
+            entries = entries_of(path, is_named=bool(files))
+        except (ConfigError, Failed) as error:
+            if files:
+                raise
+            errors.append(error)
+        else:
+            found |= {name: one for name, one in entries.items() if name not in found}
+    if errors and not found:
+        raise errors[0]
+    for error in errors:
+        log.warning("%s; its servers are left out", inert(str(error)))
     return found
 
 
 def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str, Found]:
-    """Return the servers of one file. Variables are substituted.
+    """Return the servers of one file. Variables are substituted; an entry that cannot be used has a ``fault``.
 
     ``is_named``: the user has named this file, so that it must be trusted only if it wants variables. ``may_ask``:
     a person at the terminal may be asked to trust it.
 
     Raises:
-        ConfigError: the file cannot be read, or a variable is not set.
+        ConfigError: the file cannot be read.
         Failed: it is not trusted, and nobody can be asked.
     """
     data = read_bytes(path)
@@ -139,10 +155,24 @@ def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str,
     servers = read_servers(data, path)
     if belongs_to_project and (not is_named or any(variables_in(entry) for entry in servers.values())):
         _trusted(path, data, servers, may_ask=may_ask)
-    return {name: _found(path, name, entry) for name, entry in servers.items()}
+    return {name: _filled_or_faulty(path, name, entry) for name, entry in servers.items()}
 
 
-def _found(path: Path, name: str, entry: Entry) -> Found:
+def _filled_or_faulty(path: Path, name: str, entry: Entry) -> Found:
+    try:
+        return fill_entry(path, name, entry)
+    except ConfigError as error:
+        return Found(Entry(fault=str(error)), path)
+
+
+def fill_entry(path: Path, name: str, entry: Entry) -> Found:
+    """Substitute the variables in an entry of a file.
+
+    Raises:
+        ConfigError: the entry cannot be used, or a variable is not set; the message names the entry.
+    """
+    if entry.fault is not None:
+        raise ConfigError(f"{path}: {entry.fault}")
     return Found(filled(entry, os.environ, _project(path), f"{path}: {name}"), path)
 
 
@@ -150,7 +180,7 @@ def shown(servers: Mapping[str, Entry]) -> Iterator[str]:
     """Describe the content of a file for the person who decides about it: one line per server, and its environment."""
     for name, entry in servers.items():
         if entry.command is None and entry.url is None:
-            yield inert(f"  {name}: nothing that can be reached")
+            yield inert(f"  {name}: {entry.fault or 'nothing that can be reached'}")
             continue
         said = f"connects to {entry.url}"
         if entry.url is None:

@@ -77,8 +77,10 @@ def target_of(found: Found, name: str) -> Mapping[str, object]:
     """Return the target for ``Client`` from an entry of this name.
 
     Raises:
-        ConfigError: it names neither a program nor an address.
+        ConfigError: it names neither a program nor an address, or cannot be used.
     """
+    if found.entry.fault is not None:
+        raise ConfigError(found.entry.fault)
     if found.entry.command is None and found.entry.url is None:
         raise ConfigError(f'{found.path}: {name}: needs "command" or "url"')
     return found.entry.target

@@ -16,7 +16,7 @@ from msgspec import structs
 from antiphon.cli.config_files import Found, config_paths, entries_of, find_entries
 from antiphon.cli.failures import Failed
 from antiphon.cli.targets import target_of
-from antiphon.client.connection.targets import Target
+from antiphon.client.connection.targets import Target, Unusable
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert
 from antiphon.host.config.gateway import GatewaySettings, Profile
@@ -92,7 +92,7 @@ class WatchedServers:
 
     def _targets(self, found: Mapping[str, Found]) -> dict[str, Target]:
         served = [name for name in found if all(name in choice for choice in self._choices)]
-        return {name: target_of(found[name], name) for name in served}
+        return {name: _target_or_fault(found[name], name) for name in served}
 
     def _read_again(self) -> dict[str, Found]:
         last: dict[Path, dict[str, Found]] = {}
@@ -110,6 +110,14 @@ class WatchedServers:
             for name, one in entries.items():
                 found.setdefault(name, one)
         return found
+
+
+def _target_or_fault(found: Found, name: str) -> Target:
+    """Return a target that names the fault of an entry, so that it costs the other servers nothing."""
+    try:
+        return target_of(found, name)
+    except ConfigError as error:
+        return Unusable(str(error))
 
 
 class WatchedSettings:

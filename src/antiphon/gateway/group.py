@@ -228,8 +228,11 @@ class Group:
                 start_in(self._tasks, self._start(upstream))
 
     def _unknown(self) -> str:
-        """Name the servers that were never listed, because one of them may have what was not found."""
-        why = [f"{one.name!r} ({one.error or one.state})" for one in self.upstreams.values() if not one.is_listed]
+        """Name the servers that were never listed, because one of them may have what was not found.
+
+        Their errors may quote what a server wrote, so they are only logged, and shown to the person.
+        """
+        why = [f"{one.name!r} ({one.state})" for one in self.upstreams.values() if not one.is_listed]
         return f"; nothing is known yet of {', '.join(why)}" if why else ""
 
     def _retry_unknown(self) -> None:

@@ -358,11 +358,12 @@ class Upstream:
         self.state, self.since = state, time.time()
 
     def _failed(self, why: str) -> None:
+        if why != self.error:
+            log.warning("%s failed: %s", self.name, why)
         self.error = why
         pause = _PAUSES[min(self.failures, len(_PAUSES) - 1)]
         self.failures += 1
         self._again_at = asyncio.get_running_loop().time() + pause
-        log.warning("%s failed: %s", self.name, why)
 
     def _unavailable(self, why: str) -> Unavailable:
         return Unavailable(f"The server {self.name!r} is not available: {why}")

@@ -133,11 +133,6 @@ def test_what_only_an_editor_can_ask_for_is_named():
         ("f.json", "[]", "f.json: is no object with servers in it"),
         ("f.json", "{}", "f.json: has no servers; they stand under one of: mcpServers, servers"),
         ("f.json", '{"servers": []}', "f.json: servers: is no object"),
-        (
-            "f.json",
-            '{"mcpServers": {"a": {"args": "x"}}}',
-            "f.json: mcpServers.a: Expected `array | null`, got `str` - at `$.args`",
-        ),
         ("f.toml", "[mcp_servers.a", "f.toml: not TOML: "),
     ],
 )
@@ -146,6 +141,14 @@ def test_a_file_that_cannot_be_read_is_named(name: str, text: str, message: str)
     with pytest.raises(ConfigError) as error:
         read_servers(text.encode(), Path(name))
     assert message in str(error.value)
+
+
+def test_an_entry_of_the_wrong_form_costs_no_other():
+    """Its fault names the member."""
+    read = read_servers(b'{"mcpServers": {"a": {"args": "x"}, "b": {"command": "y"}, "c": []}}', Path("f.json"))
+    assert read["a"].fault == "mcpServers.a: Expected `array | null`, got `str` - at `$.args`"
+    assert read["b"] == Entry(command="y")
+    assert str(read["c"].fault).startswith("mcpServers.c: ")
 
 
 def test_a_file_of_other_bytes_is_named():

@@ -39,6 +39,10 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] = {}
+    start_timeout: float | None = None
+    """Seconds that the server may take to start."""
+    fault: str | None = None
+    """Why the entry cannot be used; it has no other members then."""
 
     @property
     def texts(self) -> Iterator[str]:
@@ -57,8 +61,10 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
     """Read the servers in a file; ``place`` is its path, whose suffix distinguishes TOML from JSON.
 
+    An entry of the wrong form costs the other servers nothing: its ``fault`` names the member.
+
     Raises:
-        ConfigError: it cannot be read, or has the wrong form; the message names line and column, or the member.
+        ConfigError: the file cannot be read, or has the wrong form; the message names line and column.
     """
     if len(data) > MAX_FILE:
         raise ConfigError(f"{place}: larger than {MAX_FILE} bytes")
@@ -75,7 +81,7 @@ def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
         try:
             servers[name] = _entry(members)
         except (msgspec.ValidationError, ConfigError) as error:
-            raise ConfigError(f"{place}: {section}.{name}: {error}") from None
+            servers[name] = Entry(fault=f"{section}.{name}: {error}")
     return servers
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "Opened",
     "Serves",
     "Target",
+    "Unusable",
     "located",
     "reach",
     "resolve",
@@ -70,8 +71,14 @@ class Address(Struct, frozen=True, kw_only=True):
     """Lets requests in."""
 
 
+class Unusable(Struct, frozen=True):
+    """A configured server that cannot be reached, so that it can be named beside the others."""
+
+    reason: str
+
+
 _SCHEMES = ("http", "https", "ws", "wss")
-Target = Serves | str | Path | Sequence[str] | Mapping[str, Any]
+Target = Serves | Unusable | str | Path | Sequence[str] | Mapping[str, Any]
 """A server in memory, a URL, a file, a command line as a text or a list, or an entry of a configuration."""
 
 
@@ -81,6 +88,8 @@ def resolve(target: Target) -> Serves | Command | Address:
     Raises:
         ConfigError: it is no target; the message says what could be one.
     """
+    if isinstance(target, Unusable):
+        raise ConfigError(target.reason)
     if isinstance(target, Mapping):
         return _entry(target)
     if isinstance(target, Path) or (isinstance(target, str) and target.endswith(".py") and Path(target).is_file()):

@@ -195,9 +195,8 @@ def _movable(document: Document, path: Path) -> tuple[dict[str, Any], dict[str, 
         elif "${input:" in json.dumps(said):
             left[name] = "its host asks for values"
         else:
-            try:
-                read_servers(_pretty({"mcpServers": {name: said}}), path.with_suffix(".json"))
-            except ConfigError:
+            read = read_servers(_pretty({"mcpServers": {name: said}}), path.with_suffix(".json"))
+            if read[name].fault is not None:
                 left[name] = "has a form that is not known"
             else:
                 moved[name] = said

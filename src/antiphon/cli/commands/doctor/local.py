@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from antiphon import __version__
-from antiphon.cli.config_files import config_paths, read_config
+from antiphon.cli.config_files import config_paths, fill_entry, read_config
+from antiphon.cli.targets import target_of
+from antiphon.client.connection.targets import resolve
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask
 from antiphon.host.config import Config, load_config
@@ -105,11 +107,20 @@ def _config_files(config: Path | None) -> Iterator[Finding]:
             yield Finding("note", str(path), "not there")
             continue
         try:
-            names = ", ".join(read_config(path)) or "none"
+            servers = read_config(path)
         except ConfigError as error:
-            yield Finding("failed", str(path), str(error).removeprefix(str(path)).lstrip(":, "))
-        else:
-            yield Finding("ok", str(path), f"servers: {names}")
+            yield _mistake(path, error)
+            continue
+        yield Finding("ok", str(path), f"servers: {', '.join(servers) or 'none'}")
+        for name, entry in servers.items():
+            try:
+                resolve(target_of(fill_entry(path, name, entry), name))
+            except ConfigError as error:
+                yield _mistake(path, error)
+
+
+def _mistake(path: Path, error: ConfigError) -> Finding:
+    return Finding("failed", str(path), str(error).removeprefix(str(path)).lstrip(":, "))
 
 
 def _settings(file: Path | None) -> Iterator[Finding]:
