@@ -11,7 +11,7 @@ import pytest
 
 from antiphon import Client
 from antiphon.errors import AntiphonError
-from antiphon.gateway import Gateway, group, upstream
+from antiphon.gateway import Gateway, upstream
 from antiphon.host import Host, Policy, Scripted
 from tests.support.behind_gateway import upstreams_of
 from tests.support.processes import lives
@@ -114,10 +114,9 @@ async def answered(client: Client, name: str = "good__go") -> str:
         return (await client.call_tool(name)).text
 
 
-async def test_one_that_hangs_at_its_start_keeps_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_one_that_hangs_at_its_start_keeps_nobody(tmp_path: Path):
     """Others are listed without it after a while, and called at once."""
-    monkeypatch.setattr(group, "LIST_PATIENCE", 0.5)
-    gateway = made(tmp_path, HANGS_AT_ONCE)
+    gateway = made(tmp_path, HANGS_AT_ONCE, list_timeout=0.5)
     async with Client(gateway.server) as client:
         assert await answered(client) == "done"
         assert [tool.name async for tool in client.tools()] == ["good__go"]

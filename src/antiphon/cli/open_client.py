@@ -9,12 +9,12 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from antiphon.auth.client.oauth import OAuth
 from antiphon.channel import Channel
 from antiphon.cli.config_files import read_config
-from antiphon.cli.failures import placed
+from antiphon.cli.failures import FAILED, placed
 from antiphon.cli.host_options import Answering, choose_host
 from antiphon.cli.options import Answers, Reach
 from antiphon.cli.output.frames import LEGEND, line
@@ -23,11 +23,13 @@ from antiphon.cli.targets import address_of, resolve_target
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConnectionClosed
+from antiphon.host.checks.visible import inert
 from antiphon.host.review.queue import Queue
 from antiphon.transports.recording import Message, RecordingChannel
+from antiphon.wire.common import GATEWAY, LEFT_OUT
 from antiphon.wire.logging import LoggingMessageNotificationParams
 
-__all__ = ["INTERRUPTED", "log_line", "opened", "run"]
+__all__ = ["INTERRUPTED", "left_out_of", "log_line", "name_left_out", "opened", "run"]
 
 _SILENT = (
     "It ended without output: a file that only makes a Server has to run it, with server.run() at its end; "
@@ -109,6 +111,22 @@ async def opened(
         finally:
             told.clear()
             await host.aclose()
+
+
+async def left_out_of(client: Client) -> list[str]:
+    """Return the names of the servers that a gateway has left out of its lists; for another server there are none."""
+    if client.server_info is None or client.server_info.name != GATEWAY:
+        return []
+    names = ((await client.list_tools()).meta or {}).get(LEFT_OUT)
+    return [str(name) for name in cast("list[object]", names)] if isinstance(names, list) else []
+
+
+async def name_left_out(client: Client) -> int:
+    """Name the servers that are left out of a gateway's lists, on standard error. Returns the exit code."""
+    if names := await left_out_of(client):
+        print(inert(f"antiphon: left out, since they have not been listed yet: {', '.join(names)}"), file=sys.stderr)
+        print("antiphon doctor NAME says why one of them cannot be used", file=sys.stderr)
+    return FAILED if names else 0
 
 
 async def _auth(target: Target, headers: Mapping[str, str] | None) -> OAuth | None:

@@ -83,4 +83,5 @@ def target_of(found: Found, name: str) -> Mapping[str, object]:
         raise ConfigError(found.entry.fault)
     if found.entry.command is None and found.entry.url is None:
         raise ConfigError(f'{found.path}: {name}: needs "command" or "url"')
-    return found.entry.target
+    limit = found.entry.start_timeout
+    return found.entry.target if limit is None else {**found.entry.target, "start_timeout": limit}

@@ -19,7 +19,7 @@ from antiphon.cli.targets import target_of
 from antiphon.client.connection.targets import Target, Unusable
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert
-from antiphon.host.config.gateway import GatewaySettings, Profile
+from antiphon.host.config.gateway import GatewaySettings, Profile, Served
 from antiphon.host.config.settings import Config
 from antiphon.host.config.trust import Trust
 
@@ -174,7 +174,11 @@ class WatchedSettings:
 
 def _of_the_start(config: Config) -> Config:
     """Return the parts of a configuration that apply only from the next start of the gateway."""
-    kept = GatewaySettings(search=config.gateway.search, model_api=config.gateway.model_api)
+    said = config.gateway
+    servers = {name: Served(start_timeout=seconds) for name, seconds in said.start_timeouts.items()}
+    kept = GatewaySettings(
+        search=said.search, model_api=said.model_api, list_timeout=said.list_timeout, servers=servers
+    )
     return structs.replace(config, gateway=kept, files=())
 
 

@@ -15,6 +15,7 @@ from antiphon.gateway.filters import ALL, Filters
 from antiphon.gateway.names import Given, Style, exposed, is_plain, look, marked, server_names
 from antiphon.gateway.offer import Definition, Offer, place_of
 from antiphon.server.features.uri_template import UriTemplate
+from antiphon.wire.common import LEFT_OUT
 from antiphon.wire.envelope import decode, encode
 from antiphon.wire.lossless import Received, merge
 from antiphon.wire.prompts import ListPromptsResult, Prompt
@@ -74,10 +75,13 @@ class Catalogue:
     """The tools, prompts, resources and templates of all servers, in the order of configuration.
 
     ``offers``: by the name of the server. ``exposure``: which tools there are, and how they are called; another tool is
-    neither listed nor found. Resources keep their URIs; if two servers have the same one, the first server serves it.
+    neither listed nor found. ``left_out``: servers that were never listed. Resources keep their URIs; if two servers
+    have the same one, the first server serves it.
     """
 
-    def __init__(self, offers: Mapping[str, Offer], exposure: Exposure) -> None:
+    def __init__(self, offers: Mapping[str, Offer], exposure: Exposure, left_out: Sequence[str] = ()) -> None:
+        self.meta: dict[str, Any] | None = {LEFT_OUT: [*left_out]} if left_out else None
+        """The ``_meta`` of each list."""
         given = exposure.given
         self._words = server_names(offers, given.prefixes)
         self.conflicts: list[Conflict] = []
@@ -130,7 +134,7 @@ class Catalogue:
         if result.__class__ not in self._listed:
             member = next(name for name in result.__struct_fields__ if name in _ITEMS)
             items = [self._whole(item) for item in getattr(result, member)]
-            raw = Raw(encode({_ITEMS[member]: items}))
+            raw = Raw(encode({_ITEMS[member]: items, **({"_meta": self.meta} if self.meta else {})}))
             self._listed[result.__class__] = Received(raw, decode(raw, result.__class__))
         return self._listed[result.__class__]
 

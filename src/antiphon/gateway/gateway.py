@@ -37,7 +37,7 @@ from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.server.network import ServeOptions
 from antiphon.transports.stdio.guardian import GUARDIAN
 from antiphon.transports.stdio.reaper import REAPER
-from antiphon.wire.common import ClientCapabilities
+from antiphon.wire.common import GATEWAY, ClientCapabilities
 from antiphon.wire.envelope import encode
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
@@ -123,7 +123,7 @@ class Gateway:
 
     def _in_front(self) -> Server:
         declares = ("tools", "prompts", "resources", "completions")
-        server = Server("antiphon-gateway", lifespan=self._lifespan, tool_rate=None, declares=declares)
+        server = Server(GATEWAY, lifespan=self._lifespan, tool_rate=None, declares=declares)
         server.middleware(self._serve)
         server.extend(_Spoken(self._group_for, self._clients))
         server.tool_definition(self._tool)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from msgspec import Raw, structs
 
@@ -30,9 +31,10 @@ __all__ = ["Group"]
 
 log = logging.getLogger("antiphon.gateway")
 
-LIST_PATIENCE = 10.0
-"""Seconds that a list waits for servers that were never listed. What they offer later is reported as a change. Hosts
-give up a list after 30 seconds, some after 10."""
+CALL_PATIENCE = 10.0
+"""Seconds that a call waits for servers that were never listed, if no other server has its tool, prompt or resource."""
+
+T = TypeVar("T")
 
 MAX_TRIES = 7
 """Attempts to start a server that was never listed; after these it is tried again when a client asks for a list."""
@@ -78,8 +80,10 @@ class Group:
         self._told = changed
         self._seen_by = seen_by
         self._tasks: set[asyncio.Task[None]] = set()
-        self._first: set[asyncio.Task[None]] = set()
+        self._first: dict[asyncio.Task[None], Upstream] = {}
         """Starts of servers that were never listed."""
+        self._lists_wait_until = 0.0
+        """Until when lists wait for these, in the event loop's time."""
         self._made: Catalogue | None = None
         self._is_shown = False
         self.watches = Watches(self, updated)
@@ -93,7 +97,8 @@ class Group:
         """What all servers offer, as far as known."""
         if self._made is None:
             offers = {name: self._offered(one) for name, one in self.upstreams.items()}
-            self._made = Catalogue(offers, self._exposure)
+            left_out = [name for name, one in self.upstreams.items() if not one.is_listed]
+            self._made = Catalogue(offers, self._exposure, left_out)
             self._say(self._made)
         return self._made
 
@@ -131,8 +136,10 @@ class Group:
 
     async def listed(self) -> Catalogue:
         """Return what all servers offer, once each was listed, has failed, or takes too long."""
-        if self._first:
-            await asyncio.wait(self._first, timeout=LIST_PATIENCE)
+        if awaited := {task: upstream for task, upstream in self._first.items() if not upstream.was_late}:
+            patience = self._lists_wait_until - asyncio.get_running_loop().time()
+            _, late = await asyncio.wait(awaited, timeout=max(0.0, patience))
+            await asyncio.gather(*(awaited[task].note_late() for task in late))
         elif not self._tasks:
             self._retry_unknown()
         self._is_shown = True
@@ -144,7 +151,7 @@ class Group:
         Raises:
             InvalidParams: no known server has it; the message names the servers that were never listed.
         """
-        owned = self.catalogue.find(noun, name) or (await self.listed()).find(noun, name)
+        owned = await self._found(lambda catalogue: catalogue.find(noun, name))
         if owned is None:
             raise InvalidParams(f"Unknown {noun}: {name}{self._unknown()}")
         return owned
@@ -155,7 +162,7 @@ class Group:
         Raises:
             ResourceNotFound: no server lists it or has a template that matches it.
         """
-        server = (await self.listed()).reader(uri)
+        server = await self._found(lambda catalogue: catalogue.reader(uri))
         if server is None:
             raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
         return server
@@ -166,10 +173,17 @@ class Group:
         Raises:
             InvalidParams: no server has it.
         """
-        server = (await self.listed()).template(uri_template)
+        server = await self._found(lambda catalogue: catalogue.template(uri_template))
         if server is None:
             raise InvalidParams(f"Unknown resource template: {uri_template}")
         return Owned(server, uri_template)
+
+    async def _found(self, find: Callable[[Catalogue], T | None]) -> T | None:
+        """Find something in the catalogue; if it is not there, wait longer than a list would for servers that start."""
+        found = find(self.catalogue)
+        if found is None and self._first:
+            await asyncio.wait(self._first, timeout=CALL_PATIENCE)
+        return find(await self.listed()) if found is None else found
 
     # --- extensions ---------------------------------------------------------------------------------------------
 
@@ -219,11 +233,12 @@ class Group:
         return one
 
     def _begin(self, upstreams: Iterable[Upstream]) -> None:
+        self._lists_wait_until = asyncio.get_running_loop().time() + self._terms.list_timeout
         for upstream in upstreams:
             if not upstream.is_listed:
                 task = start_in(self._tasks, self._start(upstream))
-                self._first.add(task)
-                task.add_done_callback(self._first.discard)
+                self._first[task] = upstream
+                task.add_done_callback(self._first.pop)
             elif self._terms.starts == "eager":
                 start_in(self._tasks, self._start(upstream))
 

@@ -49,7 +49,8 @@ class _File(Struct, frozen=True):
 
     form: Literal[1]
     saved: float
-    offer: Offer
+    offer: Offer | None
+    """``None`` if the server failed or was late, and was never listed."""
 
 
 class KeptLists:
@@ -108,6 +109,8 @@ class KeptOffer:
     def __init__(self, lists: KeptLists, path: Path) -> None:
         self.path = path
         self._lists = lists
+        self.was_late = False
+        """Whether the server failed, or was late, in an earlier gateway, and was never listed."""
 
     def load(self) -> Offer | None:
         """Return the last offer of the server; ``None`` if none is kept, or it cannot be used."""
@@ -123,10 +126,11 @@ class KeptOffer:
             with suppress(OSError):
                 self.path.unlink()
             return None
+        self.was_late = kept.offer is None
         return kept.offer
 
-    def save(self, offer: Offer) -> None:
-        """Keep an offer, unless it is too large or cannot be written."""
+    def save(self, offer: Offer | None) -> None:
+        """Keep an offer, unless it is too large or cannot be written; ``None`` notes that the server was late."""
         data = encode(_File(form=1, saved=time.time(), offer=offer))
         try:
             if len(data) > MAX_BYTES:

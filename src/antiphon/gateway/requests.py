@@ -39,22 +39,26 @@ __all__ = ["SERVED", "SUBSCRIBED", "pass_on"]
 
 async def _list_tools(group: Group, request: ServerRequest) -> ListToolsResult:
     catalogue = await group.listed()
-    return request.repeat(catalogue.encoded, lambda: _received(catalogue, ListToolsResult(tools=catalogue.tools)))
+    return request.repeat(
+        catalogue.encoded, lambda: _received(catalogue, ListToolsResult(tools=catalogue.tools, meta=catalogue.meta))
+    )
 
 
 async def _list_prompts(group: Group, request: ServerRequest) -> ListPromptsResult:
     catalogue = await group.listed()
-    return _whole(catalogue, request, ListPromptsResult(prompts=catalogue.prompts))
+    return _whole(catalogue, request, ListPromptsResult(prompts=catalogue.prompts, meta=catalogue.meta))
 
 
 async def _list_resources(group: Group, request: ServerRequest) -> ListResourcesResult:
     catalogue = await group.listed()
-    return _whole(catalogue, request, ListResourcesResult(resources=catalogue.resources))
+    return _whole(catalogue, request, ListResourcesResult(resources=catalogue.resources, meta=catalogue.meta))
 
 
 async def _list_templates(group: Group, request: ServerRequest) -> ListResourceTemplatesResult:
     catalogue = await group.listed()
-    return _whole(catalogue, request, ListResourceTemplatesResult(resource_templates=catalogue.templates))
+    return _whole(
+        catalogue, request, ListResourceTemplatesResult(resource_templates=catalogue.templates, meta=catalogue.meta)
+    )
 
 
 def _whole(catalogue: Catalogue, request: ServerRequest, result: Any) -> Any:

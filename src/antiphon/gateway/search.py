@@ -194,7 +194,7 @@ class Search:
             return await asyncio.to_thread(index.find, query, limit)
 
     async def _list_tools(self, group: Group, _request: ServerRequest) -> ListToolsResult:
-        return ListToolsResult(tools=_listed(list(group.upstreams)))
+        return ListToolsResult(tools=_listed(list(group.upstreams)), meta=group.catalogue.meta)
 
     async def _call_tool(self, group: Group, request: ServerRequest) -> Any:
         name: str = request.params.name

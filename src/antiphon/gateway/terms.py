@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
 
 from msgspec import Struct, field
 
 from antiphon.auth.client.oauth import Auth
+from antiphon.client.connection.targets import Address, Command, Serves
 from antiphon.errors import ConfigError
 from antiphon.gateway.kept_lists import KeptLists
 from antiphon.gateway.processes import Processes
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
+from antiphon.identity import may_download
 from antiphon.server.calls.request_state import Seal
 
 __all__ = ["IDLE_TIMEOUT", "MAX_PROCESSES", "RunOptions", "SignIn", "Start", "Terms", "terms_of"]
 
 START_TIMEOUT = 30.0
-"""Seconds for the start of a server, during which a package runner may fetch a package. Most hosts wait no longer."""
+"""Seconds for the start of a server."""
+
+DOWNLOAD_TIMEOUT = 300.0
+"""The same for a package runner, which may download a package first."""
+
+LIST_TIMEOUT = 2.0
+"""Seconds that lists wait for all servers that were never listed. Hosts give up a list after 10 to 30 seconds, and
+start several servers one after the other."""
 
 IDLE_TIMEOUT = 600.0
 """Seconds after which an unused server is stopped: longer than somebody reads an answer before the next question."""
@@ -42,8 +51,15 @@ class RunOptions(TypedDict, total=False):
     """Seconds for each request to a server, not counting the time a person takes. ``None``, the default, waits as long
     as the client does."""
     start_timeout: float
-    """Seconds in which a server must open its session and list what it offers; also the seconds that it waits for a
-    process while all are in use. 30 by default."""
+    """Seconds in which a server must open its session and list what it offers; by default 30, and 300 for a package
+    runner (``npx``, ``uvx``, ``docker run`` ...). Also the seconds that it waits for a process while all are in use, by
+    default 30."""
+    start_timeouts: Mapping[str, float]
+    """The same for single servers, by their names."""
+    list_timeout: float
+    """Seconds that lists wait, from the start of the gateway, for all servers that were never listed; 2 by default. A
+    server that was late or failed last time is not waited for. The lists of those that come later are reported as
+    changed."""
     starts: Start
     """When a server starts whose lists are known: ``"first-use"``, the default, or ``"eager"``, with the gateway. A
     server that was never listed always starts with the gateway."""
@@ -66,7 +82,9 @@ class Terms(Struct, frozen=True, kw_only=True):
     """Who decides which tools may be called; ``None`` if every call is passed on."""
     processes: Processes
     timeout: float | None = None
-    start_timeout: float = START_TIMEOUT
+    start_timeout: float | None = None
+    start_timeouts: Mapping[str, float] = {}
+    list_timeout: float = LIST_TIMEOUT
     idle_timeout: float | None = IDLE_TIMEOUT
     starts: Start = "first-use"
     lists: KeptLists | None = None
@@ -75,6 +93,13 @@ class Terms(Struct, frozen=True, kw_only=True):
     """Seals the ids of tasks."""
     principal: str | None = None
     """The principal that the servers are run for; ``None`` if clients have none."""
+
+    def time_to_start(self, name: str, where: Serves | Command | Address) -> float:
+        """Return the seconds that a server may take to start."""
+        given = (self.start_timeouts.get(name), getattr(where, "start_timeout", None), self.start_timeout)
+        may_fetch = isinstance(where, Command) and may_download(where.argv)
+        usual = DOWNLOAD_TIMEOUT if may_fetch else START_TIMEOUT
+        return next((seconds for seconds in given if seconds is not None), usual)
 
 
 def terms_of(host: Host | Configured | None, options: RunOptions) -> Terms:
@@ -89,13 +114,15 @@ def terms_of(host: Host | Configured | None, options: RunOptions) -> Terms:
     limit = options.get("max_processes", MAX_PROCESSES)
     if limit < 1:
         raise ConfigError(f"max_processes={limit}: a gateway needs at least one process")
-    start_timeout = options.get("start_timeout", START_TIMEOUT)
+    start_timeout = options.get("start_timeout")
     folder = options.get("lists")
     return Terms(
         host=host,
-        processes=Processes(limit, start_timeout),
+        processes=Processes(limit, START_TIMEOUT if start_timeout is None else start_timeout),
         timeout=options.get("timeout"),
         start_timeout=start_timeout,
+        start_timeouts=options.get("start_timeouts", {}),
+        list_timeout=options.get("list_timeout", LIST_TIMEOUT),
         idle_timeout=options.get("idle_timeout", IDLE_TIMEOUT),
         starts=starts,
         lists=None if folder is None else KeptLists(folder),

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from antiphon.client.client import Client
-from antiphon.client.connection.targets import Command, Target, located, resolve
+from antiphon.client.connection.targets import Address, Command, Serves, Target, located, resolve
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, ConnectionClosed, RemoteProtocolError
 from antiphon.gateway.asks import Answerers, During
 from antiphon.gateway.extensions import PassesOn
@@ -131,6 +131,8 @@ class Upstream:
         self.offer = Offer()
         self.is_listed = False
         """Whether ``offer`` is known, from the server or from an earlier gateway."""
+        self.was_late = False
+        """Whether it has failed or was late, in this gateway or an earlier one, so that no list waits for it."""
         self.state: State = "stopped"
         self.since = time.time()
         """When it entered this state, in seconds since the epoch."""
@@ -240,9 +242,18 @@ class Upstream:
 
     def recall(self) -> None:
         """Load the offer that an earlier gateway has kept, if there is one."""
-        offer = self._kept.load() if self._kept is not None else None
-        if offer is not None:
+        if self._kept is None:
+            return
+        if (offer := self._kept.load()) is not None:
             self.offer, self.is_listed = offer, True
+        self.was_late = self._kept.was_late
+
+    async def note_late(self) -> None:
+        """Remember, also for later gateways, that no list waits for this server until it has been listed."""
+        if not self.is_listed and not self.was_late:
+            self.was_late = True
+            if self._kept is not None:
+                await asyncio.to_thread(self._kept.save, None)
 
     def unusable(self, client: Client, error: BaseException) -> AntiphonError | None:
         """Note how a request has failed. Returns the error for the gateway's client, if the server is at fault.
@@ -304,9 +315,12 @@ class Upstream:
     async def _start(self) -> Client:
         self._enter("starting")
         run: _Run | None = None
+        limit = 0.0
         try:
-            run = await self._made()
-            async with asyncio.timeout(self._terms.start_timeout):
+            where = resolve(self.target)
+            limit = self._terms.time_to_start(self.name, where)
+            run = await self._made(where)
+            async with asyncio.timeout(limit):
                 await run.client.connect()
                 await self._followed(run)
                 offer = await fetch(run.client, self.offer)
@@ -315,21 +329,22 @@ class Upstream:
             if run is not None:
                 await self._leave(run)
             if isinstance(error, TimeoutError):
-                error = TimeoutError(f"it did not open a session within {self._terms.start_timeout:g} s")
+                error = TimeoutError(f"it did not open a session within {limit:g} s")
             if not isinstance(error, (AntiphonError, OSError, TimeoutError)):
                 raise
             if not isinstance(error, Full):
                 self._failed(str(error))
+                await self.note_late()
             raise self._unavailable(str(error)) from None
         self._run, self.error = run, None
         self._enter("running")
         await self._take(offer)
         return run.client
 
-    async def _made(self) -> _Run:
+    async def _made(self, where: Serves | Command | Address) -> _Run:
         """Connect a client to the server, once there is a place for its process."""
         terms = self._terms
-        place = await terms.processes.enter(self) if isinstance(resolve(self.target), Command) else None
+        place = await terms.processes.enter(self) if isinstance(where, Command) else None
         try:
             client = Client(
                 self.target,

@@ -6,5 +6,6 @@
 from __future__ import annotations
 
 from antiphon.identity.command_lines import command_of, identity_of, launch_of
+from antiphon.identity.pins import may_download
 
-__all__ = ["command_of", "identity_of", "launch_of"]
+__all__ = ["command_of", "identity_of", "launch_of", "may_download"]

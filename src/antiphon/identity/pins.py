@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 
-__all__ = ["BEGINNINGS", "is_pinned", "runner_of", "without_version"]
+__all__ = ["BEGINNINGS", "is_pinned", "may_download", "runner_of", "without_version"]
 
 _RUNNERS: dict[tuple[str, ...], str] = {
     ("npx",): "npx",
@@ -26,6 +27,8 @@ _RUNNERS: dict[tuple[str, ...], str] = {
     ("pipx", "run"): "pipx",
 }
 """Words that begin a run of a package that may first be downloaded, and the syntax of the rest."""
+_WRAPPED = 4
+"""Number of words at the beginning of a command line in which a runner is looked for."""
 _ALONE = {
     "npx": frozenset(
         ["-y", "--yes", "-q", "--quiet", "-s", "--silent", "--prefer-offline", "--prefer-online", "--offline", "--bun"]
@@ -94,6 +97,18 @@ def runner_of(words: Sequence[str]) -> str | None:
         if tuple(words[: len(beginning)]) == beginning:
             return kind
     return None
+
+
+def may_download(words: Sequence[str]) -> bool:
+    """Return whether a command line may download a package or an image before its server runs.
+
+    The runner may stand behind a wrapper, such as ``cmd /c`` or ``env``.
+    """
+    for at in range(min(len(words), _WRAPPED)):
+        program = PurePath(words[at]).stem
+        if program in _CONTAINERS or runner_of([program, *words[at + 1 :]]) is not None:
+            return True
+    return False
 
 
 def is_pinned(words: Sequence[str]) -> bool:

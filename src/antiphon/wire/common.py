@@ -16,6 +16,8 @@ __all__ = [
     "CALL_KEY",
     "CLIENT_CAPABILITIES",
     "CLIENT_INFO",
+    "GATEWAY",
+    "LEFT_OUT",
     "LOGGING_LEVELS",
     "LOG_LEVEL",
     "PROGRESS_TOKEN",
@@ -52,6 +54,10 @@ CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 CALL_KEY = "antiphon/call"
+GATEWAY = "antiphon-gateway"
+"""The name by which a gateway introduces itself."""
+LEFT_OUT = "antiphon/leftOut"
+"""The names of servers behind a gateway of which a list has nothing, because they were never listed."""
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 

@@ -31,11 +31,22 @@ def written(path: Path, **servers: object) -> Path:
     return path
 
 
+PATIENT = "[gateway]\nlist_timeout = 60\n"
+"""Has lists wait on a machine that is busy with other work."""
+
+
+def patient(folder: Path) -> list[str]:
+    """Return options of a gateway whose lists wait for servers that start slowly."""
+    settings = folder / "patient.toml"
+    settings.write_text(PATIENT)
+    return ["--config", str(settings)]
+
+
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
 async def test_a_host_starts_it_and_finds_the_servers(tmp_path: Path, revision: str):
     """Over stdio, each tool under the name of its server; what the servers ask is answered there."""
     file = written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [SHOP]})
-    command = [sys.executable, "-m", "antiphon", "gateway", "--config", str(file), "--yes", "--provider", "echo"]
+    command = [*COMMAND, "gateway", "--config", str(file), *patient(tmp_path), "--yes", "--provider", "echo"]
     entry = {"command": command[0], "args": command[1:], "env": environment(XDG_STATE_HOME=str(tmp_path))}
     async with Client(entry, revision=revision) as client:
         names = [tool.name async for tool in client.tools()]
@@ -49,7 +60,8 @@ async def test_a_profile_chooses_servers_and_tools(tmp_path: Path):
     file = written(tmp_path / "mcp.json", shop=shop, other=shop)
     settings = tmp_path / "antiphon.toml"
     settings.write_text(
-        '[gateway.servers.shop]\ntools = ["*", "!describe"]\nprefix = "s"\nrename = { price = "how_much" }\n'
+        f'{PATIENT}[gateway.servers.shop]\ntools = ["*", "!describe"]\nprefix = "s"\n'
+        'rename = { price = "how_much" }\n'
         '[gateway.profiles.work]\nonly = ["shop"]\n'
     )
     command = ["-m", "antiphon", "gateway", "--config", str(file), "--config", str(settings), "--profile", "work"]
@@ -81,7 +93,7 @@ async def test_a_change_of_the_file_is_taken_up_while_it_runs(tmp_path: Path):
     """And what was listed is kept for the next gateway, readable for nobody else."""
     server = {"command": sys.executable, "args": [SHOP]}
     file = written(tmp_path / "mcp.json", shop=server)
-    command = [sys.executable, "-m", "antiphon", "gateway", "--config", str(file), "--yes", "--provider", "echo"]
+    command = [*COMMAND, "gateway", "--config", str(file), *patient(tmp_path), "--yes", "--provider", "echo"]
     entry = {"command": command[0], "args": command[1:], "env": environment(XDG_STATE_HOME=str(tmp_path))}
     async with Client(entry) as client, client.listen(tools=True) as changes:
         assert {tool.name.partition("__")[0] async for tool in client.tools()} == {"shop"}
@@ -123,9 +135,9 @@ async def test_who_connects_at_once_when_an_address_is_said_is_served(tmp_path: 
     """A script waits for that line; it names the port that the system has chosen."""
     file = written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [SHOP]})
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, "gateway", "--config", str(file), "--http", "127.0.0.1:0", "--yes", "--provider", "echo",
-        cwd=tmp_path, env=environment(XDG_STATE_HOME=str(tmp_path)), stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
+        *COMMAND, "gateway", "--config", str(file), *patient(tmp_path), "--http", "127.0.0.1:0",
+        "--yes", "--provider", "echo", cwd=tmp_path, env=environment(XDG_STATE_HOME=str(tmp_path)),
+        stderr=asyncio.subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
         assert process.stderr is not None
@@ -147,7 +159,7 @@ async def on_a_network(
     place = f"127.0.0.1:{free_port()}"
     url = f"http://{place}/{'mcp' if kind == 'http' else kind}"
     settings = folder / "gateway.toml"
-    settings.write_text(f"[auth]\nissuers = ['{issuer.url}']\naudience = 'ours'\nurl = '{url}'\n")
+    settings.write_text(f"[auth]\nissuers = ['{issuer.url}']\naudience = 'ours'\nurl = '{url}'\n{PATIENT}")
     command = [*COMMAND, "gateway", "--config", str(file), "--config", str(settings), f"--{kind}", place, *options]
     env = environment(XDG_STATE_HOME=str(folder))
     process = await asyncio.create_subprocess_exec(

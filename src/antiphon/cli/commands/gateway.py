@@ -156,7 +156,9 @@ def command(
     # Must begin before the host is made, which starts a thread.
     with REAPER.running():
         host = choose_host(answers, config=settings, soon=True, model_api=model_api or wanted.model_api)
-        running = _running(servers, listens, starts=start, idle_timeout=idle or None, max_processes=max_processes)
+        running = _running(
+            servers, listens, wanted, starts=start, idle_timeout=idle or None, max_processes=max_processes
+        )
         gateway = Gateway(
             servers.targets, host, asks=asks, elicits_in=elicit_in, search=bool(wanted.search), reloads=servers.changes,
             closes_host=True, **running,
@@ -187,11 +189,20 @@ def _expose(gateway: Gateway, wanted: GatewaySettings, selected: Profile) -> Non
     )
 
 
-def _running(servers: WatchedServers, listens: _Listens | None, **chosen: Unpack[RunOptions]) -> RunOptions:
+def _running(
+    servers: WatchedServers, listens: _Listens | None, wanted: GatewaySettings, **chosen: Unpack[RunOptions]
+) -> RunOptions:
     """Return how the servers are run: as the options say, with the lists and the logins of this user."""
     # A single shared token does not tell clients apart, so all of them use the logins of this user.
     own = listens is not None and "auth" in listens.options
-    return {**chosen, "lists": state_folder(os.environ) / "lists", "sign_in": _logins(servers, own=own)}
+    if wanted.list_timeout is not None:
+        chosen["list_timeout"] = wanted.list_timeout
+    return {
+        **chosen,
+        "start_timeouts": wanted.start_timeouts,
+        "lists": state_folder(os.environ) / "lists",
+        "sign_in": _logins(servers, own=own),
+    }
 
 
 def _logins(servers: WatchedServers, *, own: bool) -> SignIn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.cli.open_client import opened, run
+from antiphon.cli.open_client import name_left_out, opened, run
 from antiphon.cli.options import Json, Reach, TargetText, option_sets
 from antiphon.cli.output.formats import first_line, print_list
 from antiphon.wire.prompts import Prompt
@@ -21,9 +21,10 @@ def command(
     return run(_prompts(target, reach, as_json=as_json))
 
 
-async def _prompts(target: str, reach: Reach, *, as_json: bool) -> None:
+async def _prompts(target: str, reach: Reach, *, as_json: bool) -> int:
     async with opened(target, reach) as client:
         prompts = [prompt async for prompt in client.prompts()]
+        code = await name_left_out(client)
     print_list(
         prompts,
         {
@@ -34,6 +35,7 @@ async def _prompts(target: str, reach: Reach, *, as_json: bool) -> None:
         as_json=as_json,
         nothing="The server has no prompts.",
     )
+    return code
 
 
 def _arguments(prompt: Prompt) -> str:

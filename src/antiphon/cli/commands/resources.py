@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.cli.open_client import opened, run
+from antiphon.cli.open_client import name_left_out, opened, run
 from antiphon.cli.options import Json, Reach, TargetText, option_sets
 from antiphon.cli.output.formats import first_line, print_list
 from antiphon.wire.resources import Resource, ResourceTemplate
@@ -24,10 +24,11 @@ def command(
     return run(_resources(target, reach, as_json=as_json))
 
 
-async def _resources(target: str, reach: Reach, *, as_json: bool) -> None:
+async def _resources(target: str, reach: Reach, *, as_json: bool) -> int:
     async with opened(target, reach) as client:
         found: list[Resource | ResourceTemplate] = [one async for one in client.resources()]
         found += [one async for one in client.resource_templates()]
+        code = await name_left_out(client)
     print_list(
         found,
         {
@@ -39,6 +40,7 @@ async def _resources(target: str, reach: Reach, *, as_json: bool) -> None:
         as_json=as_json,
         nothing="The server has no resources.",
     )
+    return code
 
 
 def _address(one: Resource | ResourceTemplate) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from antiphon.cli.open_client import opened, run
+from antiphon.cli.open_client import name_left_out, opened, run
 from antiphon.cli.options import Json, Reach, TargetText, option_sets
 from antiphon.cli.output.formats import first_line, print_list
 from antiphon.wire.tools import Tool
@@ -24,9 +24,10 @@ def command(
     return run(_tools(target, reach, as_json=as_json))
 
 
-async def _tools(target: str, reach: Reach, *, as_json: bool) -> None:
+async def _tools(target: str, reach: Reach, *, as_json: bool) -> int:
     async with opened(target, reach) as client:
         tools = [tool async for tool in client.tools()]
+        code = await name_left_out(client)
     print_list(
         tools,
         {
@@ -37,6 +38,7 @@ async def _tools(target: str, reach: Reach, *, as_json: bool) -> None:
         as_json=as_json,
         nothing="The server has no tools.",
     )
+    return code
 
 
 def signature(tool: Tool) -> str:

@@ -58,6 +58,8 @@ class Command(Struct, frozen=True, kw_only=True):
     argv: Sequence[str]
     env: Mapping[str, str] | None = None
     cwd: str | None = None
+    start_timeout: float | None = None
+    """Seconds that a gateway lets it take to start."""
 
 
 class Address(Struct, frozen=True, kw_only=True):
@@ -65,6 +67,8 @@ class Address(Struct, frozen=True, kw_only=True):
 
     url: str
     headers: Mapping[str, str] | None = None
+    start_timeout: float | None = None
+    """Seconds that a gateway lets it take to open a session."""
     ssl: tls.SSLContext | bool = True
     proxy: str | None = None
     access: Access | None = None
@@ -176,10 +180,11 @@ def _entry(entry: Mapping[str, Any]) -> Command | Address:
         raise ConfigError(f"the configuration entry is wrong: {error}; it may have {_ENTRY}") from None
     if read.url is not None:
         scheme, mark, rest = read.url.partition("://")
-        return _address(f"{scheme.lower()}{mark}{rest}", read.headers)
+        where = _address(f"{scheme.lower()}{mark}{rest}", read.headers)
+        return structs.replace(where, start_timeout=read.start_timeout)
     if read.command is None:
         raise ConfigError(f"the configuration entry has neither command nor url; it may have {_ENTRY}")
-    return Command(argv=[read.command, *read.args], env=read.env, cwd=read.cwd)
+    return Command(argv=[read.command, *read.args], env=read.env, cwd=read.cwd, start_timeout=read.start_timeout)
 
 
 _ENTRY = "command, args, env, cwd; or url, headers"
@@ -192,6 +197,7 @@ class _Entry(Struct):
     cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] | None = None
+    start_timeout: float | None = None
 
 
 class Opened(Struct, frozen=True):

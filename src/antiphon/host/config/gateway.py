@@ -6,7 +6,7 @@ Owns the form of the table; ``antiphon.gateway`` uses it. Servers are named as i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -24,6 +24,8 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What its tools' names begin with, instead of its name."""
     rename: dict[str, str] = {}
     """New names for single tools, by the server's own names of them."""
+    start_timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """Seconds in which it must start and list what it offers; read when the gateway starts."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -43,6 +45,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     names: Literal["prefix", "none"] | None = None
     search: bool | None = None
     """Whether clients search among the tools instead of listing them."""
+    list_timeout: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """Seconds that lists wait for all servers that were never listed, from the start of the gateway."""
     model_api: bool = False
     """Whether the servers that it starts get the model API instead of vendors' keys."""
     tools: tuple[str, ...] | None = None
@@ -79,6 +83,11 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             }
             for every, servers in ((self.tools, self.servers), (profile.tools, profile.servers))
         ]
+
+    @property
+    def start_timeouts(self) -> dict[str, float]:
+        """The seconds in which servers must start, by server, where they are given."""
+        return {name: served.start_timeout for name, served in self.servers.items() if served.start_timeout is not None}
 
     def prefixes(self, profile: Profile) -> dict[str, str]:
         """Return the prefixes by server; a profile's replaces a general one.

@@ -14,7 +14,7 @@ import msgspec
 from antiphon.channel import Channel
 from antiphon.cli.commands.doctor.local import Finding
 from antiphon.cli.failures import explain
-from antiphon.cli.open_client import opened
+from antiphon.cli.open_client import left_out_of, opened
 from antiphon.cli.options import Reach
 from antiphon.cli.targets import address_of, resolve_target
 from antiphon.client.client import Client
@@ -103,6 +103,8 @@ async def _round_trip(client: Client) -> Finding:
 
 async def _lists(client: Client) -> AsyncIterator[Finding]:
     offered = client.server_capabilities
+    for name in await left_out_of(client):
+        yield Finding("failed", f"server {name}", "is left out, since it has not been listed yet: antiphon doctor NAME")
     if offered.tools is not None:
         tools = [tool async for tool in client.tools()]
         yield Finding("ok", "tools", str(len(tools)))

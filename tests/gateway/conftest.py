@@ -1,0 +1,11 @@
+"""What holds for tests of gateways: lists wait for servers that start slowly, on a machine that is busy."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def patient_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let lists wait for servers that were never listed, as long as a machine may be busy."""
+    monkeypatch.setattr("antiphon.gateway.terms.LIST_TIMEOUT", 60.0)
