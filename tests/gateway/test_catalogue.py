@@ -48,11 +48,11 @@ def test_a_name_that_looks_like_anothers_is_kept_apart():
     ]
 
 
-def test_a_resource_is_the_first_servers_that_lists_it():
-    """By its URI, else by a template; a template that cannot be read is listed and matches nothing."""
+def test_a_resource_is_the_servers_that_alone_lists_it():
+    """By its URI or a template; what may overlap is neither listed nor read, and a broken template matches nothing."""
     one = Offer(
-        resources=(Resource(uri="x://1", name="1"),),
-        templates=(ResourceTemplate(uri_template="x://{broken", name="b"),),
+        resources=(Resource(uri="x://1", name="1"), Resource(uri="z://1", name="z")),
+        templates=(ResourceTemplate(uri_template="y://{broken", name="b"),),
         prompts=(Prompt(name="p"),),
     )
     two = Offer(
@@ -60,10 +60,11 @@ def test_a_resource_is_the_first_servers_that_lists_it():
         templates=(ResourceTemplate(uri_template="x://{n}", name="t"),),
     )
     catalogue = Catalogue({"one": one, "two": two}, Exposure())
-    assert [resource.name for resource in catalogue.resources] == ["1", "2"]
-    assert [catalogue.reader(uri) for uri in ("x://1", "x://2", "x://3", "y://1")] == ["one", "two", "two", None]
-    assert [template.name for template in catalogue.templates] == ["b", "t"]
-    assert catalogue.template("x://{n}") == "two"
+    assert [resource.name for resource in catalogue.resources] == ["z", "2"]
+    assert [catalogue.reader(uri) for uri in ("x://1", "x://2", "z://1", "y://1")] == [None, "two", "one", None]
+    assert [template.name for template in catalogue.templates] == ["b"]
+    assert (catalogue.template("y://{broken"), catalogue.template("x://{n}")) == ("one", None)
+    assert "x://{n} of two is not served" in catalogue.refusal("x://3")
     assert catalogue.find("prompt", "one__p") == Owned("one", "p")
 
 

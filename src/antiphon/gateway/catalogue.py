@@ -5,7 +5,7 @@ Pure. A new catalogue is made whenever the offer of a server changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from msgspec import Raw, Struct, structs
@@ -14,6 +14,7 @@ from antiphon.errors import ConfigError
 from antiphon.gateway.filters import ALL, Filters
 from antiphon.gateway.names import Given, Style, exposed, is_plain, look, marked, server_names
 from antiphon.gateway.offer import Definition, Offer, place_of
+from antiphon.gateway.uri_owners import Claim, Owners, refused_claims
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.wire.common import LEFT_OUT
 from antiphon.wire.envelope import decode, encode
@@ -67,6 +68,8 @@ class Exposure(Struct, kw_only=True):
     filters: Filters = ALL
     off: frozenset[tuple[str, str]] = frozenset()
     """Tools that a person has switched off: the identity of the server, and the server's own name of the tool."""
+    owners: Owners = Owners()
+    """The owners of URIs that the configuration names."""
     is_searched: bool = False
     """Whether clients search among the tools instead of listing them."""
 
@@ -75,8 +78,8 @@ class Catalogue:
     """The tools, prompts, resources and templates of all servers, in the order of configuration.
 
     ``offers``: by the name of the server. ``exposure``: which tools there are, and how they are called; another tool is
-    neither listed nor found. ``left_out``: servers that were never listed. Resources keep their URIs; if two servers
-    have the same one, the first server serves it.
+    neither listed nor found. ``left_out``: servers that were never listed. Resources keep their URIs; of several
+    servers' URIs and templates that overlap none is served, see ``uri_owners``.
     """
 
     def __init__(self, offers: Mapping[str, Offer], exposure: Exposure, left_out: Sequence[str] = ()) -> None:
@@ -105,15 +108,23 @@ class Catalogue:
         self.templates: list[ResourceTemplate] = []
         self._resources: dict[str, str] = {}
         self._templates: dict[str, str] = {}
-        self._patterns: list[tuple[UriTemplate, str]] = []
-        for name, offer in offers.items():
-            for resource in offer.resources:
-                if self._resources.setdefault(resource.uri, name) == name:
-                    self.resources.append(resource)
-            for template in offer.templates:
-                if self._templates.setdefault(template.uri_template, name) == name:
-                    self.templates.append(template)
-                    self._patterns.extend((pattern, name) for pattern in _patterns(template.uri_template))
+        self._patterns: list[tuple[UriTemplate, Claim]] = []
+        self._owners = exposure.owners
+        claims = {claim: item for name, offer in offers.items() for claim, item in _claims(name, offer)}
+        self._claims = claims.keys()
+        self._refused = refused_claims([*claims], exposure.owners)
+        self.overlaps = [*self._refused.values()]
+        """The resources and templates that are not served, because another server has some that may overlap."""
+        for claim, item in claims.items():
+            self._patterns.extend((pattern, claim) for pattern in _patterns(claim))
+            if claim in self._refused:
+                continue
+            if isinstance(item, Resource):
+                self.resources.append(item)
+                self._resources[claim.text] = claim.server
+            else:
+                self.templates.append(item)
+                self._templates[claim.text] = claim.server
 
     def find(self, noun: Noun, name: str) -> Owned | None:
         """Return the owner of this tool or prompt."""
@@ -153,10 +164,21 @@ class Catalogue:
         return Raw(encode(item) if original is None else merge(original, before, item))
 
     def reader(self, uri: str) -> str | None:
-        """Return the server that listed this URI, or else the first with a matching template."""
-        listed = self._resources.get(uri)
-        fitting = (server for pattern, server in self._patterns if pattern.match(uri) is not None)
-        return listed or next(fitting, None)
+        """Return the server that listed this URI, or a template that matches it; ``None`` unless it is one server."""
+        served = [claim for claim in self._fitting(uri) if claim not in self._refused]
+        owned = [claim for claim in served if self._owners.has(claim)]
+        servers = {claim.server for claim in owned or served}
+        return servers.pop() if len(servers) == 1 else None
+
+    def refusal(self, text: str) -> str:
+        """Return why no server serves this URI or template, to be appended to a message; empty if none has it."""
+        claims = (*self._fitting(text), *(claim for claim in self._refused if claim.text == text))
+        overlap = next((self._refused[claim] for claim in claims if claim in self._refused), None)
+        return f": {overlap}" if overlap is not None else ""
+
+    def _fitting(self, uri: str) -> list[Claim]:
+        listed = [claim for server in self._words if (claim := Claim(server, uri, False)) in self._claims]
+        return listed + [claim for pattern, claim in self._patterns if pattern.match(uri) is not None]
 
     def template(self, uri_template: str) -> str | None:
         """Return the server that listed this template."""
@@ -216,9 +238,14 @@ class Catalogue:
         return plain
 
 
-def _patterns(template: str) -> list[UriTemplate]:
+def _claims(server: str, offer: Offer) -> Iterator[tuple[Claim, Resource | ResourceTemplate]]:
+    yield from ((Claim(server, item.uri, False), item) for item in offer.resources)
+    yield from ((Claim(server, item.uri_template, True), item) for item in offer.templates)
+
+
+def _patterns(claim: Claim) -> list[UriTemplate]:
     try:
-        return [UriTemplate(template)]
+        return [UriTemplate(claim.text)] if claim.is_template else []
     except ConfigError:
         # Still listed, for clients that can use it; this gateway does not match URIs with it.
         return []

@@ -28,6 +28,7 @@ from antiphon.gateway.names import Given, Style
 from antiphon.gateway.overview import ShownServers
 from antiphon.gateway.requests import SERVED, SUBSCRIBED, pass_on
 from antiphon.gateway.terms import RunOptions, terms_of
+from antiphon.gateway.uri_owners import Owners
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.host.review.behind_gateway import ShownServer
@@ -73,6 +74,8 @@ class Gateway:
             does not pass is neither listed nor callable. A ``Filters`` may hold several lists, all of which must pass.
         prefixes: prefixes of tool names by server, to replace the server's name.
         rename: names of single tools, by server and the server's own name: ``{"github": {"create_issue": "issue"}}``.
+        owns: globs over the URIs and templates of resources by server. Of two servers' URIs or templates that may
+            overlap neither is served, unless exactly one of them is named here.
         search: have clients list two tools only, ``find_tools`` and ``call_tool``, and find all others by words.
         reloads: called when the gateway starts; yields all servers again whenever they have changed. By default they
             never change.
@@ -95,6 +98,7 @@ class Gateway:
         tools: Filters | Mapping[str, Sequence[str]] = ALL,
         prefixes: Mapping[str, str] = {},
         rename: Mapping[str, Mapping[str, str]] = {},
+        owns: Mapping[str, Sequence[str]] = {},
         search: bool = False,
         reloads: Reloads | None = None,
         closes_host: bool = False,
@@ -117,7 +121,7 @@ class Gateway:
         self._terms = terms_of(host, options)
         self._served = _searched() if search else SERVED
         self._exposure = Exposure(is_searched=search)
-        self.expose(names=names, tools=tools, prefixes=prefixes, rename=rename)
+        self.expose(names=names, tools=tools, prefixes=prefixes, rename=rename, owns=owns)
         self._group = partial(Group, exposure=self._exposure)
         self._shown = ShownServers(host, self._exposure, self._groups.values)
 
@@ -181,6 +185,7 @@ class Gateway:
         tools: Filters | Mapping[str, Sequence[str]] = ALL,
         prefixes: Mapping[str, str] = {},
         rename: Mapping[str, Mapping[str, str]] = {},
+        owns: Mapping[str, Sequence[str]] = {},
     ) -> None:
         """Change which tools are shown, and their names; clients are notified.
 
@@ -189,15 +194,17 @@ class Gateway:
             tools: the lists of globs that a tool must pass.
             prefixes: prefixes of tool names by server.
             rename: names of single tools.
+            owns: globs over URIs and templates by server.
 
         Raises:
             ConfigError: a glob, prefix or name cannot be used; nothing has changed.
         """
         given = Given(style=names, prefixes=prefixes, renamed=rename).checked()
         filters = tools if isinstance(tools, Filters) else Filters(tools)
-        self._exposure.given, self._exposure.filters = given, filters
+        owners = Owners(owns)
+        self._exposure.given, self._exposure.filters, self._exposure.owners = given, filters, owners
         for group in self._groups.values():
-            group.renew("tools", "prompts")
+            group.renew("tools", "prompts", "resources")
 
     # --- life ---------------------------------------------------------------------------------------------------
 

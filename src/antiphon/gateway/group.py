@@ -40,7 +40,7 @@ MAX_TRIES = 7
 """Attempts to start a server that was never listed; after these it is tried again when a client asks for a list."""
 
 MAX_SAID = 100
-"""Most conflicts of names that are logged; the catalogue has all of them."""
+"""Most conflicts of names, and of URIs, that are logged; the catalogue has all of them."""
 
 
 class Group:
@@ -164,7 +164,8 @@ class Group:
         """
         server = await self._found(lambda catalogue: catalogue.reader(uri))
         if server is None:
-            raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
+            why = self.catalogue.refusal(uri)
+            raise ResourceNotFound(f"Resource not found: {uri}{why}", data={"uri": uri})
         return server
 
     async def template(self, uri_template: str) -> Owned:
@@ -175,7 +176,8 @@ class Group:
         """
         server = await self._found(lambda catalogue: catalogue.template(uri_template))
         if server is None:
-            raise InvalidParams(f"Unknown resource template: {uri_template}")
+            why = self.catalogue.refusal(uri_template)
+            raise InvalidParams(f"Unknown resource template: {uri_template}{why}")
         return Owned(server, uri_template)
 
     async def _found(self, find: Callable[[Catalogue], T | None]) -> T | None:
@@ -283,7 +285,7 @@ class Group:
 
     def _say(self, made: Catalogue) -> None:
         """Log each name that had to be changed, once, because rules and people refer to tools by these names."""
-        for said in map(str, made.conflicts[:MAX_SAID]):
+        for said in map(str, [*made.conflicts[:MAX_SAID], *made.overlaps[:MAX_SAID]]):
             if said not in self._said and len(self._said) < MAX_SAID:
                 self._said.add(said)
                 log.warning("%s", said)

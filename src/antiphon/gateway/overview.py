@@ -91,7 +91,10 @@ class ShownServers:
                 ShownTool(tool=tool, called=called.get(tool.name), is_off=(upstream.identity, tool.name) in off)
                 for tool in upstream.offer.tools
             ),
-            conflicts=tuple(str(one) for one in catalogue.conflicts if one.second.server == upstream.name),
+            conflicts=(
+                *(str(one) for one in catalogue.conflicts if one.second.server == upstream.name),
+                *(str(one) for one in catalogue.overlaps if one.first.server == upstream.name),
+            ),
         )
 
 

@@ -186,6 +186,7 @@ def _expose(gateway: Gateway, wanted: GatewaySettings, selected: Profile) -> Non
         tools=reduce(Filters.with_more, wanted.tool_lists(selected), Filters()),
         prefixes=wanted.prefixes(selected),
         rename=wanted.renamed(selected),
+        owns=wanted.owned(selected),
     )
 
 

@@ -24,6 +24,8 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What its tools' names begin with, instead of its name."""
     rename: dict[str, str] = {}
     """New names for single tools, by the server's own names of them."""
+    owns: tuple[str, ...] = ()
+    """Globs over its URIs and templates of resources that overlap with another server's."""
     start_timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Seconds in which it must start and list what it offers; read when the gateway starts."""
 
@@ -97,6 +99,15 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         """
         both = (*self.servers.items(), *profile.servers.items())
         return {name: served.prefix for name, served in both if served.prefix is not None}
+
+    def owned(self, profile: Profile) -> dict[str, tuple[str, ...]]:
+        """Return the globs over URIs that a server owns, by server.
+
+        Args:
+            profile: the profile in force.
+        """
+        both = (*self.servers.items(), *profile.servers.items())
+        return {name: served.owns for name, served in both if served.owns}
 
     def renamed(self, profile: Profile) -> dict[str, dict[str, str]]:
         """Return the names given by hand, by server and its own names; a profile's replace general ones.
