@@ -47,6 +47,8 @@ class Found(NamedTuple):
 
     entry: Entry
     path: Path
+    may_inherit_env: bool = True
+    """Whether the server may get our whole environment: not from a project's file, unless it is trusted with that."""
 
 
 def config_paths() -> list[Path]:
@@ -155,12 +157,13 @@ def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str,
     servers = read_servers(data, path)
     if belongs_to_project and (not is_named or any(variables_in(entry) for entry in servers.values())):
         _trusted(path, data, servers, may_ask=may_ask)
-    return {name: _filled_or_faulty(path, name, entry) for name, entry in servers.items()}
+    may_inherit = not belongs_to_project or Trust().covers(path, data, environment=True)
+    return {name: _filled_or_faulty(path, name, entry, may_inherit) for name, entry in servers.items()}
 
 
-def _filled_or_faulty(path: Path, name: str, entry: Entry) -> Found:
+def _filled_or_faulty(path: Path, name: str, entry: Entry, may_inherit: bool) -> Found:
     try:
-        return fill_entry(path, name, entry)
+        return fill_entry(path, name, entry)._replace(may_inherit_env=may_inherit)
     except ConfigError as error:
         return Found(Entry(fault=str(error)), path)
 

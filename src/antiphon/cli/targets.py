@@ -83,5 +83,9 @@ def target_of(found: Found, name: str) -> Mapping[str, object]:
         raise ConfigError(found.entry.fault)
     if found.entry.command is None and found.entry.url is None:
         raise ConfigError(f'{found.path}: {name}: needs "command" or "url"')
-    limit = found.entry.start_timeout
-    return found.entry.target if limit is None else {**found.entry.target, "start_timeout": limit}
+    target = found.entry.target
+    if found.entry.start_timeout is not None:
+        target["start_timeout"] = found.entry.start_timeout
+    if found.entry.command is not None and not found.may_inherit_env:
+        target["may_inherit_env"] = False
+    return target

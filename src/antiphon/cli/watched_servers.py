@@ -177,7 +177,11 @@ def _of_the_start(config: Config) -> Config:
     said = config.gateway
     servers = {name: Served(start_timeout=seconds) for name, seconds in said.start_timeouts.items()}
     kept = GatewaySettings(
-        search=said.search, model_api=said.model_api, list_timeout=said.list_timeout, servers=servers
+        search=said.search,
+        model_api=said.model_api,
+        list_timeout=said.list_timeout,
+        environment=said.environment,
+        servers=servers,
     )
     return structs.replace(config, gateway=kept, files=())
 

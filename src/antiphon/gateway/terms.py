@@ -70,6 +70,9 @@ class RunOptions(TypedDict, total=False):
     lists: Path
     """Folder in which the lists of the servers are kept, so that the next gateway has them at once. By default they are
     not kept."""
+    inherit_env: bool
+    """Whether servers that are started get the whole environment of this program, as ``Client(inherit_env=)``; by
+    default a safe part of it. A configured entry that may not have it gets the safe part in any case."""
     sign_in: SignIn | None
     """Called before the gateway connects to a server, with the name of the server and the principal of the client.
     Returns what ``Client(auth=)`` takes, or ``None``. By default the gateway signs in nowhere."""
@@ -88,6 +91,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     idle_timeout: float | None = IDLE_TIMEOUT
     starts: Start = "first-use"
     lists: KeptLists | None = None
+    inherit_env: bool = False
     sign_in: SignIn | None = None
     seal: Seal = field(default_factory=Seal)
     """Seals the ids of tasks."""
@@ -126,5 +130,6 @@ def terms_of(host: Host | Configured | None, options: RunOptions) -> Terms:
         idle_timeout=options.get("idle_timeout", IDLE_TIMEOUT),
         starts=starts,
         lists=None if folder is None else KeptLists(folder),
+        inherit_env=options.get("inherit_env", False),
         sign_in=options.get("sign_in"),
     )

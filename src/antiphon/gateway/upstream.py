@@ -355,6 +355,7 @@ class Upstream:
                 confirm=terms.host,
                 timeout=terms.timeout,
                 errlog=self._heard,
+                inherit_env=terms.inherit_env,
                 on_log=LogsPassedOn(self.answerers.open),
                 extension=PassesOn(self.answerers),
                 wrap=self._opened,

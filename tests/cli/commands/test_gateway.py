@@ -228,6 +228,37 @@ def test_a_projects_file_starts_nothing_before_it_is_trusted(cli: Cli, tmp_path:
     assert "antiphon trust add" in done.err
 
 
+@pytest.mark.parametrize(
+    ("place", "options", "setting", "seen"),
+    [
+        ("config/antiphon/servers.json", [], "host", "given"),
+        ("config/antiphon/servers.json", [], "minimal", "nothing"),
+        (".mcp.json", [], "host", "nothing"),
+        (".mcp.json", ["--environment"], "host", "given"),
+        (".mcp.json", ["--environment"], "minimal", "nothing"),
+    ],
+)
+async def test_servers_get_the_environment_that_the_host_gave(
+    tmp_path: Path, place: str, options: list[str], setting: str, seen: str
+):
+    """A project's servers only if a person has trusted its file with that; ``minimal`` holds for all."""
+    program = "import os; from antiphon import Server; s = Server('s'); name = 'A_VARIABLE'\n"
+    program += "s.tool(name='look')(lambda: os.environ.get(name, 'nothing')); s.run()"
+    file = tmp_path / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    written(file, s={"command": sys.executable, "args": ["-c", program]})
+    (tmp_path / "host.toml").write_text(f'[gateway]\nenvironment = "{setting}"\n')
+    env = environment(A_VARIABLE="given", XDG_STATE_HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path / "config"))
+    if place == ".mcp.json":
+        trusting = await asyncio.create_subprocess_exec(
+            *COMMAND, "trust", "add", *options, place, cwd=tmp_path, env=env, stdout=asyncio.subprocess.DEVNULL
+        )
+        assert await trusting.wait() == 0
+    command = [*COMMAND[1:], "gateway", "--config", "host.toml", "--yes", "--provider", "echo"]
+    async with Client({"command": COMMAND[0], "args": command, "env": env, "cwd": str(tmp_path)}) as client:
+        assert (await client.call_tool("s__look")).text == seen
+
+
 async def test_servers_behind_it_get_tokens_for_keys_where_that_is_configured(tmp_path: Path):
     """``[gateway] model_api = true``: each server that is started has the address of the endpoint, and no key."""
     theirs = {"command": sys.executable, "args": [str(SERVERS / "theirs.py")], "env": {"OPENAI_API_KEY": "sk-real"}}

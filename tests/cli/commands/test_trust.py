@@ -48,6 +48,14 @@ def test_what_is_trusted_is_listed_and_taken_back(cli: Cli):
     assert (again.code, again.out) == (1, "a.json: was not trusted\n")
 
 
+def test_the_whole_environment_is_trusted_by_itself(cli: Cli):
+    """It is named when it is given, and in the list; trusting the file anew without it takes it back."""
+    Path(".mcp.json").write_text('{"mcpServers": {}}')
+    for options, said, listed in ((["--environment"], "your whole environment", "whole"), ([], "a minimal", "minimal")):
+        assert said in cli("trust", "add", *options, ".mcp.json").out
+        assert cli("trust").out.split("\t")[2] == listed
+
+
 def test_a_file_that_cannot_be_read_is_not_trusted(cli: Cli):
     """Nobody could have looked at it."""
     Path("bad.json").write_text("{", encoding="utf-8")

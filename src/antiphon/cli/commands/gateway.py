@@ -201,6 +201,7 @@ def _running(
     return {
         **chosen,
         "start_timeouts": wanted.start_timeouts,
+        "inherit_env": wanted.environment == "host",
         "lists": state_folder(os.environ) / "lists",
         "sign_in": _logins(servers, own=own),
     }

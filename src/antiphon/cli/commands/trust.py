@@ -34,7 +34,12 @@ def list_(*, as_json: Json = False) -> int:
     """List the files that are trusted; the usual command."""
     print_list(
         Trust().all(),
-        {"file": lambda one: one.path, "since": lambda one: moment(one.since), "state": _state},
+        {
+            "file": lambda one: one.path,
+            "since": lambda one: moment(one.since),
+            "environment": lambda one: "whole" if one.environment else "minimal",
+            "state": _state,
+        },
         as_json=as_json,
         nothing="No project's file is trusted.",
     )
@@ -42,15 +47,25 @@ def list_(*, as_json: Json = False) -> int:
 
 
 @commands.command()
-def add(files: Files) -> int:
+def add(
+    files: Files,
+    *,
+    environment: Annotated[
+        bool,
+        typer.Option(
+            "--environment", help="Also let a gateway give their servers your whole environment, with the keys in it."
+        ),
+    ] = False,
+) -> int:
     """Trust files as they are now, and show what they may start and what they are given."""
     for path in files:
         data = read_bytes(path)
         servers = read_servers(data, path)
         for line in shown(servers):
             print_text(line)
-        Trust().add(path, data)
-        print_text(f"{path}: trusted, until it changes")
+        Trust().add(path, data, environment=environment)
+        given = "with your whole environment" if environment else "with a minimal environment"
+        print_text(f"{path}: trusted {given}, until it changes")
     return 0
 
 

@@ -60,6 +60,8 @@ class Command(Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     start_timeout: float | None = None
     """Seconds that a gateway lets it take to start."""
+    may_inherit_env: bool = True
+    """Whether it may get our whole environment where that is passed on."""
 
 
 class Address(Struct, frozen=True, kw_only=True):
@@ -184,7 +186,13 @@ def _entry(entry: Mapping[str, Any]) -> Command | Address:
         return structs.replace(where, start_timeout=read.start_timeout)
     if read.command is None:
         raise ConfigError(f"the configuration entry has neither command nor url; it may have {_ENTRY}")
-    return Command(argv=[read.command, *read.args], env=read.env, cwd=read.cwd, start_timeout=read.start_timeout)
+    return Command(
+        argv=[read.command, *read.args],
+        env=read.env,
+        cwd=read.cwd,
+        start_timeout=read.start_timeout,
+        may_inherit_env=read.may_inherit_env,
+    )
 
 
 _ENTRY = "command, args, env, cwd; or url, headers"
@@ -198,6 +206,7 @@ class _Entry(Struct):
     url: str | None = None
     headers: dict[str, str] | None = None
     start_timeout: float | None = None
+    may_inherit_env: bool = True
 
 
 class Opened(Struct, frozen=True):
@@ -232,7 +241,7 @@ async def reach(
                 env=where.env,
                 cwd=where.cwd,
                 errlog=errlog,
-                inherit_env=inherit_env,
+                inherit_env=inherit_env and where.may_inherit_env,
                 equipment=None if equip is None else await equip(),
             )
         )

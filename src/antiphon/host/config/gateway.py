@@ -49,6 +49,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Whether clients search among the tools instead of listing them."""
     list_timeout: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """Seconds that lists wait for all servers that were never listed, from the start of the gateway."""
+    environment: Literal["host", "minimal"] = "host"
+    """Which environment servers get: all that the gateway's own host gave to it, or a safe part. Those of a project's
+    file get the safe part, unless a person has trusted it with more."""
     model_api: bool = False
     """Whether the servers that it starts get the model API instead of vendors' keys."""
     tools: tuple[str, ...] | None = None

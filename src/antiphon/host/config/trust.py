@@ -34,6 +34,8 @@ class Trusted(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of its content."""
     since: float
     """Seconds since the epoch."""
+    environment: bool = False
+    """Whether its servers may get the user's whole environment behind a gateway."""
 
 
 class Trust:
@@ -43,14 +45,20 @@ class Trust:
         """Use the user's state folder, found from ``environ`` (by default the process's environment)."""
         self.place = state_folder(os.environ if environ is None else environ) / "trusted.json"
 
-    def covers(self, path: Path, data: bytes) -> bool:
-        """Tell whether this file was allowed with exactly these bytes."""
-        return any((one.path, one.digest) == (_named(path), _digest(data)) for one in self.all())
+    def covers(self, path: Path, data: bytes, *, environment: bool = False) -> bool:
+        """Tell whether this file was allowed with exactly these bytes; with ``environment``, whether with that, too."""
+        wanted = (_named(path), _digest(data))
+        return any((one.path, one.digest) == wanted and one.environment >= environment for one in self.all())
 
-    def add(self, path: Path, data: bytes) -> None:
-        """Allow a file with this content; an earlier permission for it ends."""
+    def add(self, path: Path, data: bytes, *, environment: bool = False) -> None:
+        """Allow a file with this content; an earlier permission for it ends.
+
+        ``environment``: its servers may also get the user's whole environment.
+        """
         kept = [one for one in self.all() if one.path != _named(path)]
-        self._write([*kept, Trusted(path=_named(path), digest=_digest(data), since=time.time())])
+        self._write(
+            [*kept, Trusted(path=_named(path), digest=_digest(data), since=time.time(), environment=environment)]
+        )
 
     def revoke(self, path: Path) -> bool:
         """Withdraw the permission for a file. Returns whether there was one."""

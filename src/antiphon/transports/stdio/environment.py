@@ -9,6 +9,9 @@ __all__ = ["child_environment"]
 
 POSIX = frozenset({"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
 
+SECRETS = frozenset({"ANTIPHON_CLIENT_SECRET", "ANTIPHON_TLS_PASSWORD", "ANTIPHON_TOKEN"})
+"""Variables that the commands of this library read, and no child needs."""
+
 WINDOWS = frozenset({
     "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
     "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME",
@@ -19,8 +22,11 @@ WINDOWS = frozenset({
 def child_environment(
     extra: Mapping[str, str] | None, *, inherit: bool = False, ours: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Return the environment of a child: a safe part of ``ours`` (all with ``inherit``), updated with ``extra``."""
-    kept = {name: value for name, value in ours.items() if inherit or _is_safe(name, value)}
+    """Return the environment of a child: a safe part of ``ours`` (all with ``inherit``), updated with ``extra``.
+
+    The secrets of this program's own commands are never among them.
+    """
+    kept = {name: value for name, value in ours.items() if (inherit and name not in SECRETS) or _is_safe(name, value)}
     return kept | dict(extra or {})
 
 
