@@ -138,6 +138,34 @@ async def test_the_time_to_start_is_the_most_exact_one_given(monkeypatch: pytest
     assert terms.terms_of(allowing(), {"start_timeout": 9.0}).time_to_start("b", terms.Command(argv=["npx"])) == 9.0
 
 
+async def test_what_a_server_writes_while_it_starts_is_told_as_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A call that starts it hears of it."""
+    monkeypatch.setattr("antiphon.gateway.progress._LOOK", 0.01)
+    (tmp_path / "go").write_text("")
+    program = (
+        "import pathlib, sys, time\n"
+        "print('fetching a package', file=sys.stderr, flush=True)\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+        "from antiphon import Server; s = Server('s'); s.tool(name='x')(lambda: 'x'); s.run()\n"
+    )
+    entry = {"command": sys.executable, "args": ["-c", program], "cwd": str(tmp_path)}
+    async with Client(Gateway({"s": entry}, allowing(), lists=tmp_path / "lists").server) as client:
+        assert [tool.name async for tool in client.tools()] == ["s__x"]
+    (tmp_path / "go").unlink()
+    said: list[str | None] = []
+
+    def hear(_done: float, _total: float | None, text: str | None) -> None:
+        said.append(text)
+        if text == "Starting s: fetching a package":
+            (tmp_path / "go").write_text("")
+
+    async with Client(Gateway({"s": entry}, allowing(), lists=tmp_path / "lists").server) as client:
+        assert (await client.call_tool("s__x", progress=hear)).text == "x"
+    assert "Starting s: fetching a package" in said
+
+
 @pytest.mark.parametrize("command", ["tools", "resources", "prompts", "doctor"])
 def test_a_command_names_the_servers_that_a_gateway_left_out(tmp_path: Path, command: str):
     """And its exit code says that something is missing."""

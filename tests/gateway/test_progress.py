@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import pytest
+
 from antiphon import Context
 from antiphon.gateway.progress import reporting
 
@@ -20,6 +22,17 @@ class Heard:
         """Take one."""
         self.reports.append(cast("tuple[float, float | None, str | None]", report))
         self.news.set()
+
+
+async def test_what_a_server_writes_while_it_starts_is_told(monkeypatch: pytest.MonkeyPatch):
+    """Each text once, until the call has been quiet for long."""
+    monkeypatch.setattr("antiphon.gateway.progress._LOOK", 0.001)
+    heard, texts = Heard(), iter(["Starting x: fetching", "Starting x: fetching", "Starting x: installing"])
+    async with reporting(cast("Context", heard), lambda: next(texts, None), quiet=600):
+        while len(heard.reports) < 2:
+            heard.news.clear()
+            await heard.news.wait()
+    assert [text for _, _, text in heard.reports] == ["Starting x: fetching", "Starting x: installing"]
 
 
 async def test_a_quiet_call_is_said_to_go_on():

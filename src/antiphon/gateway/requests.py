@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.client.client import Client
+from antiphon.client.client import Client, OnProgress
 from antiphon.errors import InternalError, InvalidParams, MethodNotFound, PeerError, Rejected, ResultInvalid
 from antiphon.gateway.catalogue import Catalogue
 from antiphon.gateway.extensions import declared_by
@@ -247,14 +247,18 @@ async def _sent(
         meta=passed or None, log_level=wanted or level_for(request),
         extensions=declared_by(declared, tasks=tasks) if declared or tasks else None,
     )  # fmt: skip
-    try:
+
+    async def use(progress: OnProgress | None) -> Received:
         async with upstream.used(request) as client:
             if wanted is not None:
                 await upstream.logs.want(client, wanted)
-            if PROGRESS_TOKEN not in meta:
-                return await send(client)
-            async with reporting(request.ctx) as report:
-                return await send(client, progress=report)
+            return await send(client, progress=progress)
+
+    try:
+        if PROGRESS_TOKEN not in meta:
+            return await use(None)
+        async with reporting(request.ctx, upstream.describe_start) as report:
+            return await use(report)
     except PeerError as error:
         if isinstance(error, Rejected) and not error.remote:
             raise

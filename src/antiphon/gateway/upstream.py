@@ -240,6 +240,12 @@ class Upstream:
         """Seconds until it may be started again after a failure."""
         return max(0.0, self._again_at - asyncio.get_running_loop().time())
 
+    def describe_start(self) -> str | None:
+        """Describe how far the server has come, with the last line of its standard error, while it starts."""
+        if self.state != "starting":
+            return None
+        return f"Starting {self.name}" + (f": {self.heard[-1]}" if self.heard else "")
+
     def recall(self) -> None:
         """Load the offer that an earlier gateway has kept, if there is one."""
         if self._kept is None:
