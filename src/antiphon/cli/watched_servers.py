@@ -16,7 +16,7 @@ from msgspec import structs
 from antiphon.cli.config_files import Found, config_paths, entries_of, find_entries
 from antiphon.cli.failures import Failed
 from antiphon.cli.targets import target_of
-from antiphon.client.connection.targets import Target, Unusable
+from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert
 from antiphon.host.config.gateway import GatewaySettings, Profile, Served
@@ -117,7 +117,7 @@ def _target_or_fault(found: Found, name: str) -> Target:
     try:
         return target_of(found, name)
     except ConfigError as error:
-        return Unusable(str(error))
+        return {"fault": str(error)}
 
 
 class WatchedSettings:

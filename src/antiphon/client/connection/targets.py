@@ -30,7 +30,6 @@ __all__ = [
     "Opened",
     "Serves",
     "Target",
-    "Unusable",
     "located",
     "reach",
     "resolve",
@@ -77,14 +76,8 @@ class Address(Struct, frozen=True, kw_only=True):
     """Lets requests in."""
 
 
-class Unusable(Struct, frozen=True):
-    """A configured server that cannot be reached, so that it can be named beside the others."""
-
-    reason: str
-
-
 _SCHEMES = ("http", "https", "ws", "wss")
-Target = Serves | Unusable | str | Path | Sequence[str] | Mapping[str, Any]
+Target = Serves | str | Path | Sequence[str] | Mapping[str, Any]
 """A server in memory, a URL, a file, a command line as a text or a list, or an entry of a configuration."""
 
 
@@ -94,8 +87,6 @@ def resolve(target: Target) -> Serves | Command | Address:
     Raises:
         ConfigError: it is no target; the message says what could be one.
     """
-    if isinstance(target, Unusable):
-        raise ConfigError(target.reason)
     if isinstance(target, Mapping):
         return _entry(target)
     if isinstance(target, Path) or (isinstance(target, str) and target.endswith(".py") and Path(target).is_file()):
@@ -180,6 +171,8 @@ def _entry(entry: Mapping[str, Any]) -> Command | Address:
         read = convert(entry, _Entry, strict=True)
     except ValidationError as error:
         raise ConfigError(f"the configuration entry is wrong: {error}; it may have {_ENTRY}") from None
+    if read.fault is not None:
+        raise ConfigError(read.fault)
     if read.url is not None:
         scheme, mark, rest = read.url.partition("://")
         where = _address(f"{scheme.lower()}{mark}{rest}", read.headers)
@@ -207,6 +200,8 @@ class _Entry(Struct):
     headers: dict[str, str] | None = None
     start_timeout: float | None = None
     may_inherit_env: bool = True
+    fault: str | None = None
+    """Why it cannot be used, so that a server can be named beside others that can."""
 
 
 class Opened(Struct, frozen=True):
