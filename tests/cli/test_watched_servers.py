@@ -201,3 +201,22 @@ async def test_a_profile_may_choose_other_servers(tmp_path: Path, caplog: pytest
     watched.settings = WatchedSettings([ours], lambda: load_config({}, file=ours), "work", lambda *_: None)
     configured(ours, '[gateway.profiles.work]\nonly = ["two"]\n')
     assert list(await after(watched, caplog, says="servers have changed: two")) == ["two"]
+
+
+async def test_tools_that_an_entry_denies_are_denied_as_soon_as_it_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """Before the changed servers are served; nothing else of the settings changes."""
+    file, ours = tmp_path / "mcp.json", tmp_path / "antiphon.toml"
+    configured(file, json.dumps({"mcpServers": {"one": {"command": "one", "excludeTools": ["rm"]}}}))
+    configured(ours, "")
+    watched = WatchedServers([file], [])
+    assert watched.tools == {"one": ("!rm",)}
+    taken = []
+    watched.settings = WatchedSettings(
+        [ours], lambda: load_config({}, file=ours), None, lambda *_: taken.append(dict(watched.tools))
+    )
+    changed = {"one": {"command": "one", "excludeTools": ["rm", "mv"]}, "two": {"command": "two"}}
+    configured(file, json.dumps({"mcpServers": changed}))
+    await after(watched, caplog, says="servers have changed: one, two")
+    assert taken == [{"one": ("!rm", "!mv")}]

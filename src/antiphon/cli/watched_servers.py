@@ -66,6 +66,8 @@ class WatchedServers:
             self._last.setdefault(one.path, {})[name] = one
         self.targets: Mapping[str, Target] = self._targets(found)
         """The servers as they are now, by name."""
+        self.tools = _tool_globs(found)
+        """The tools that their entries allow and deny, as globs by name of the server."""
 
     async def changes(self, every: float = EVERY) -> AsyncIterator[Mapping[str, Target]]:
         """Yield all servers again whenever they have changed, for as long as the caller iterates.
@@ -81,10 +83,15 @@ class WatchedServers:
             if not self._watched.have_changed() and not has_new_settings:
                 continue
             try:
-                targets = self._targets(self._read_again())
+                found = self._read_again()
+                targets = self._targets(found)
             except ConfigError as error:
                 log.warning("%s; all servers stay as they were", inert(str(error)))
                 continue
+            if (tools := _tool_globs(found)) != self.tools:
+                self.tools = tools
+                if self.settings is not None:
+                    self.settings.apply()
             if targets != self.targets:
                 self.targets = targets
                 log.warning("The servers have changed: %s", inert(", ".join(targets) or "none"))
@@ -120,6 +127,10 @@ def _target_or_fault(found: Found, name: str) -> Target:
         return {"fault": str(error)}
 
 
+def _tool_globs(found: Mapping[str, Found]) -> dict[str, tuple[str, ...]]:
+    return {name: globs for name, one in found.items() if (globs := one.entry.tool_globs)}
+
+
 class WatchedSettings:
     """``[gateway]`` of ``antiphon.toml`` with a profile, read again when a file changes.
 
@@ -144,6 +155,10 @@ class WatchedSettings:
         self._config = read()
         self.chosen = self._config.gateway.profile(profile).only or ()
         """The names of the servers that the profile chooses; empty for all."""
+
+    def apply(self) -> None:
+        """Call ``take_up`` with the settings in force, because the files with the servers have changed."""
+        self._take_up(self._config.gateway, self._config.gateway.profile(self._profile))
 
     def look(self) -> bool:
         """Check the files once: apply what can change while the gateway runs, and log what needs a restart.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
-from antiphon.client.connection.server_files import Entry, filled, read_servers, variables_in
+from antiphon.client.connection.server_files import Entry, filled, read_servers, unset_variables, variables_in
 from antiphon.errors import ConfigError
 
 SHOP = Entry(command="npx", args=["-y", "shop"], env={"KEY": "1"})
@@ -156,3 +158,29 @@ def test_a_file_of_other_bytes_is_named():
     with pytest.raises(ConfigError, match=r"f\.json: not UTF-8"):
         read_servers(b"\xff", Path("f.json"))
     assert read_servers(b'\xef\xbb\xbf{"servers": {}}', Path("f.json")) == {}
+
+
+def test_a_server_that_its_host_has_switched_off_is_left_out():
+    """In the words of either kind of host."""
+    servers = {"a": {"command": "a", "disabled": True}, "b": {"command": "b", "enabled": False}, "c": {"command": "c"}}
+    assert list(read_servers(json.dumps({"mcpServers": servers}).encode(), Path("mcp.json"))) == ["c"]
+
+
+def test_variables_come_from_a_file_and_from_our_environment(tmp_path: Path):
+    """What the entry itself says wins; a variable of ours that is not set is not passed on."""
+    (tmp_path / ".env").write_text("# keys\nexport A='1 2'\nB = two # second\nC=\"3\"\nwithout\n")
+    entry = Entry(command="x", env_file=".env", env={"C": "own"}, env_vars=["D", "E"])
+    assert filled(entry, {"D": "4"}, tmp_path, "a").env == {"A": "1 2", "B": "two", "C": "own", "D": "4"}
+    assert variables_in(entry) == ["D", "E"]
+    assert unset_variables(Entry(command="${F}", args=["${G:-g}", "${D}"]), {"D": "4"}) == ["F"]
+
+
+@pytest.mark.parametrize("kind", ["missing", "pipe", "large"])
+def test_a_file_with_variables_that_cannot_be_read_is_named(kind: str, tmp_path: Path):
+    """A pipe does not keep the reader waiting."""
+    if kind == "pipe":
+        os.mkfifo(tmp_path / ".env")
+    elif kind == "large":
+        (tmp_path / ".env").write_bytes(b"A=1\n" * 300_000)
+    with pytest.raises(ConfigError, match=r"a: envFile .*\.env"):
+        filled(Entry(command="x", env_file=".env"), {}, tmp_path, "a")

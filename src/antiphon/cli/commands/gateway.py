@@ -163,12 +163,12 @@ def command(
             servers.targets, host, asks=asks, elicits_in=elicit_in, search=bool(wanted.search), reloads=servers.changes,
             closes_host=True, **running,
         )  # fmt: skip
-        _expose(gateway, wanted, selected)
+        _expose(gateway, wanted, selected, servers)
         servers.settings = WatchedSettings(
             [settings] if settings is not None else config_paths(os.environ),
             partial(configuration, settings, os.environ),
             profile,
-            lambda said, chosen: _expose(gateway, structs.replace(said, names=names or said.names), chosen),
+            lambda said, chosen: _expose(gateway, structs.replace(said, names=names or said.names), chosen, servers),
         )
         return _serve(gateway, servers.targets, listens)
 
@@ -179,11 +179,11 @@ def _wanted(settings: Path | None, names: Style | None, search: bool | None) -> 
     return structs.replace(said, names=names or said.names, search=said.search if search is None else search)
 
 
-def _expose(gateway: Gateway, wanted: GatewaySettings, selected: Profile) -> None:
-    """Show the tools that the options and a profile of the configuration describe."""
+def _expose(gateway: Gateway, wanted: GatewaySettings, selected: Profile, servers: WatchedServers) -> None:
+    """Show the tools that the options, a profile of the configuration and the servers' own entries describe."""
     gateway.expose(
         names=wanted.names or "prefix",
-        tools=reduce(Filters.with_more, wanted.tool_lists(selected), Filters()),
+        tools=reduce(Filters.with_more, [*wanted.tool_lists(selected), servers.tools], Filters()),
         prefixes=wanted.prefixes(selected),
         rename=wanted.renamed(selected),
         owns=wanted.owned(selected),

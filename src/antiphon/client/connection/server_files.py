@@ -1,7 +1,7 @@
 """Reading other hosts' configuration files that list servers.
 
 Owns the keys of Claude, Cursor, VS Code, Zed, Windsurf, Gemini, opencode and Codex, and the variables in them. The
-caller decides where to look for a file, and whether to trust it.
+caller decides where to look for a file, and whether to trust it. A server that its host has switched off is left out.
 """
 
 from __future__ import annotations
@@ -13,11 +13,20 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.errors import ConfigError
 
-__all__ = ["MAX_FILE", "Entry", "filled", "read_servers", "variables_in"]
+__all__ = [
+    "MAX_FILE",
+    "Entry",
+    "FileOrigin",
+    "filled",
+    "is_switched_off",
+    "read_servers",
+    "unset_variables",
+    "variables_in",
+]
 
 MAX_FILE = 1024 * 1024
 """Most bytes; a file with a hundred servers has 50 kB."""
@@ -30,24 +39,41 @@ _SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp")
 """In this order: Claude, Cursor, Windsurf, Gemini; VS Code; Zed; Codex; opencode."""
 
 
+class FileOrigin(Struct, frozen=True, kw_only=True):
+    """The file that an entry was moved from, as a person trusted it."""
+
+    file: str
+    sha256: str
+
+
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One server: a command with its arguments, or an address. Members for other purposes are ignored."""
 
     command: str | None = None
     args: list[str] = []
     env: dict[str, str] = {}
+    env_vars: list[str] = []
+    """Variables of our own environment that the server gets, those that are set."""
+    env_file: str | None = None
+    """A file with further variables."""
     cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] = {}
+    enabled_tools: list[str] | None = None
+    """The only tools that may be listed and called, by the server's own names; ``None`` for all."""
+    disabled_tools: list[str] = []
+    """Tools that may not be listed or called."""
     start_timeout: float | None = None
     """Seconds that the server may take to start."""
+    origin: FileOrigin | None = None
+    """Set if the entry was moved from a project's file: it is used only while that file is trusted as it was."""
     fault: str | None = None
     """Why the entry cannot be used; it has no other members then."""
 
     @property
     def texts(self) -> Iterator[str]:
         """All texts in it that may contain variables."""
-        yield from (text for text in (self.command, self.cwd, self.url) if text is not None)
+        yield from (text for text in (self.command, self.cwd, self.url, self.env_file) if text is not None)
         yield from (*self.args, *self.env.values(), *self.headers.values())
 
     @property
@@ -56,6 +82,12 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.url is not None:
             return {"url": self.url, "headers": self.headers}
         return {"command": self.command, "args": self.args, "env": self.env, "cwd": self.cwd}
+
+    @property
+    def tool_globs(self) -> tuple[str, ...]:
+        """The tools as globs for a gateway: the enabled ones, and each disabled one with ``!``; empty for all."""
+        enabled = ["!*"] if self.enabled_tools == [] else [_literal_glob(name) for name in self.enabled_tools or ()]
+        return (*enabled, *(f"!{_literal_glob(name)}" for name in self.disabled_tools))
 
 
 def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
@@ -78,6 +110,8 @@ def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
         raise ConfigError(f"{place}{error}") from None
     servers: dict[str, Entry] = {}
     for name, members in found.items():
+        if is_switched_off(members):
+            continue
         try:
             servers[name] = _entry(members)
         except (msgspec.ValidationError, ConfigError) as error:
@@ -85,12 +119,27 @@ def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
     return servers
 
 
+def is_switched_off(members: object) -> bool:
+    """Return whether an entry says that its host does not start the server."""
+    said = cast("dict[str, Any]", members) if isinstance(members, dict) else {}
+    return said.get("disabled") is True or said.get("enabled") is False
+
+
 def variables_in(entry: Entry) -> list[str]:
     """Return the environment variables that an entry refers to, each once."""
-    pieces = (piece for text in entry.texts for piece in _FOLDERS.split(text)[::2])
-    return list(
-        dict.fromkeys(found["name"] or found["bare"] for piece in pieces for found in _VARIABLE.finditer(piece))
-    )
+    return list(dict.fromkeys([*(found["name"] or found["bare"] for found in _references(entry)), *entry.env_vars]))
+
+
+def unset_variables(entry: Entry, environ: Mapping[str, str]) -> list[str]:
+    """Return the variables without which ``filled`` fails: referred to, not set, and without a default."""
+    names = (found["name"] or found["bare"] for found in _references(entry) if found["default"] is None)
+    return [name for name in dict.fromkeys(names) if not environ.get(name)]
+
+
+def _references(entry: Entry) -> Iterator[re.Match[str]]:
+    for text in entry.texts:
+        for piece in _FOLDERS.split(text)[::2]:
+            yield from _VARIABLE.finditer(piece)
 
 
 def filled(entry: Entry, environ: Mapping[str, str], folder: Path, place: str) -> Entry:
@@ -119,14 +168,46 @@ def filled(entry: Entry, environ: Mapping[str, str], folder: Path, place: str) -
         pieces = _FOLDERS.split(text)
         return "".join(folders[piece] if at % 2 else _VARIABLE.sub(value, piece) for at, piece in enumerate(pieces))
 
-    return Entry(
+    given = {name: environ[name] for name in entry.env_vars if name in environ}
+    if entry.env_file is not None:
+        given |= _read_env_file(folder / Path(fill(entry.env_file)).expanduser(), place)
+    return structs.replace(
+        entry,
         command=None if entry.command is None else fill(entry.command),
         args=[fill(argument) for argument in entry.args],
-        env={name: fill(text) for name, text in entry.env.items()},
+        env={**given, **{name: fill(text) for name, text in entry.env.items()}},
+        env_vars=[],
+        env_file=None,
         cwd=None if entry.cwd is None else fill(entry.cwd),
         url=None if entry.url is None else fill(entry.url),
         headers={name: fill(text) for name, text in entry.headers.items()},
     )
+
+
+def _read_env_file(path: Path, place: str) -> dict[str, str]:
+    """Read lines of ``NAME=value``; values may be quoted, and ``#`` begins a comment."""
+    try:
+        # A pipe or a device would keep the reader waiting.
+        if not path.is_file() or path.stat().st_size > MAX_FILE:
+            raise ConfigError(f"{place}: envFile {path}: no such file, or larger than {MAX_FILE} bytes")
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{place}: envFile {path}: {error}") from None
+    variables: dict[str, str] = {}
+    for line in lines:
+        name, equals, text = line.strip().removeprefix("export ").partition("=")
+        if not equals or name.startswith("#"):
+            continue
+        text = text.strip()
+        is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+        variables[name.strip()] = text[1:-1] if is_quoted else text.partition(" #")[0].rstrip()
+    return variables
+
+
+def _literal_glob(name: str) -> str:
+    """Return a glob that matches only this name."""
+    # A leading "!" would deny, and cannot stand first in a class.
+    return re.sub(r"^!", '["!]', re.sub(r"[*?\[]", r"[\g<0>]", name))
 
 
 def _json(text: str) -> object:
@@ -176,6 +257,12 @@ def _section(read: object) -> tuple[str, dict[str, Any]]:
     raise ConfigError(f": has no servers; they stand under one of: {', '.join(_SECTIONS)}")
 
 
+class _ForwardedVariable(Struct):
+    """A variable that Codex passes on, written as a table."""
+
+    name: str
+
+
 class _Members(Struct):
     """All names that hosts use for the members of an entry."""
 
@@ -191,6 +278,35 @@ class _Members(Struct):
     http_headers: dict[str, str] | None = None
     env_http_headers: dict[str, str] | None = None
     bearer_token_env_var: str | None = None
+    env_file: str | None = msgspec.field(default=None, name="envFile")
+    env_vars: list[str | _ForwardedVariable] = []
+    enabled_tools: list[str] | None = None
+    include_tools: list[str] | None = msgspec.field(default=None, name="includeTools")
+    tools: list[str] | dict[str, Any] | None = None
+    disabled_tools: list[str] = []
+    exclude_tools: list[str] = msgspec.field(default=[], name="excludeTools")
+    switched_off_tools: list[str] = msgspec.field(default=[], name="disabledTools")
+    start_timeout: float | None = None
+    startup_timeout_sec: float | None = None
+    startup_timeout_ms: float | None = None
+    discovery_timeout_ms: float | None = msgspec.field(default=None, name="discoveryTimeoutMs")
+    origin: FileOrigin | None = None
+
+    @property
+    def allowed_tools(self) -> list[str] | None:
+        """The tools that all lists of allowed tools have; ``None`` without such a list."""
+        # Gemini CLI allows "name(arguments)" in a list; it decides by the name.
+        include = None if self.include_tools is None else [name.partition("(")[0] for name in self.include_tools]
+        # Copilot CLI: a list, with "*" for all. Codex has a table of approvals under the same name.
+        listed = self.tools if isinstance(self.tools, list) and "*" not in self.tools else None
+        lists = [names for names in (self.enabled_tools, include, listed) if names is not None]
+        return [name for name in lists[0] if all(name in names for names in lists)] if lists else None
+
+    @property
+    def seconds_to_start(self) -> float | None:
+        """The first of the members that limit the start, in seconds."""
+        in_ms = self.startup_timeout_ms or self.discovery_timeout_ms
+        return self.start_timeout or self.startup_timeout_sec or (in_ms / 1000 if in_ms else None)
 
 
 def _entry(members: object) -> Entry:
@@ -208,7 +324,13 @@ def _entry(members: object) -> Entry:
         command=words[0] if words else None,
         args=[*words[1:], *(said.args or [])],
         env={**(said.environment or {}), **(said.env or {})},
+        env_vars=[one if isinstance(one, str) else one.name for one in said.env_vars],
+        env_file=said.env_file,
         cwd=said.cwd,
         url=said.url or said.server_url or said.http_url,
         headers=headers,
+        enabled_tools=said.allowed_tools,
+        disabled_tools=[*said.disabled_tools, *said.exclude_tools, *said.switched_off_tools],
+        start_timeout=said.seconds_to_start,
+        origin=said.origin,
     )
