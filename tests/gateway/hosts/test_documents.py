@@ -178,3 +178,18 @@ def test_a_long_file_is_read_in_one_pass():
         {"history": [{"text": "x" * 50, "n": n} for n in range(5_000)], "mcpServers": {"a": {"command": "b"}}}
     )
     assert json.loads(changed(".claude.json", text, "mcpServers", ["a"]))["mcpServers"] == OURS
+
+
+@pytest.mark.parametrize("rest", ["", '\n[projects."/srv"]\ntrust = 1\n', "\n[tui]\n# how\na = 1\n"])
+@pytest.mark.parametrize("servers", ["", '\n[mcp_servers.a]\ncommand = "a"\n\n[mcp_servers.a.env]\nX = "1"\n'])
+def test_a_toml_file_has_no_more_blank_lines_after_the_way_there_and_back(servers: str, rest: str):
+    """Nor less: each table is one blank line away from the last."""
+    text = f'model = "x"\n{servers}{rest}'
+    before = read_document(Path("config.toml"), text.encode(), "mcp_servers")
+    moved = before.servers()
+    there = before.changed(without=list(moved), added={"antiphon": {"command": "antiphon"}})
+    assert "\n\n\n" not in there
+    assert all(part.endswith("\n\n") for part in there.split("[")[1:-1])
+    now = read_document(Path("config.toml"), there.replace("x", "y").encode(), "mcp_servers")
+    back = now.changed(without=["antiphon"], added=moved)
+    assert sorted(back.split("\n")) == sorted(text.replace("x", "y").split("\n"))

@@ -31,6 +31,10 @@ class Document(Protocol):
         """Return the entries as they are."""
         ...
 
+    def value(self, member: str) -> Any:
+        """Return another member of the file; ``None`` if there is none."""
+        ...
+
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
         """Return the text without some entries, and with others at the end of the section."""
         ...
@@ -100,6 +104,10 @@ class _Json:
     def servers(self) -> dict[str, Any]:
         """Return the entries as they are."""
         return {} if self._held is None else {entry.name: self._value(entry) for entry in self._held.members}
+
+    def value(self, member: str) -> Any:
+        """Return another member of the file; ``None`` if there is none."""
+        return next((self._value(one) for one in self._root.members if one.name == member), None)
 
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
         """Return the text without some entries, and with others at the end of the section."""
@@ -232,18 +240,29 @@ class _Toml:
         """Return the entries as they are."""
         return self._document.get(self._section, {}).unwrap() if self._section in self._document else {}
 
+    def value(self, member: str) -> Any:
+        """Return another member of the file; ``None`` if there is none."""
+        return self._document.get(member)
+
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
         """Return the text without some entries, and with others at the end of the section."""
         import tomlkit
 
-        document: Any = tomlkit.parse(tomlkit.dumps(self._document))
+        before = tomlkit.dumps(self._document)
+        document: Any = tomlkit.parse(before)
         for name in without:
             del document[self._section][name]
         if added and self._section not in document:
             document[self._section] = tomlkit.table(is_super_table=True)
         for name, value in added.items():
             document[self._section][name] = tomlkit.item(value)
-        return tomlkit.dumps(document)
+        text = tomlkit.dumps(document)
+        for value in added.values():
+            # The blank line before the next table went with the table that was removed.
+            last = tomlkit.dumps(value).rstrip("\n").rpartition("\n")[2]
+            text = text.replace(f"\n{last}\n[", f"\n{last}\n\n[")
+        text = text if "\n\n\n" in before else re.sub(r"\n{3,}", "\n\n", text)
+        return text if before.endswith("\n\n") else re.sub(r"\n{2,}\Z", "\n", text)
 
 
 class _Yaml:
@@ -266,6 +285,10 @@ class _Yaml:
         """Return the entries as they are."""
         found: Any = self._document.get(self._section) or {}
         return {str(name): entry for name, entry in found.items()}
+
+    def value(self, member: str) -> Any:
+        """Return another member of the file; ``None`` if there is none."""
+        return self._document.get(member)
 
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
         """Return the text without some entries, and with others at the end of the section."""
