@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from antiphon.cli.failures import Failed
-from antiphon.client.connection.server_files import MAX_FILE, Entry, filled, read_servers, variables_in
+from antiphon.client.connection.server_files import (
+    MAX_FILE,
+    Entry,
+    filled,
+    read_servers,
+    variables_in,
+)
 from antiphon.client.connection.targets import located, resolve
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask
@@ -24,6 +30,7 @@ from antiphon.wire.origin import describe_target
 
 __all__ = [
     "Found",
+    "ask_for_trust",
     "config_paths",
     "entries_of",
     "fill_entry",
@@ -40,6 +47,8 @@ log = logging.getLogger("antiphon.gateway")
 
 _PROJECT = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
 """Where projects keep them: Claude Code, VS Code, Cursor."""
+_SHORT = 12
+"""Characters up to which nothing of a secret is shown."""
 
 
 class Found(NamedTuple):
@@ -103,7 +112,7 @@ def find_entry(name: str, config: Path | None) -> Found | None:
         servers = read_servers(data, path)
         if name in servers:
             if not is_own(path) and (config is None or variables_in(servers[name])):
-                _trusted(path, data, servers)
+                ask_for_trust(path, data, servers)
             return fill_entry(path, name, servers[name])
         if config is not None:
             known = ", ".join(servers) or "none"
@@ -153,17 +162,18 @@ def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str,
     belongs_to_project = not is_own(path)
     if belongs_to_project and not is_named and not may_ask:
         # Before it is parsed: what is broken in it must not matter.
-        _trusted(path, data, {}, may_ask=False)
+        ask_for_trust(path, data, {}, may_ask=False)
     servers = read_servers(data, path)
     if belongs_to_project and (not is_named or any(variables_in(entry) for entry in servers.values())):
-        _trusted(path, data, servers, may_ask=may_ask)
+        ask_for_trust(path, data, servers, may_ask=may_ask)
     may_inherit = not belongs_to_project or Trust().covers(path, data, environment=True)
     return {name: _filled_or_faulty(path, name, entry, may_inherit) for name, entry in servers.items()}
 
 
 def _filled_or_faulty(path: Path, name: str, entry: Entry, may_inherit: bool) -> Found:
     try:
-        return fill_entry(path, name, entry)._replace(may_inherit_env=may_inherit)
+        found = fill_entry(path, name, entry)
+        return found._replace(may_inherit_env=found.may_inherit_env and may_inherit)
     except ConfigError as error:
         return Found(Entry(fault=str(error)), path)
 
@@ -172,11 +182,19 @@ def fill_entry(path: Path, name: str, entry: Entry) -> Found:
     """Substitute the variables in an entry of a file.
 
     Raises:
-        ConfigError: the entry cannot be used, or a variable is not set; the message names the entry.
+        ConfigError: the entry cannot be used, a variable is not set, or the file that it was moved from is no longer
+            trusted; the message names the entry.
     """
     if entry.fault is not None:
         raise ConfigError(f"{path}: {entry.fault}")
-    return Found(filled(entry, os.environ, _project(path), f"{path}: {name}"), path)
+    source, trust, may_inherit = path, Trust(), True
+    if entry.origin is not None:
+        source = Path(entry.origin.file)
+        may_inherit = trust.has(source, entry.origin.sha256, environment=True)
+        if not trust.has(source, entry.origin.sha256) and not trust.covers(path, read_bytes(path)):
+            remedy = f"Look at it, then: antiphon trust add {path}"
+            raise ConfigError(f"{path}: {name}: came from {source}, which is not trusted any more. {remedy}")
+    return Found(filled(entry, os.environ, _project(source), f"{path}: {name}"), path, may_inherit)
 
 
 def shown(servers: Mapping[str, Entry]) -> Iterator[str]:
@@ -190,18 +208,51 @@ def shown(servers: Mapping[str, Entry]) -> Iterator[str]:
             said = f"starts {describe_target(located(resolve(entry.target)))}"
         yield inert(f"  {name}: {mask(said)}")
         if entry.env:
-            yield inert(f"    with the variables {', '.join(entry.env)}")
+            yield inert(f"    with the variables {_listed(entry.env, '=')}")
+        if entry.env_file is not None:
+            yield inert(f"    with those of the file {entry.env_file}")
+        if entry.headers:
+            yield inert(f"    with the headers {_listed(entry.headers, ': ')}")
         if wanted := variables_in(entry):
-            yield inert(f"    is given from your environment: {', '.join(wanted)}")
+            yield inert(f"    is given from your environment: {', '.join(map(_shown_variable, wanted))}")
 
 
-def _trusted(path: Path, data: bytes, servers: Mapping[str, Entry], *, may_ask: bool = True) -> None:
+def _listed(texts: Mapping[str, str], mark: str) -> str:
+    """Write names with their values; a long value is shortened, unless it is filled with variables."""
+    return ", ".join(
+        mask(f"{name}{mark}{text}") if "${" in text or len(text) <= _SHORT else f"{name}{mark}{_shortened(text)}"
+        for name, text in texts.items()
+    )
+
+
+def _shown_variable(name: str) -> str:
+    value = os.environ.get(name)
+    return f"{name} ({_shortened(value) if value else 'not set'})"
+
+
+def _shortened(secret: str) -> str:
+    """Write so much of a value that its owner recognizes it, and nobody else learns it."""
+    return f"{secret[:2] if len(secret) > _SHORT else ''}…, {len(secret)} characters"
+
+
+def ask_for_trust(
+    path: Path, data: bytes, servers: Mapping[str, Entry], *, may_ask: bool = True, option: str = ""
+) -> None:
+    """Have a person trust a file as it is, if nobody has.
+
+    ``servers``: what is shown of it. ``option``: the remedy of a command that shows it also where nobody can be asked.
+
+    Raises:
+        Failed: it is not trusted, and nobody can be asked, or the person does not want it.
+    """
     trust = Trust()
     if trust.covers(path, data):
         return
     was = "is not trusted, or has changed since"
     if not (may_ask and sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Failed(f"{path}: {was}. Look at it, then: antiphon trust add {path}")
+        if option:
+            print(*shown(servers), sep="\n", file=sys.stderr)
+        raise Failed(f"{path}: {was}. Look at it, then: antiphon trust add {path}{option}")
     print(inert(f"{path} {was}. It came with a project, and says:"), *shown(servers), sep="\n", file=sys.stderr)
     print("Trust it as it is now? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

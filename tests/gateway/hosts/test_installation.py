@@ -201,3 +201,36 @@ def test_goose_has_words_of_its_own(tmp_path: Path):
     assert not made.uninstall().exactly
     assert "cmd: npx" in path.read_text()
     assert "more: 1" in path.read_text()
+
+
+def test_servers_of_single_projects_are_named(tmp_path: Path):
+    """``claude mcp add`` writes there, unless it is told otherwise."""
+    path = tmp_path / ".claude.json"
+    path.write_text(json.dumps({"projects": {"/srv/shop": {"mcpServers": {"shop": {"command": "shop"}}}, "/x": {}}}))
+    change = place(tmp_path, "claude-code", ".claude.json").plan("/bin/antiphon", keep=False)
+    assert list(change.left) == ["shop in /srv/shop"]
+    assert "--scope user" in change.left["shop in /srv/shop"]
+
+
+def test_a_server_that_only_has_our_name_is_moved_like_the_others(tmp_path: Path):
+    """What is ours starts the gateway."""
+    path = written(tmp_path, {"antiphon": {"command": "somebody-elses"}})
+    made = place(tmp_path)
+    made.install(made.plan("/bin/antiphon", keep=False))
+    path.write_text(path.read_text() + "\n")
+    made.uninstall()
+    assert json.loads(path.read_text())["mcpServers"] == {"antiphon": {"command": "somebody-elses"}}
+
+
+def test_an_installation_that_the_host_would_not_start_is_told(tmp_path: Path):
+    """Its entry is gone, or the program."""
+    path = written(tmp_path)
+    made = place(tmp_path)
+    program = tmp_path / "antiphon"
+    program.touch()
+    made.install(made.plan(str(program), keep=False))
+    assert made.check() is None
+    program.unlink()
+    assert "which is not there" in str(made.check())
+    path.write_text("{}")
+    assert "has no entry of the gateway any more" in str(made.check())

@@ -24,6 +24,7 @@ MOVED = {
     "goose": ["github", "tickets"],
     "codex": ["shop", "wiki"],
     "gemini": ["shop", "wiki"],
+    "qwen": ["shop", "wiki"],
     "copilot": ["shop", "wiki"],
     "lm-studio": ["hf-mcp-server", "playwright"],
     "opencode": ["shop", "sentry"],

@@ -1,4 +1,4 @@
-"""``antiphon install``: put the gateway before the servers of a host."""
+"""``antiphon install``: put the gateway before the servers of a host, or list the hosts of this machine."""
 
 from __future__ import annotations
 
@@ -8,22 +8,32 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from antiphon.cli.config_files import home, read_config
+from antiphon.cli.config_files import ask_for_trust, home, read_config, shown
+from antiphon.cli.options import Json
+from antiphon.cli.output.formats import print_list
+from antiphon.client.connection.server_files import unset_variables
 from antiphon.errors import ConfigError
-from antiphon.gateway.hosts.installation import Installation
+from antiphon.gateway.hosts.installation import Change, Installation
 from antiphon.gateway.hosts.known_hosts import KNOWN, place_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.visible import inert
+from antiphon.host.config.toml_files import load_config
+from antiphon.host.config.trust import Trust
+from antiphon.host.providers.api_keys import key_variables
 from antiphon.host.store.location import state_folder
 
-__all__ = ["File", "HostName", "command", "installation"]
+__all__ = ["File", "HostName", "command", "find_installation", "list_hosts"]
 
 HostName = Annotated[str, typer.Argument(metavar="HOST", help=f"One of {', '.join(KNOWN)}.", show_default=False)]
+OptionalHost = Annotated[
+    str | None, typer.Argument(metavar="[HOST]", help=f"One of {', '.join(KNOWN)}.", show_default=False)
+]
 File = Annotated[
     Path | None,
     typer.Option(
@@ -33,44 +43,118 @@ File = Annotated[
         show_default=False,
     ),
 ]
+_OF_THE_DESKTOP = (
+    *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "BROWSER", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"),
+    *("XDG_CONFIG_HOME", "XDG_STATE_HOME"),
+)
+"""Variables with which the gateway shows its page and finds its own files."""
 
 
 def command(
-    host: HostName,
+    host: OptionalHost = None,
     *,
     file: File = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the host's servers where they are, and only add the gateway.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Trust the servers of a project's file as they are, without being asked.")
+    ] = False,
+    as_json: Json = False,
 ) -> int:
-    """Put the gateway in front of the servers of a host.
+    """Put the gateway in front of the servers of a host; without HOST, list the hosts found here.
 
     Its servers are moved behind one entry, antiphon gateway, which has what they ask answered on the review page. A
     backup is kept; antiphon uninstall gives the file back.
     """
-    place = installation(host, file)
-    change = place.plan(_program(), keep=keep)
-    if not change.moved and not keep:
+    if host is None:
+        return _print_hosts(as_json=as_json)
+    place = find_installation(host, file)
+    change = place.plan(_program(), keep=keep, variables=_variables())
+    if not change.served and not keep:
         _check_own_servers(KNOWN[host].title)
     if dry_run:
         before, after = change.before.splitlines(keepends=True), change.after.splitlines(keepends=True)
         for line in difflib.unified_diff(before, after, str(place.path), str(place.path)):
             print(inert(mask(line.rstrip("\n"))))
+        if not place.is_users:
+            print(*shown(change.servers), sep="\n")
     else:
-        place.install(change)
+        _install(place, change, trust=trust)
         undo = f"antiphon uninstall {host}" + (f" --file {shlex.quote(str(file))}" if file is not None else "")
         print(f"{place.path}: antiphon gateway added; {undo} undoes it.")
-    if change.moved:
-        print(f"Served by the gateway: {inert(', '.join(change.moved))}.")
-    for name, why in change.left.items():
-        print(inert(f"Left as it is: {name} ({why})."))
+    for line in _report(place, change, KNOWN[host].title):
+        print(inert(line))
     if not dry_run:
         print(f"Restart {KNOWN[host].title} to use it.")
     return 0
 
 
-def installation(host: str, file: Path | None) -> Installation:
+def _install(place: Installation, change: Change, *, trust: bool) -> None:
+    """Carry out a change; entries of a project's file are shown, and a person is asked whether to trust them."""
+    if place.is_users or not change.moved:
+        place.install(change)
+        return
+    data = change.before.encode()
+    if trust:
+        print(f"{place.path} is trusted as it is:", *shown(change.servers), sep="\n")
+    else:
+        ask_for_trust(place.path, data, change.servers, option=", or install with --trust")
+    place.install(change)
+    # The file has changed now, and the gateway still needs the permission for what it was.
+    record = Trust()
+    record.add(place.path, data, environment=record.covers(place.path, data, environment=True), is_moved=True)
+
+
+def _report(place: Installation, change: Change, title: str) -> Iterator[str]:
+    """Say what has become of each server, and what a person still has to do."""
+    if change.served:
+        yield f"Served by the gateway: {', '.join(change.served)}."
+    for name, members in change.kept.items():
+        for member, why in members.items():
+            yield f"Not taken over: {member} of {name} ({why})."
+    for name, why in change.left.items():
+        yield f"Left as it is: {name} ({why})."
+    for name, entry in change.servers.items():
+        for variable in unset_variables(entry, os.environ):
+            yield f"{name} needs the variable {variable}, which is not set here: it cannot start without it."
+        if entry.url is not None and not any(header.lower() == "authorization" for header in entry.headers):
+            login = f"antiphon login {shlex.quote(name)} --config {shlex.quote(str(place.servers))}"
+            yield f"If {title} had signed in to {name}, sign in again: {login}"
+
+
+def list_hosts() -> list[tuple[str, Installation]]:
+    """Return the hosts that are on this machine: their file is there, or its folder, or the gateway is installed."""
+    found = [(name, find_installation(name, None)) for name in KNOWN]
+    own = Path(os.path.realpath(Path.home()))
+    return [
+        (name, place)
+        for name, place in found
+        if place.is_installed or place.path.is_file() or (place.path.parent != own and place.path.parent.is_dir())
+    ]
+
+
+def _print_hosts(*, as_json: bool) -> int:
+    rows = [
+        {"host": name, "title": KNOWN[name].title, "file": str(place.path), "installed": place.is_installed}
+        for name, place in list_hosts()
+    ]
+    print_list(
+        rows,
+        {
+            "host": lambda row: str(row["host"]),
+            "name": lambda row: str(row["title"]),
+            "file": lambda row: str(row["file"]),
+            "gateway": lambda row: "installed" if row["installed"] else "not installed",
+        },
+        as_json=as_json,
+        nothing=f"None of the known hosts is here: {', '.join(KNOWN)}.",
+    )
+    return 0
+
+
+def find_installation(host: str, file: Path | None) -> Installation:
     """Find the configuration of a host.
 
     Raises:
@@ -82,9 +166,19 @@ def installation(host: str, file: Path | None) -> Installation:
     usual = place_of(known, os.environ)
     path = Path(os.path.realpath(file or usual))
     # Each file of a project counts as a separate installation.
-    own = path != Path(os.path.realpath(usual))
-    name = f"{host}-{hashlib.sha256(str(path).encode()).hexdigest()[:12]}" if own else host
-    return Installation(name, known, path, home=home(), state=state_folder(os.environ))
+    is_users = path == Path(os.path.realpath(usual))
+    name = host if is_users else f"{host}-{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    return Installation(name, known, path, home=home(), state=state_folder(os.environ), is_users=is_users)
+
+
+def _variables() -> Sequence[str]:
+    """Return the variables that a gateway needs of its host: those of the desktop, and keys of the models.
+
+    Raises:
+        ConfigError: antiphon.toml cannot be read.
+    """
+    keys = (name for model in load_config(os.environ).models for name in key_variables(model))
+    return list(dict.fromkeys((*_OF_THE_DESKTOP, *keys)))
 
 
 def _check_own_servers(title: str) -> None:

@@ -85,6 +85,8 @@ def revoke(files: Files) -> int:
 
 
 def _state(one: Trusted) -> str:
+    if one.is_moved:
+        return "its servers are behind the gateway"
     path = Path(one.path)
     if not path.is_file():
         return "is gone"

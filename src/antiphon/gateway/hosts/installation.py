@@ -16,16 +16,19 @@ from typing import Any, cast
 
 import msgspec
 
-from antiphon.client.connection.server_files import read_servers
+from antiphon.client.connection.server_files import Entry, read_servers, variables_in
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.documents import Document, read_document
-from antiphon.gateway.hosts.known_hosts import HostFile
+from antiphon.gateway.hosts.entry_members import translate_entry
+from antiphon.gateway.hosts.known_hosts import KNOWN, HostFile
 from antiphon.machine.files import replace_file
 
-__all__ = ["ENTRY", "Change", "Installation", "Undone"]
+__all__ = ["ENTRY", "PROJECT_ENTRY", "Change", "Installation", "Undone"]
 
 ENTRY = "antiphon"
-"""What our entry is called."""
+"""What our entry is called in a user's file."""
+PROJECT_ENTRY = "project"
+"""What our entry is called in any other file, so that neither hides the other; long names need it short."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,10 +36,19 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     before: str
     after: str
+    served: Mapping[str, Any]
+    """Entries that the gateway will serve: those that move now, and those that it has already."""
     moved: Mapping[str, Any]
-    """Entries that the gateway will serve."""
+    """Entries that move now, as the gateway reads them."""
     left: Mapping[str, str]
     """Entries that stay where they are, each with the reason."""
+    kept: Mapping[str, Mapping[str, str]]
+    """Members of the moved entries that do not move with them, each with the reason."""
+
+    @property
+    def servers(self) -> Mapping[str, Entry]:
+        """The entries that move now."""
+        return _entries(self.moved)
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +57,8 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
     exactly: bool
     """Whether the file is byte for byte what it was. Otherwise our entry was removed and the moved entries restored."""
     restored: Sequence[str]
+    edited: Path | None
+    """Where the entries that the gateway served are kept, if somebody has changed them since they were moved."""
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +69,9 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool = True
     """Whether the backup has all entries of the host: none was added to the file between two installations."""
     moved: dict[str, Any] = {}
+    """The entries that were moved, as the host had them."""
+    served: str = ""
+    """SHA-256 of the file with the moved entries as it was written."""
 
 
 class Installation:
@@ -66,10 +83,17 @@ class Installation:
         path: the host's configuration file.
         home: the user's configuration folder, for the entries that are moved.
         state: the user's state folder, for the backup.
+        is_users: whether the file is the one of the user that the host reads everywhere. Entries of any other file
+            keep the trust of their source.
     """
 
-    def __init__(self, name: str, host: HostFile, path: Path, *, home: Path, state: Path) -> None:
+    def __init__(
+        self, name: str, host: HostFile, path: Path, *, home: Path, state: Path, is_users: bool = True
+    ) -> None:
         self._host = host
+        self._kind = next(known for known, one in KNOWN.items() if one is host)
+        self.is_users = is_users
+        self._entry = ENTRY if is_users else PROJECT_ENTRY
         # Follow a link, so that its target is changed and the link itself stays.
         self.path = Path(os.path.realpath(path))
         self.servers = home / "hosts" / f"{name}.json"
@@ -77,12 +101,18 @@ class Installation:
         self._record = state / "hosts" / f"{name}.json"
         self.backup = state / "hosts" / f"{name}.backup"
 
-    def plan(self, command: str, *, keep: bool) -> Change:
+    @property
+    def is_installed(self) -> bool:
+        """Whether ``install`` was carried out, and not undone."""
+        return self._record.exists()
+
+    def plan(self, command: str, *, keep: bool, variables: Sequence[str] = ()) -> Change:
         """Return what ``install`` will do; nothing is changed.
 
         Args:
             command: the full path of the program that serves the gateway, because hosts have a ``PATH`` of their own.
             keep: keep the host's servers beside the gateway.
+            variables: variables that the gateway needs, for a host that passes on only those that are named.
 
         Raises:
             ConfigError: the file cannot be read, or its folder does not exist.
@@ -93,13 +123,19 @@ class Installation:
                 f"{self.path.parent}: no such folder: is {self._host.title} installed? --file names another"
             )
         document = read_document(self.path, data or b"", self._host.section)
-        moved, left = ({}, {}) if keep else _movable(document, self.path)
-        before = self._moved()
+        moved, kept, left = ({}, {}, {}) if keep else self._movable(document)
+        if not self.is_users:
+            origin = {"file": str(self.path), "sha256": _digest(data or b"")}
+            moved = {name: {**entry, "origin": origin} for name, entry in moved.items()}
+        # What somebody has changed in the file stays as it is.
+        served = {**(self._served() if self._known() is not None else {}), **moved}
         # Without entries of the host the gateway serves the user's own configuration.
-        args = ["gateway", "--config", str(self.servers)] if moved or before else ["gateway"]
-        without = [*moved, *([ENTRY] if ENTRY in document.servers() else [])]
-        after = document.changed(without=without, added={ENTRY: self._host.entry(command, args)})
-        return Change(before=(data or b"").decode(), after=after, moved={**before, **moved}, left=left)
+        args = ["gateway", "--config", str(self.servers)] if served else ["gateway"]
+        named = [name for entry in _entries(moved).values() for name in variables_in(entry)]
+        ours = self._host.entry(command, args, list(dict.fromkeys([*variables, *named])))
+        after = document.changed(without=[*moved, *self._ours(document)], added={self._entry: ours})
+        left |= self._of_projects(document)
+        return Change(before=(data or b"").decode(), after=after, served=served, moved=moved, kept=kept, left=left)
 
     def install(self, change: Change) -> None:
         """Carry out a change: write the backup first, then the entries, then the host's file.
@@ -110,18 +146,22 @@ class Installation:
         data = self._read()
         if (data or b"").decode() != change.before:
             raise ConfigError(f"{self.path}: has changed meanwhile; try again")
-        before = self._known() if self._record.exists() else None
+        before = self._known()
+        is_edited = before is not None and self._is_edited(before)
         if before is None:
             _write(self.backup, data or b"", private=True)
-        if change.moved:
-            _write(self.servers, _pretty({"mcpServers": change.moved}), private=True)
+        if change.served:
+            _write(self.servers, _pretty({"mcpServers": change.served}), private=True)
         after = change.after.encode()
+        there = read_document(self.path, data or b"", self._host.section).servers()
+        moved = {name: json.loads(json.dumps(there[name], default=str)) for name in change.moved}
         record = _Record(
             path=str(self.path),
             after=_digest(after),
             existed=data is not None if before is None else before.existed,
             is_whole=before is None or (before.is_whole and before.after == _digest(data or b"")),
-            moved=dict(change.moved),
+            moved={**({} if before is None else before.moved), **moved},
+            served="" if is_edited else self._digest_of_served(),
         )
         _write(self._record, msgspec.json.encode(record), private=True)
         _write(self.path, after)
@@ -132,9 +172,9 @@ class Installation:
         Raises:
             ConfigError: nothing was installed there, or the file cannot be written.
         """
-        if not self._record.exists():
-            raise ConfigError(f"{self._host.title}: antiphon has not been installed in {self.path}")
         record, data = self._known(), self._read()
+        if record is None:
+            raise ConfigError(f"{self._host.title}: antiphon has not been installed in {self.path}")
         exactly = record.is_whole and data is not None and _digest(data) == record.after
         if exactly and not record.existed:
             self.path.unlink()
@@ -142,13 +182,69 @@ class Installation:
             _write(self.path, self.backup.read_bytes())
         elif data is not None:
             document = read_document(self.path, data, self._host.section)
-            there = document.servers()
-            ours = [ENTRY] if ENTRY in there else []
+            ours = self._ours(document)
+            there = [name for name in document.servers() if name not in ours]
             back = {name: entry for name, entry in self._original(record).items() if name not in there}
             _write(self.path, document.changed(without=ours, added=back).encode())
+        edited = None
+        if self._is_edited(record):
+            edited = self.servers.with_suffix(f".{self._digest_of_served()[:8]}.edited")
+            self.servers.replace(edited)
         for file in (self.servers, self._record, self.backup):
             file.unlink(missing_ok=True)
-        return Undone(exactly=exactly, restored=list(record.moved))
+        return Undone(exactly=exactly, restored=list(record.moved), edited=edited)
+
+    def check(self) -> str | None:
+        """Return what is wrong with the installation; ``None`` if the host would start the gateway.
+
+        Raises:
+            ConfigError: a file cannot be read.
+        """
+        document = read_document(self.path, self._read() or b"", self._host.section)
+        entry = document.servers().get(self._entry)
+        if entry is None or not self._ours(document):
+            return f"{self.path} has no entry of the gateway any more"
+        command = _words(entry)[0]
+        return None if Path(command).is_file() else f"{self.path} starts {command}, which is not there"
+
+    # --- entries ----------------------------------------------------------------------------------------------------
+
+    def _movable(self, document: Document) -> tuple[dict[str, Any], dict[str, Mapping[str, str]], dict[str, str]]:
+        """Return the entries that move, their members that do not, and the entries that stay with the reason."""
+        moved: dict[str, Any] = {}
+        kept: dict[str, Mapping[str, str]] = {}
+        left: dict[str, str] = {}
+        ours = self._ours(document)
+        for name, entry in document.servers().items():
+            if name in ours:
+                continue
+            try:
+                said, stays = translate_entry(self._kind, entry)
+            except ConfigError as error:
+                left[name] = str(error)
+                continue
+            if _entries({name: said})[name].fault is not None:
+                left[name] = "has a form that is not known"
+                continue
+            moved[name] = said
+            kept |= {name: stays} if stays else {}
+        return moved, kept, left
+
+    def _ours(self, document: Document) -> list[str]:
+        """Return the name of our entry, if it is in the file."""
+        return [self._entry] if "gateway" in _words(document.servers().get(self._entry))[1:2] else []
+
+    def _of_projects(self, document: Document) -> dict[str, str]:
+        """Return the servers that the file has for single projects, which the gateway does not get."""
+        projects = document.value("projects") if self._host.has_projects else None
+        found: dict[str, str] = {}
+        for folder, project in _mapping(projects).items():
+            for name in _mapping(_mapping(project).get("mcpServers")):
+                found[f"{name} in {folder}"] = (
+                    f"is for that folder only: there, claude mcp remove {name} --scope local, add it again with "
+                    "--scope user, and install once more"
+                )
+        return found
 
     # --- files ------------------------------------------------------------------------------------------------------
 
@@ -157,10 +253,21 @@ class Installation:
         kept = read_document(self.path, self.backup.read_bytes(), self._host.section).servers()
         return {name: kept.get(name, entry) for name, entry in record.moved.items()}
 
-    def _moved(self) -> dict[str, Any]:
-        return dict(self._known().moved) if self._record.exists() else {}
+    def _served(self) -> dict[str, Any]:
+        """Return the entries that the gateway serves now."""
+        if not self.servers.exists():
+            return {}
+        return read_document(self.servers, self.servers.read_bytes(), "mcpServers").servers()
 
-    def _known(self) -> _Record:
+    def _digest_of_served(self) -> str:
+        return _digest(self.servers.read_bytes()) if self.servers.exists() else ""
+
+    def _is_edited(self, record: _Record) -> bool:
+        return self.servers.exists() and self._digest_of_served() != record.served
+
+    def _known(self) -> _Record | None:
+        if not self.is_installed:
+            return None
         try:
             record = msgspec.json.decode(self._record.read_bytes(), type=_Record)
         except (OSError, msgspec.DecodeError) as error:
@@ -180,43 +287,21 @@ class Installation:
             raise ConfigError(f"{self.path}: {error.strerror}") from None
 
 
-def _movable(document: Document, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the entries that the gateway can serve, in the form that it reads, and the others with the reason."""
-    moved: dict[str, Any] = {}
-    left: dict[str, str] = {}
-    for name, entry in document.servers().items():
-        if name == ENTRY:
-            continue
-        said = _as_read(entry)
-        if said is None:
-            left[name] = "not a server that can be started or reached"
-        elif said.get("disabled") is True or said.get("enabled") is False:
-            left[name] = "switched off"
-        elif "${input:" in json.dumps(said):
-            left[name] = "its host asks for values"
-        else:
-            read = read_servers(_pretty({"mcpServers": {name: said}}), path.with_suffix(".json"))
-            if read[name].fault is not None:
-                left[name] = "has a form that is not known"
-            else:
-                moved[name] = said
-    return moved, left
+def _entries(moved: Mapping[str, Any]) -> Mapping[str, Entry]:
+    return read_servers(_pretty({"mcpServers": moved}), Path("mcp.json"))
 
 
-def _as_read(entry: Any) -> dict[str, Any] | None:
-    """Convert an entry to the ``mcpServers`` form; ``None`` if it names neither a program nor an address."""
-    if not isinstance(entry, Mapping):
-        return None
-    said = json.loads(json.dumps(dict(cast("Mapping[str, Any]", entry)), default=str))
-    if "cmd" in said or "uri" in said:
-        # Goose: {"cmd": ..., "args": ..., "envs": ...} or {"uri": ...}.
-        said = {
-            **({"command": said["cmd"], "args": said.get("args") or []} if "cmd" in said else {"url": said["uri"]}),
-            **({"env": said["envs"]} if said.get("envs") else {}),
-            **({"headers": said["headers"]} if said.get("headers") else {}),
-            **({"enabled": said["enabled"]} if "enabled" in said else {}),
-        }
-    return said if {"command", "url", "serverUrl", "httpUrl"} & said.keys() else None
+def _words(entry: Any) -> list[str]:
+    """Return the command line of an entry, in any host's form."""
+    said = _mapping(entry)
+    command: Any = said.get("command", said.get("cmd", ""))
+    words: list[Any] = cast("list[Any]", command) if isinstance(command, list) else [command]
+    args: list[Any] = said.get("args") or []
+    return [str(word) for word in (*words, *args)]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _pretty(value: object) -> bytes:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 __all__ = ["KNOWN", "HostFile", "place_of"]
 
-Shape = Literal["plain", "typed", "copilot", "goose", "opencode"]
+Shape = Literal["plain", "typed", "codex", "copilot", "goose", "opencode"]
 
 
 class HostFile(Struct, frozen=True, kw_only=True):
@@ -29,14 +29,25 @@ class HostFile(Struct, frozen=True, kw_only=True):
     """The path of the file by platform (``sys.platform``), ``*`` for all others; ``~`` and ``$NAME`` are expanded."""
     shape: Shape = "plain"
     """The form of an entry."""
+    has_projects: bool = False
+    """Whether the file also has servers for single projects, under ``projects``."""
 
-    def entry(self, command: str, args: Sequence[str]) -> dict[str, Any]:
-        """Write the entry of a program as this host reads it."""
+    def entry(self, command: str, args: Sequence[str], variables: Sequence[str] = ()) -> dict[str, Any]:
+        """Write the entry of a program as this host reads it, with the variables that it needs if they must be named.
+
+        Args:
+            command: the program.
+            args: its arguments.
+            variables: names of the variables.
+        """
         match self.shape:
             case "plain":
                 return {"command": command, "args": list(args)}
             case "typed":
                 return {"type": "stdio", "command": command, "args": list(args)}
+            case "codex":
+                # It ends a call after 60 seconds otherwise, which is less than a person may take to decide.
+                return {"command": command, "args": list(args), "env_vars": list(variables), "tool_timeout_sec": 600}
             case "copilot":
                 return {"type": "local", "command": command, "args": list(args), "tools": ["*"]}
             case "goose":
@@ -56,7 +67,9 @@ KNOWN: Mapping[str, HostFile] = {
             "*": "~/.config/Claude/claude_desktop_config.json",
         },
     ),
-    "claude-code": HostFile(title="Claude Code", section="mcpServers", places={"*": "~/.claude.json"}, shape="typed"),
+    "claude-code": HostFile(
+        title="Claude Code", section="mcpServers", places={"*": "~/.claude.json"}, shape="typed", has_projects=True
+    ),
     "cursor": HostFile(title="Cursor", section="mcpServers", places={"*": "~/.cursor/mcp.json"}),
     "vscode": HostFile(
         title="VS Code",
@@ -80,8 +93,9 @@ KNOWN: Mapping[str, HostFile] = {
         places={"win32": "$APPDATA/Block/goose/config/config.yaml", "*": "~/.config/goose/config.yaml"},
         shape="goose",
     ),
-    "codex": HostFile(title="Codex", section="mcp_servers", places={"*": "~/.codex/config.toml"}),
+    "codex": HostFile(title="Codex", section="mcp_servers", places={"*": "~/.codex/config.toml"}, shape="codex"),
     "gemini": HostFile(title="Gemini CLI", section="mcpServers", places={"*": "~/.gemini/settings.json"}),
+    "qwen": HostFile(title="Qwen Code", section="mcpServers", places={"*": "~/.qwen/settings.json"}),
     "copilot": HostFile(
         title="Copilot CLI", section="mcpServers", places={"*": "~/.copilot/mcp-config.json"}, shape="copilot"
     ),

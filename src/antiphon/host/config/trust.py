@@ -36,6 +36,8 @@ class Trusted(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
     environment: bool = False
     """Whether its servers may get the user's whole environment behind a gateway."""
+    is_moved: bool = False
+    """Whether its servers were moved behind a gateway, which needs this permission though the file has changed."""
 
 
 class Trust:
@@ -47,18 +49,25 @@ class Trust:
 
     def covers(self, path: Path, data: bytes, *, environment: bool = False) -> bool:
         """Tell whether this file was allowed with exactly these bytes; with ``environment``, whether with that, too."""
-        wanted = (_named(path), _digest(data))
+        return self.has(path, _digest(data), environment=environment)
+
+    def has(self, path: Path, digest: str, *, environment: bool = False) -> bool:
+        """Return whether a file was allowed with content of this SHA-256; ``environment`` as for ``covers``."""
+        wanted = (_named(path), digest)
         return any((one.path, one.digest) == wanted and one.environment >= environment for one in self.all())
 
-    def add(self, path: Path, data: bytes, *, environment: bool = False) -> None:
-        """Allow a file with this content; an earlier permission for it ends.
+    def add(self, path: Path, data: bytes, *, environment: bool = False, is_moved: bool = False) -> None:
+        """Allow a file with this content; an earlier permission for it ends, unless its servers were moved.
 
         ``environment``: its servers may also get the user's whole environment.
         """
-        kept = [one for one in self.all() if one.path != _named(path)]
-        self._write(
-            [*kept, Trusted(path=_named(path), digest=_digest(data), since=time.time(), environment=environment)]
-        )
+        kept = [one for one in self.all() if one.path != _named(path) or one.is_moved]
+        new = Trusted(path=_named(path), digest=_digest(data), since=time.time())
+        self._write([*kept, msgspec.structs.replace(new, environment=environment, is_moved=is_moved)])
+
+    def end_move(self, path: Path) -> None:
+        """Forget the permissions that servers of a file needed behind a gateway."""
+        self._write([one for one in self.all() if one.path != _named(path) or not one.is_moved])
 
     def revoke(self, path: Path) -> bool:
         """Withdraw the permission for a file. Returns whether there was one."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from antiphon import __version__
+from antiphon.cli.commands.install import list_hosts
 from antiphon.cli.config_files import config_paths, fill_entry, read_config
 from antiphon.cli.targets import target_of
 from antiphon.client.connection.targets import resolve
@@ -50,7 +51,8 @@ def local_findings(config: Path | None = None) -> list[Finding]:
     hosts = config is not None and config.suffix == ".toml"
     servers = () if hosts else _config_files(config)
     settings = _settings(config if hosts else None) if hosts or config is None else ()
-    return [_python(), *_dependencies(), _uvloop(), *_extras(), _terminal(), *servers, *settings]
+    placed = () if config is not None else _hosts()
+    return [_python(), *_dependencies(), _uvloop(), *_extras(), _terminal(), *servers, *placed, *settings]
 
 
 def _python() -> Finding:
@@ -106,17 +108,40 @@ def _config_files(config: Path | None) -> Iterator[Finding]:
         if config is None and not path.is_file():
             yield Finding("note", str(path), "not there")
             continue
+        yield from _servers(path)
+
+
+def _servers(path: Path) -> Iterator[Finding]:
+    """Name the servers of a file, and why some cannot be used."""
+    try:
+        servers = read_config(path)
+    except ConfigError as error:
+        yield _mistake(path, error)
+        return
+    yield Finding("ok", str(path), f"servers: {', '.join(servers) or 'none'}")
+    for name, entry in servers.items():
         try:
-            servers = read_config(path)
+            resolve(target_of(fill_entry(path, name, entry), name))
         except ConfigError as error:
             yield _mistake(path, error)
+
+
+def _hosts() -> Iterator[Finding]:
+    """Say in which hosts the gateway is installed, and whether they would start it."""
+    for name, place in list_hosts():
+        if not place.is_installed:
+            yield Finding("note", name, f"the gateway is not installed: antiphon install {name}")
             continue
-        yield Finding("ok", str(path), f"servers: {', '.join(servers) or 'none'}")
-        for name, entry in servers.items():
-            try:
-                resolve(target_of(fill_entry(path, name, entry), name))
-            except ConfigError as error:
-                yield _mistake(path, error)
+        try:
+            wrong = place.check()
+        except ConfigError as error:
+            wrong = str(error)
+        remedy = f"antiphon uninstall {name}, and install it again"
+        yield (
+            Finding("failed", name, f"{wrong}: {remedy}") if wrong else Finding("ok", name, "the gateway is installed")
+        )
+        if place.servers.is_file():
+            yield from _servers(place.servers)
 
 
 def _mistake(path: Path, error: ConfigError) -> Finding:

@@ -1,0 +1,177 @@
+"""The members of an entry, of every host: translated for the gateway, kept for the host, or a reason to stay there.
+
+Sources, read in November 2026: the documentation of each host, and the types with which the open ones read their file
+(Codex ``mcp_types.rs``, Gemini CLI and Qwen Code ``config.ts``, Zed ``settings_content``, VS Code
+``mcpPlatformTypes.ts``). A member in none of the rows may be an order that the gateway would ignore, so an entry with
+one stays at its host.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from msgspec import Struct
+
+from antiphon.client.connection.server_files import is_switched_off
+from antiphon.errors import ConfigError
+
+__all__ = ["MEMBERS", "MemberRule", "translate_entry"]
+
+_ASKED = re.compile(r"\$\{(?:input|command):|\{file:")
+_BARE_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
+
+
+class MemberRule(Struct, frozen=True, kw_only=True):
+    """What becomes of one member of an entry."""
+
+    fate: Literal["translated", "kept", "refused"]
+    """``translated``: the gateway does the same. ``kept``: it concerns the host only, or permits calls that the gateway
+    asks about anyway; it comes back with ``uninstall``. ``refused``: the gateway cannot do the same, so that the entry
+    stays at its host unless the member is empty."""
+    to: str = ""
+    """The member that it becomes; otherwise the reason, for people, if they should hear of it."""
+    factor: float = 1
+    """What a number is multiplied by."""
+
+
+def _translated(*names: str, **renamed: str) -> dict[str, MemberRule]:
+    same = {name: MemberRule(fate="translated", to=name) for name in names}
+    return same | {name: MemberRule(fate="translated", to=to) for name, to in renamed.items()}
+
+
+def _kept(reason: str, *names: str) -> dict[str, MemberRule]:
+    return {name: MemberRule(fate="kept", to=reason) for name in names}
+
+
+def _refused(reason: str, *names: str) -> dict[str, MemberRule]:
+    return {name: MemberRule(fate="refused", to=reason) for name in names}
+
+
+_ASKS = "the gateway asks by its own rules"
+_WAITS = "the host waits for the gateway as its own entry says"
+_SIGNS_IN = "its host signs in in a way of its own"
+_EVERY = {
+    **_translated("command", "args", "env", "cwd", "url", "headers", enabled="", disabled=""),
+    **_kept("", "type", "name", "description"),
+}
+_GEMINI = {
+    **_translated("includeTools", "excludeTools", httpUrl="url"),
+    **_kept(_WAITS, "timeout"),
+    **_kept(_ASKS, "trust"),
+    **_kept("", "extension", "extensionName"),
+    **_refused(_SIGNS_IN, "oauth", "authProviderType", "targetAudience", "targetServiceAccount"),
+    **_refused("is a transport of its host", "tcp"),
+}
+MEMBERS: Mapping[str, Mapping[str, MemberRule]] = {
+    "claude-desktop": _EVERY,
+    "claude-code": {
+        **_EVERY,
+        **_kept(_WAITS, "timeout"),
+        **_kept("is about the host's own search for tools", "alwaysLoad"),
+        **_refused("its host runs a program that makes the headers", "headersHelper"),
+        **_refused(_SIGNS_IN, "oauth"),
+    },
+    "cursor": {**_EVERY, **_translated("envFile"), **_refused(_SIGNS_IN, "auth")},
+    "vscode": {
+        **_EVERY,
+        **_translated("envFile"),
+        **_kept("is for developing the server", "dev"),
+        **_kept("", "gallery", "version"),
+        **_refused("its host runs it in a sandbox", "sandboxEnabled", "sandbox"),
+        **_refused(_SIGNS_IN, "oauth"),
+    },
+    "windsurf": {
+        **_EVERY,
+        **_translated("disabledTools", serverUrl="url"),
+        **_kept(_ASKS, "alwaysAllow"),
+        **_kept("", "registry"),
+    },
+    "zed": {
+        **_EVERY,
+        **_kept("", "source"),
+        **_kept(_WAITS, "timeout"),
+        **_refused("its host runs it on another machine", "remote"),
+        **_refused("belongs to an extension of its host", "settings"),
+        **_refused(_SIGNS_IN, "oauth"),
+    },
+    "goose": {
+        **_EVERY,
+        **_translated(cmd="command", uri="url", envs="env", available_tools="enabled_tools"),
+        **_kept(_WAITS, "timeout"),
+        **_kept("", "display_name", "bundled"),
+        **_refused("its host keeps the values in its keyring", "env_keys"),
+        **_refused("is a transport of its host", "socket"),
+    },
+    "codex": {
+        **_EVERY,
+        **_translated("env_vars", "http_headers", "env_http_headers", "bearer_token_env_var"),
+        **_translated("startup_timeout_sec", "startup_timeout_ms", "enabled_tools", "disabled_tools"),
+        **_kept(_WAITS, "tool_timeout_sec", "required", "supports_parallel_tool_calls"),
+        **_kept(_ASKS, "default_tools_approval_mode", "tools"),
+        **_refused(_SIGNS_IN, "scopes", "oauth", "oauth_resource", "bearer_token"),
+        **_refused("its host runs it in another environment", "experimental_environment", "environment_id"),
+    },
+    "gemini": {**_EVERY, **_GEMINI},
+    "qwen": {**_EVERY, **_GEMINI, **_translated("discoveryTimeoutMs"), **_kept("", "scope")},
+    "copilot": {
+        **_EVERY,
+        **_translated("tools"),
+        **_kept(_WAITS, "timeout"),
+        **_kept("", "source", "isDefaultServer"),
+        **_refused("its host filters its results", "filterMapping"),
+        **_refused(_SIGNS_IN, "oauthClientId", "oauthPublicClient", "oauthGrantType", "auth", "oidc"),
+    },
+    "lm-studio": {**_EVERY, **_kept(_WAITS, "timeout")},
+    "opencode": {
+        **_EVERY,
+        **_translated(environment="env"),
+        "timeout": MemberRule(fate="translated", to="start_timeout", factor=0.001),
+        **_refused(_SIGNS_IN, "oauth"),
+    },
+}
+"""What becomes of each documented member, by host."""
+
+
+def translate_entry(host: str, entry: object) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return an entry in the form that the gateway reads, and the members that do not move, each with the reason.
+
+    Args:
+        host: name of the host, as on the command line.
+        entry: the entry as it is in the host's file.
+
+    Raises:
+        ConfigError: the entry has to stay at the host; the message is the reason.
+    """
+    rules = MEMBERS[host]
+    said = cast("dict[str, Any]", json.loads(json.dumps(entry, default=str)) if isinstance(entry, Mapping) else {})
+    if not any(_becomes(rules.get(name)) in ("command", "url") for name in said):
+        raise ConfigError("not a server that can be started or reached")
+    if is_switched_off(said):
+        raise ConfigError("switched off")
+    if _ASKED.search(json.dumps(said)):
+        raise ConfigError("its host asks for values")
+    moved: dict[str, Any] = {}
+    kept: dict[str, str] = {}
+    for name, value in said.items():
+        rule = rules.get(name)
+        if rule is None:
+            raise ConfigError(f"its member {name!r} is not known")
+        is_empty = value is None or value is False or value in ("", [], {})
+        if rule.fate == "refused" and not is_empty:
+            raise ConfigError(f"{name}: {rule.to}")
+        if rule.fate == "kept" and rule.to and not is_empty:
+            kept[name] = rule.to
+        # An empty list of Goose stands for all tools, those of the others for none.
+        if rule.fate == "translated" and rule.to and not (name == "available_tools" and is_empty):
+            moved[rule.to] = value * rule.factor if isinstance(value, float | int) and rule.factor != 1 else value
+    if host in ("gemini", "qwen"):
+        # They also write a variable without braces, and leave the text as it is where it is not set.
+        moved = json.loads(_BARE_VARIABLE.sub(r"${\1:-$\1}", json.dumps(moved)))
+    return moved, kept
+
+
+def _becomes(rule: MemberRule | None) -> str | None:
+    return None if rule is None or rule.fate != "translated" else rule.to
