@@ -31,10 +31,6 @@ class Document(Protocol):
         """Return the entries as they are."""
         ...
 
-    def value(self, member: str) -> Any:
-        """Return another member of the file; ``None`` if there is none."""
-        ...
-
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
         """Return the text without some entries, and with others at the end of the section."""
         ...
@@ -104,10 +100,6 @@ class _Json:
     def servers(self) -> dict[str, Any]:
         """Return the entries as they are."""
         return {} if self._held is None else {entry.name: self._value(entry) for entry in self._held.members}
-
-    def value(self, member: str) -> Any:
-        """Return another member of the file; ``None`` if there is none."""
-        return next((self._value(one) for one in self._root.members if one.name == member), None)
 
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
         """Return the text without some entries, and with others at the end of the section."""
@@ -240,10 +232,6 @@ class _Toml:
         """Return the entries as they are."""
         return self._document.get(self._section, {}).unwrap() if self._section in self._document else {}
 
-    def value(self, member: str) -> Any:
-        """Return another member of the file; ``None`` if there is none."""
-        return self._document.get(member)
-
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
         """Return the text without some entries, and with others at the end of the section."""
         import tomlkit
@@ -285,10 +273,6 @@ class _Yaml:
         """Return the entries as they are."""
         found: Any = self._document.get(self._section) or {}
         return {str(name): entry for name, entry in found.items()}
-
-    def value(self, member: str) -> Any:
-        """Return another member of the file; ``None`` if there is none."""
-        return self._document.get(member)
 
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
         """Return the text without some entries, and with others at the end of the section."""

@@ -1,9 +1,7 @@
 """The members of an entry, of every host: translated for the gateway, kept for the host, or a reason to stay there.
 
-Sources, read in November 2026: the documentation of each host, and the types with which the open ones read their file
-(Codex ``mcp_types.rs``, Gemini CLI and Qwen Code ``config.ts``, Zed ``settings_content``, VS Code
-``mcpPlatformTypes.ts``). A member in none of the rows may be an order that the gateway would ignore, so an entry with
-one stays at its host.
+Sources, read in November 2026: the documentation of each host, and the types with which the open ones read their file.
+A member in none of the rows may be an order that the gateway would ignore, so an entry with one stays at its host.
 """
 
 from __future__ import annotations

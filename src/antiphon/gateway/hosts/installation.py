@@ -134,7 +134,7 @@ class Installation:
         named = [name for entry in _entries(moved).values() for name in variables_in(entry)]
         ours = self._host.entry(command, args, list(dict.fromkeys([*variables, *named])))
         after = document.changed(without=[*moved, *self._ours(document)], added={self._entry: ours})
-        left |= self._of_projects(document)
+        left |= self._of_projects(data or b"")
         return Change(before=(data or b"").decode(), after=after, served=served, moved=moved, kept=kept, left=left)
 
     def install(self, change: Change) -> None:
@@ -234,17 +234,15 @@ class Installation:
         """Return the name of our entry, if it is in the file."""
         return [self._entry] if "gateway" in _words(document.servers().get(self._entry))[1:2] else []
 
-    def _of_projects(self, document: Document) -> dict[str, str]:
+    def _of_projects(self, data: bytes) -> dict[str, str]:
         """Return the servers that the file has for single projects, which the gateway does not get."""
-        projects = document.value("projects") if self._host.has_projects else None
-        found: dict[str, str] = {}
-        for folder, project in _mapping(projects).items():
-            for name in _mapping(_mapping(project).get("mcpServers")):
-                found[f"{name} in {folder}"] = (
-                    f"is for that folder only: there, claude mcp remove {name} --scope local, add it again with "
-                    "--scope user, and install once more"
-                )
-        return found
+        projects = read_document(self.path, data, "projects").servers() if self._host.has_projects else {}
+        remedy = "only for that folder: there, claude mcp remove it, add it with --scope user, and install again"
+        return {
+            f"{name} in {folder}": remedy
+            for folder, project in projects.items()
+            for name in _mapping(_mapping(project).get("mcpServers"))
+        }
 
     # --- files ------------------------------------------------------------------------------------------------------
 
