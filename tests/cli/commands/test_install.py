@@ -257,6 +257,9 @@ async def test_a_tool_that_the_host_had_forbidden_cannot_be_called(file: Path, c
     entry = f"command = {json.dumps(sys.executable)}\nargs = [{json.dumps(SHOP)}]"
     off = f"[mcp_servers.off]\n{entry}\nenabled = false\n"
     config.write_text(f'[mcp_servers.shop]\n{entry}\ndisabled_tools = ["describe"]\n{off}')
+    own = tmp_path / "config" / "antiphon" / "antiphon.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text("[gateway]\nlist_timeout = 60\n")
     args = ["gateway", "--config", str(config)]
     if moved:
         cli("install", "codex")
