@@ -209,6 +209,7 @@ def test_moved_entries_keep_the_trust_of_their_source(project: Path, cli: Cli, t
     assert cli("install", "claude-code", "--file", str(project), "--trust").code == 0
     (moved,) = (tmp_path / "config" / "antiphon" / "hosts").iterdir()
     assert entries_of(moved, is_named=True)["evil"].entry.env["K"] == "wJalrXUtnFEMIK7MDENG"
+    assert not entries_of(moved, is_named=True)["evil"].may_inherit_env
     cli("trust", "add", str(project))
     assert entries_of(moved, is_named=True)["evil"].entry.command == "python"
     cli("trust", "revoke", str(project))
@@ -229,7 +230,7 @@ def test_what_a_person_still_has_to_do_is_said(file: Path, cli: Cli):
     servers = {"shop": shop, "far": {"httpUrl": "https://x.example"}, "odd": {"command": "x", "surprise": 1}}
     settings.write_text(json.dumps({"mcpServers": servers}))
     done = cli("install", "gemini")
-    assert "shop needs the variable NOT_SET, which is not set here" in done.out
+    assert "Cannot start: shop: the environment has no variable NOT_SET." in done.out
     assert "If Gemini CLI had signed in to far, sign in again: antiphon login far --config " in done.out
     assert "Not taken over: trust of shop (the gateway asks by its own rules)." in done.out
     assert "Left as it is: odd (its member 'surprise' is not known)." in done.out

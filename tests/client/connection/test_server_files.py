@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.client.connection.server_files import Entry, filled, read_servers, unset_variables, variables_in
+from antiphon.client.connection.server_files import Entry, filled, read_servers, variables_in
 from antiphon.errors import ConfigError
 
 SHOP = Entry(command="npx", args=["-y", "shop"], env={"KEY": "1"})
@@ -172,7 +172,6 @@ def test_variables_come_from_a_file_and_from_our_environment(tmp_path: Path):
     entry = Entry(command="x", env_file=".env", env={"C": "own"}, env_vars=["D", "E"])
     assert filled(entry, {"D": "4"}, tmp_path, "a").env == {"A": "1 2", "B": "two", "C": "own", "D": "4"}
     assert variables_in(entry) == ["D", "E"]
-    assert unset_variables(Entry(command="${F}", args=["${G:-g}", "${D}"]), {"D": "4"}) == ["F"]
 
 
 @pytest.mark.parametrize("kind", ["missing", "pipe", "large"])

@@ -17,7 +17,7 @@ import typer
 from antiphon.cli.config_files import ask_for_trust, home, read_config, shown
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list
-from antiphon.client.connection.server_files import unset_variables
+from antiphon.client.connection.server_files import filled
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.installation import Change, Installation
 from antiphon.gateway.hosts.known_hosts import KNOWN, place_of
@@ -117,8 +117,10 @@ def _report(place: Installation, change: Change, title: str) -> Iterator[str]:
     for name, why in change.left.items():
         yield f"Left as it is: {name} ({why})."
     for name, entry in change.servers.items():
-        for variable in unset_variables(entry, os.environ):
-            yield f"{name} needs the variable {variable}, which is not set here: it cannot start without it."
+        try:
+            filled(entry, os.environ, place.path.parent, name)
+        except ConfigError as error:
+            yield f"Cannot start: {error}."
         if entry.url is not None and not any(header.lower() == "authorization" for header in entry.headers):
             login = f"antiphon login {shlex.quote(name)} --config {shlex.quote(str(place.servers))}"
             yield f"If {title} had signed in to {name}, sign in again: {login}"

@@ -24,7 +24,6 @@ __all__ = [
     "filled",
     "is_switched_off",
     "read_servers",
-    "unset_variables",
     "variables_in",
 ]
 
@@ -127,19 +126,9 @@ def is_switched_off(members: object) -> bool:
 
 def variables_in(entry: Entry) -> list[str]:
     """Return the environment variables that an entry refers to, each once."""
-    return list(dict.fromkeys([*(found["name"] or found["bare"] for found in _references(entry)), *entry.env_vars]))
-
-
-def unset_variables(entry: Entry, environ: Mapping[str, str]) -> list[str]:
-    """Return the variables without which ``filled`` fails: referred to, not set, and without a default."""
-    names = (found["name"] or found["bare"] for found in _references(entry) if found["default"] is None)
-    return [name for name in dict.fromkeys(names) if not environ.get(name)]
-
-
-def _references(entry: Entry) -> Iterator[re.Match[str]]:
-    for text in entry.texts:
-        for piece in _FOLDERS.split(text)[::2]:
-            yield from _VARIABLE.finditer(piece)
+    pieces = (piece for text in entry.texts for piece in _FOLDERS.split(text)[::2])
+    referred = (found["name"] or found["bare"] for piece in pieces for found in _VARIABLE.finditer(piece))
+    return list(dict.fromkeys([*referred, *entry.env_vars]))
 
 
 def filled(entry: Entry, environ: Mapping[str, str], folder: Path, place: str) -> Entry:

@@ -61,7 +61,7 @@ class Trust:
 
         ``environment``: its servers may also get the user's whole environment.
         """
-        kept = [one for one in self.all() if one.path != _named(path) or one.is_moved]
+        kept = [one for one in self.all() if one.path != _named(path) or one.is_moved or is_moved]
         new = Trusted(path=_named(path), digest=_digest(data), since=time.time())
         self._write([*kept, msgspec.structs.replace(new, environment=environment, is_moved=is_moved)])
 
