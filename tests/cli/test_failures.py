@@ -70,8 +70,12 @@ def test_a_mistake_in_json_has_a_line_and_a_column(data: bytes, said: str | None
 def test_files_of_json_name_line_and_column(cli: Cli):
     """Those of arguments, and those of requests."""
     Path("bad.json").write_text('{\n "product": hat}', encoding="utf-8")
-    for words in (f"call {SHOP} price @bad.json", "models explain bad.json", "policy explain bad.json"):
-        done = cli(*words.split())
+    for words in (
+        ("call", SHOP, "price", "@bad.json"),
+        ("models", "explain", "bad.json"),
+        ("policy", "explain", "bad.json"),
+    ):
+        done = cli(*words)
         assert done.code == 2
         assert "line 2, column 13: Expecting value" in done.err, done.err
 

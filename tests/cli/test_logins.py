@@ -173,10 +173,13 @@ async def test_over_ssh_the_address_is_pasted(tmp_path: Path):
 def browser_in(folder: Path) -> Path:
     """Make a program that follows every redirect, as ``BROWSER`` names one, and keeps the last page."""
     browser = folder / "browser"
-    browser.write_text(
-        f"#!{sys.executable}\nimport sys, urllib.request\n"
+    program = folder / "browser.py"
+    program.write_text(
+        "import sys, urllib.request\n"
         f"open({str(folder / 'page')!r}, 'wb').write(urllib.request.urlopen(sys.argv[1]).read())\n"
     )
+    # A shebang cannot name a Python whose path has spaces.
+    browser.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{program}' \"$1\"\n")
     browser.chmod(0o700)
     return browser
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,7 @@ async def test_what_a_server_writes_while_it_starts_is_told_as_progress(
 def test_a_command_names_the_servers_that_a_gateway_left_out(tmp_path: Path, command: str):
     """And its exit code says that something is missing."""
     entry = configured(tmp_path, crashing=CRASHING)
-    gateway = f"{sys.executable} {' '.join(entry['args'])}"
+    gateway = shlex.join([sys.executable, *entry["args"]])
     done = in_process(command, gateway, cwd=tmp_path, env={"XDG_STATE_HOME": str(tmp_path)})
     assert done.code == 1
     assert "crashing" in (done.out if command == "doctor" else done.err)

@@ -79,7 +79,7 @@ def disguised(way: str, mine: Path, strange: Path) -> tuple[dict, dict]:
             return entry(aside, *module, env=env), entry(aside, *module, env={"PYTHONPATH": str(strange)})
         case "PATH":
             program = strange / "python3"
-            program.write_text(f"#!/bin/sh\nexec {sys.executable} {strange}/shopserver.py\n", encoding="utf-8")
+            program.write_text(f"#!/bin/sh\nexec '{sys.executable}' {strange}/shopserver.py\n", encoding="utf-8")
             program.chmod(0o755)
             own = {"PATH": f"{Path(sys.executable).parent}:{path}"}
             words, file = {"command": "python3"}, str(mine / "shopserver.py")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def test_a_projects_server_is_reached_after_it_was_trusted(cli: Cli):
     assert "antiphon trust add .mcp.json" in refused.err
     added = cli("trust", "add", ".mcp.json")
     assert added.code == 0
-    assert f"ours: starts {sys.executable} {SHOP}" in added.out
+    assert f"ours: starts {shlex.join([sys.executable, SHOP])}" in added.out
     assert cli("tools", "ours").code == 0
 
 
