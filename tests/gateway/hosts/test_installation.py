@@ -234,3 +234,34 @@ def test_an_installation_that_the_host_would_not_start_is_told(tmp_path: Path):
     assert "which is not there" in str(made.check())
     path.write_text("{}")
     assert "has no entry of the gateway any more" in str(made.check())
+
+
+@pytest.mark.parametrize(
+    ("host", "file", "rules", "rule"),
+    [
+        (
+            "claude-code",
+            ".claude/settings.json",
+            {"permissions": {"deny": ["Bash", "mcp__files__rm"]}},
+            "mcp__files__rm",
+        ),
+        ("claude-code", ".claude/settings.json", {"permissions": {"deny": ["mcp__files"]}}, "mcp__files"),
+        ("gemini", None, {"mcp": {"excluded": ["files"]}}, "mcp.excluded"),
+        ("qwen", None, {"mcp": {"allowed": ["web"]}}, "mcp.allowed"),
+        ("opencode", None, {"tools": {"files_*": False}}, "files_*"),
+        ("opencode", None, {"tools": {"files_rm": False, "web_*": True}}, "files_rm"),
+    ],
+)
+def test_a_server_that_the_host_has_a_rule_about_stays(
+    tmp_path: Path, host: str, file: str | None, rules: dict[str, Any], rule: str
+):
+    """The rule names it as the host does, and would not hold behind the gateway."""
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({KNOWN[host].section: SERVERS, **({} if file else rules)}))
+    if file is not None:
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).write_text(json.dumps(rules))
+    change = place(tmp_path, host, "settings.json").plan("/bin/antiphon", keep=False)
+    assert f"its host has a rule about it, {rule}:" in change.left["files"]
+    assert "files" not in change.moved
+    assert "web" in change.moved

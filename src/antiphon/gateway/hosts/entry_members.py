@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Literal, cast
 
 from msgspec import Struct
@@ -16,9 +17,9 @@ from msgspec import Struct
 from antiphon.client.connection.server_files import is_switched_off
 from antiphon.errors import ConfigError
 
-__all__ = ["MEMBERS", "MemberRule", "translate_entry"]
+__all__ = ["MEMBERS", "RULES", "MemberRule", "find_rule", "translate_entry"]
 
-_ASKED = re.compile(r"\$\{(?:input|command):|\{file:")
+_ASKED = re.compile(r"\$\{(?:input|command|file):|\{file:")
 _BARE_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 
 
@@ -131,6 +132,37 @@ MEMBERS: Mapping[str, Mapping[str, MemberRule]] = {
     },
 }
 """What becomes of each documented member, by host."""
+
+
+RULES = {
+    "claude-code": (".claude/settings.json", "permissions"),
+    "gemini": (None, "mcp"),
+    "qwen": (None, "mcp"),
+    "opencode": (None, "tools"),
+}
+"""Where hosts have rules about servers beside the entries: the file, unless it is the same, and the section in it."""
+
+
+def find_rule(host: str, name: str, rules: Mapping[str, Any]) -> str | None:
+    """Return a rule that forbids a server or some of its tools; it would not hold behind the gateway.
+
+    Args:
+        host: name of the host, as on the command line.
+        name: name of the server.
+        rules: the section of ``RULES``.
+    """
+    if host == "opencode":
+        return next(
+            (glob for glob, may in rules.items() if may is False and fnmatchcase(f"{name}_", glob[: len(name) + 1])),
+            None,
+        )
+    prefix = f"mcp__{re.sub(r'[^a-zA-Z0-9_-]', '_', name)}"
+    denied = [str(rule) for rule in rules.get("deny") or () if f"{rule}__".startswith(f"{prefix}__")]
+    if name in (rules.get("excluded") or ()):
+        denied.append("mcp.excluded")
+    if name not in rules.get("allowed", [name]):
+        denied.append("mcp.allowed")
+    return denied[0] if denied else None
 
 
 def translate_entry(host: str, entry: object) -> tuple[dict[str, Any], dict[str, str]]:

@@ -19,7 +19,7 @@ import msgspec
 from antiphon.client.connection.server_files import Entry, read_servers, variables_in
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.documents import Document, read_document
-from antiphon.gateway.hosts.entry_members import translate_entry
+from antiphon.gateway.hosts.entry_members import RULES, find_rule, translate_entry
 from antiphon.gateway.hosts.known_hosts import KNOWN, HostFile
 from antiphon.machine.files import replace_file
 
@@ -214,9 +214,13 @@ class Installation:
         moved: dict[str, Any] = {}
         kept: dict[str, Mapping[str, str]] = {}
         left: dict[str, str] = {}
-        ours = self._ours(document)
+        ours, rules = self._ours(document), self._rules()
         for name, entry in document.servers().items():
             if name in ours:
+                continue
+            if rule := find_rule(self._kind, name, rules):
+                remedy = f"write it as [gateway.servers.{name}] tools in antiphon.toml, and take it out there"
+                left[name] = f"its host has a rule about it, {rule}: {remedy}"
                 continue
             try:
                 said, stays = translate_entry(self._kind, entry)
@@ -229,6 +233,14 @@ class Installation:
             moved[name] = said
             kept |= {name: stays} if stays else {}
         return moved, kept, left
+
+    def _rules(self) -> Mapping[str, Any]:
+        """Return what the host's settings say of servers beside their entries."""
+        file, section = RULES.get(self._kind, (None, self._host.section))
+        path = self.path if file is None else self.path.parent / file
+        if self._kind not in RULES or not path.is_file():
+            return {}
+        return read_document(path, path.read_bytes(), section).servers()
 
     def _ours(self, document: Document) -> list[str]:
         """Return the name of our entry, if it is in the file."""
