@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from antiphon.errors import ConfigError
+from antiphon.machine.ip_addresses import is_public
 
 __all__ = ["LOCAL", "PROVIDERS", "Catalogue", "Modality", "Model", "Price", "PriceStep", "Tier"]
 
@@ -109,10 +109,9 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def _is_near(host: str) -> bool:
     """Tell whether a host is this machine or in its own network."""
     try:
-        address = ip_address(host)
+        return not is_public(host)
     except ValueError:
         return host == "localhost" or host.endswith((".localhost", ".local"))
-    return address.is_loopback or address.is_private or address.is_link_local
 
 
 class Catalogue:

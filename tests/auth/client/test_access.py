@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from antiphon import Client
+from antiphon.auth.client.access import SignedIn, access_to
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import MemoryLogins
+from antiphon.errors import Unauthorized
 from tests.support.authority import Authority, Person, listening, protected
 
 
@@ -30,3 +34,24 @@ async def test_a_login_stays_at_the_authorization_server_that_was_chosen():
         await call(resource)
     assert len(person.pages) == 2
     assert other.requests == []
+
+
+async def test_a_server_that_answered_from_a_public_address_leads_nowhere_local():
+    """Its own connection counts, whatever its name resolves to when the sign-in begins."""
+    async with listening(Authority().handle) as url, protected() as resource:
+        access = access_to(resource.url, OAuth())
+        access.connects("93.184.215.14")
+        entry = access.begin()
+        challenge = f'Bearer resource_metadata="{url}/x"'
+        with pytest.raises(Unauthorized, match="local network"):
+            await entry.refused(401, {}, [challenge], ask=True)
+    assert resource.authority.requests == []
+
+
+async def test_a_channel_tells_the_address_of_its_connection(monkeypatch):
+    """As the sign-in needs it."""
+    met = []
+    monkeypatch.setattr(SignedIn, "connects", lambda self, address: met.append(address))
+    async with protected() as resource, Client(resource.url, auth=OAuth(open_page=Person())) as client:
+        await client.call_tool("echo", {})
+    assert set(met) == {"127.0.0.1"}

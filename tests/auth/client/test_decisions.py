@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from yarl import URL
 
-from antiphon.auth.client.addresses import checked_address, is_public
+from antiphon.auth.client.addresses import checked_address
 from antiphon.auth.client.discovery import Found, check_server, covers, fallback, resource_places
 from antiphon.auth.client.exchange import Answer, ClientIdentity
 from antiphon.auth.client.grants.authorization_code import (
@@ -134,27 +134,6 @@ def test_all_else_may_not(text):
     with pytest.raises(Unauthorized) as caught:
         checked_address(text, "it")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("addresses", "public"),
-    [
-        (["93.184.215.14"], True),
-        (["2606:2800:21f:cb07:6820:80da:af6b:8b2c"], True),
-        (["93.184.215.14", "10.0.0.1"], False),
-        (["127.0.0.1"], False),
-        (["169.254.169.254"], False),
-        (["::1"], False),
-        (["fe80::1%eth0"], False),
-        (["::ffff:192.168.0.1"], False),
-        (["2002:7f00:1::"], False),
-        (["0.0.0.0"], False),
-        ([], False),
-    ],
-)
-def test_tells_the_public_network_from_all_other(addresses, public):
-    """Also an IPv4 address that is dressed as IPv6."""
-    assert is_public(addresses) is public
 
 
 # --- scopes ----------------------------------------------------------------------------------------------------------

@@ -118,7 +118,18 @@ async def test_a_request_with_credentials_is_never_redirected():
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1", "10.0.0.1", "192.168.1.1", "169.254.169.254", "[::1]", "[fd00::1]", "[::ffff:10.0.0.1]", "localhost"],
+    [
+        "127.0.0.1",
+        "10.0.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "[::1]",
+        "[fd00::1]",
+        "[::ffff:10.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[::7f00:1]",
+        "localhost",
+    ],
 )
 async def test_a_public_server_cannot_have_us_ask_in_the_local_network(host):
     """Nothing is sent: not to a router, not to a cloud's own address, not to this machine."""
@@ -127,16 +138,81 @@ async def test_a_public_server_cannot_have_us_ask_in_the_local_network(host):
             await fetch.document(URL(f"https://{host}/latest/meta-data"))
 
 
+def resolve(monkeypatch, **answers):
+    """Answer look-ups by the system's resolver from lists, the last of each again and again."""
+    usual = socket.getaddrinfo
+    left = {name.replace("_", "."): list(several) for name, several in answers.items()}
+
+    def answer(host, *args, **kwargs):
+        if host not in left:
+            return usual(host, *args, **kwargs)
+        found = left[host].pop(0) if len(left[host]) > 1 else left[host][0]
+        return [one for address in found for one in usual(address, *args, **kwargs)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+
+
 async def test_nor_by_a_name_that_leads_there(monkeypatch):
     """The name is looked up, and what is found is what counts."""
-
-    async def resolve(self, host, port=0, family=socket.AF_INET):
-        return [{"hostname": host, "host": "10.0.0.1", "port": port, "family": family, "proto": 0, "flags": 0}]
-
-    monkeypatch.setattr(module.DefaultResolver, "resolve", resolve)
+    resolve(monkeypatch, inside_example=[["10.0.0.1", "127.0.0.1"]])
     async with fetching(PUBLIC) as fetch:
         with pytest.raises(Unauthorized, match=r"inside\.example, which is of this machine or the local network"):
             await fetch.document(URL("https://inside.example/x"))
+
+
+async def test_a_server_with_one_public_address_is_public(monkeypatch):
+    """A second address of the local network would otherwise lift the rule."""
+    resolve(monkeypatch, evil_example=[["93.184.215.14", "10.0.0.1"]])
+    async with fetching(URL("https://evil.example/mcp")) as fetch:
+        with pytest.raises(Unauthorized, match="local network"):
+            await fetch.document(URL("http://127.0.0.1:1/x"))
+
+
+async def test_a_public_server_cannot_move_its_own_name_into_the_local_network(monkeypatch):
+    """DNS rebinding: the address of each connection counts, not that of the first look-up."""
+    resolve(monkeypatch, evil_example=[["93.184.215.14"], ["127.0.0.1"]])
+    async with fetching(URL("https://evil.example/mcp")) as fetch:
+        with pytest.raises(Unauthorized, match=r"sends us to evil\.example"):
+            await fetch.post_json(URL("https://evil.example/register"), {})
+
+
+async def test_a_server_that_was_reached_at_a_public_address_stays_public(monkeypatch):
+    """Even if its name has only local addresses when the sign-in begins."""
+    resolve(monkeypatch, evil_example=[["10.0.0.1"]])
+    async with fetching(URL("https://evil.example/mcp"), is_public=True) as fetch:
+        with pytest.raises(Unauthorized, match="local network"):
+            await fetch.document(URL("http://127.0.0.1:1/x"))
+
+
+async def test_a_local_server_cannot_move_its_own_name_out_of_the_local_network(monkeypatch):
+    """It may name any address, so it stays where it was when that was decided."""
+
+    async def handle(request):
+        return web.Response(text="here")
+
+    resolve(monkeypatch, inside_example=[["127.0.0.1"], ["203.0.113.1"]])
+    async with listening(handle) as origin, fetching(URL("https://inside.example/mcp")) as fetch:
+        assert await fetch.document(URL(f"http://inside.example:{URL(origin).port}/x")) == b"here"
+
+
+async def test_a_public_server_cannot_have_a_page_of_the_local_network_opened(monkeypatch):
+    """A browser of this machine reaches the router, too."""
+    resolve(monkeypatch, router_example=[["192.168.1.1"]])
+    async with fetching(PUBLIC) as fetch:
+        for page in ("https://router.example/admin", "http://127.0.0.1:9/x", "http://localhost:9/x"):
+            with pytest.raises(Unauthorized, match="local network"):
+                await fetch.check_page(URL(page))
+        await fetch.check_page(URL("https://93.184.215.14/authorize"))
+
+
+async def test_a_request_by_a_proxy_is_judged_by_its_name():
+    """The proxy itself may be of this machine; it makes the look-up."""
+    proxy = f"http://127.0.0.1:{free_port()}"
+    async with fetching(PUBLIC, proxy=proxy) as fetch:
+        with pytest.raises(Unauthorized, match="local network"):
+            await fetch.document(URL("https://10.0.0.1/x"))
+        with pytest.raises(Unreachable):
+            await fetch.document(URL("https://other.example/x"))
 
 
 async def test_a_host_that_the_user_named_may_be_anywhere():

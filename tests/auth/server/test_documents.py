@@ -51,6 +51,17 @@ async def test_whoever_is_not_there_is_said_to_be():
     assert "secret" not in str(failed.value)
 
 
+async def test_a_public_issuer_leads_to_no_local_network(monkeypatch):
+    """The addresses of its keys and of its questions come from its metadata; those of the settings are the user's."""
+    async with Issuer().open() as issuer:
+        issuer.bodies["/x"] = (200, b"keys")
+        with pytest.raises(Unavailable, match="is public, and leads to the local network"):
+            await fetch_document(f"{issuer.url}/x", issuer="https://93.184.215.14")
+        assert issuer.paths == []
+        assert await fetch_document(f"{issuer.url}/x", issuer=issuer.url) == b"keys"
+        assert await fetch_document(f"{issuer.url}/x") == b"keys"
+
+
 @pytest.mark.parametrize("url", ["ftp://a.example", "https://[", "https://a.example:99999", "//a.example", ""])
 def test_an_address_must_be_one(url):
     """And safe."""

@@ -29,6 +29,7 @@ from antiphon.auth.client.sign_in import sign_in
 from antiphon.auth.client.store import Login
 from antiphon.auth.dpop import ProofKey
 from antiphon.errors import ConfigError, Unauthorized
+from antiphon.machine.ip_addresses import is_public
 from antiphon.machine.loopback import is_loopback
 
 __all__ = ["GivenToken", "SignedIn", "access_to"]
@@ -126,7 +127,13 @@ class SignedIn:
         """The server's latest nonce, for the next proof (RFC 9449, section 9)."""
         self._ssl = ssl
         self._proxy = proxy
+        self._is_public = False
+        """Whether a connection to the server had a public address."""
         self._key: tuple[str, ProofKey] | None = None
+
+    def connects(self, address: str) -> None:
+        """See ``WatchesConnections.connects``."""
+        self._is_public = self._is_public or is_public(address)
 
     def begin(self) -> _Entering:
         """Begin the authorization of one request."""
@@ -205,7 +212,7 @@ class SignedIn:
 
     def _fetching(self) -> AbstractAsyncContextManager[Fetch]:
         named = frozenset(URL(one).host or "" for one in (self.settings.issuer,) if one is not None)
-        return fetching(self.server, ssl=self._ssl, proxy=self._proxy, named=named)
+        return fetching(self.server, ssl=self._ssl, proxy=self._proxy, named=named, is_public=self._is_public)
 
     async def _shared(self, work: Callable[[Fetch], Awaitable[Login | None]], what: tuple[str, ...]) -> Login | None:
         """Run something once for all concurrent callers; a cancelled caller does not cancel it for the others."""

@@ -1,20 +1,17 @@
-"""Which addresses a sign-in may contact: https, or this machine; for a public server, no local network.
+"""Which addresses a sign-in may contact, by their text: https, or this machine.
 
-All these addresses come from servers. The rules prevent a hostile server from making us send data unencrypted, send
-requests into a private network (SSRF), or open anything but a web page.
+All these addresses come from servers. The rules prevent a hostile server from making us send data unencrypted, or open
+anything but a web page. ``auth.boundary`` keeps requests out of a private network.
 """
 
 from __future__ import annotations
-
-import ipaddress
-from collections.abc import Iterable
 
 from yarl import URL
 
 from antiphon.errors import Unauthorized
 from antiphon.machine.loopback import is_loopback
 
-__all__ = ["checked_address", "is_public", "origin_of", "printable", "shown"]
+__all__ = ["checked_address", "origin_of", "printable", "shown"]
 
 MAX_LENGTH = 4096
 """Characters of an address at most."""
@@ -41,19 +38,6 @@ def checked_address(text: str, what: str) -> URL:
     if url.scheme == "http" and not is_loopback(url.host or ""):
         raise Unauthorized(f"signing in was stopped: {what}, {shown(url)}, is plain http, and not on this machine")
     return url
-
-
-def is_public(addresses: Iterable[str]) -> bool:
-    """Tell whether all these IP addresses are public; false for no address at all."""
-    read = [ipaddress.ip_address(one.partition("%")[0]) for one in addresses]
-    return bool(read) and all(_unmapped(one).is_global for one in read)
-
-
-def _unmapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    if isinstance(address, ipaddress.IPv6Address):
-        # IPv6 forms of an IPv4 address are judged by that address.
-        return address.ipv4_mapped or address.sixtofour or address
-    return address
 
 
 def origin_of(url: URL) -> tuple[str, str | None, int | None]:

@@ -118,6 +118,14 @@ async def discover(
     Raises:
         Unauthorized: there is none that may be used; the message says why.
     """
+    found = await _discover(fetch, url, hint, issuer=issuer, used=used)
+    if found.server.authorization_endpoint:
+        # The only endpoint that no request of ours is sent to: a browser opens it.
+        await fetch.check_page(checked_address(found.server.authorization_endpoint, "the authorization_endpoint"))
+    return found
+
+
+async def _discover(fetch: Fetch, url: URL, hint: str | None, *, issuer: str | None, used: str | None) -> Found:
     described = await _resource(fetch, url, hint)
     if described is None:
         return await _undescribed(fetch, url, issuer)

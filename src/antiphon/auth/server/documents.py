@@ -6,7 +6,8 @@ All requests of the server side are made here. The modules that use a document v
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
@@ -14,7 +15,7 @@ from antiphon.errors import AntiphonError, ConfigError
 from antiphon.machine.loopback import is_loopback
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse
+    from aiohttp import ClientResponse, ClientSession
 
 __all__ = ["MAX_DOCUMENT", "Unavailable", "checked_address", "fetch_document"]
 
@@ -48,8 +49,13 @@ def checked_address(url: str, what: str) -> SplitResult:
     raise ConfigError(f"{what}: {url!r} must be an https address; http only on this machine")
 
 
-async def fetch_document(url: str, form: Mapping[str, str] | None = None, authorization: str | None = None) -> bytes:
+async def fetch_document(
+    url: str, form: Mapping[str, str] | None = None, authorization: str | None = None, *, issuer: str | None = None
+) -> bytes:
     """Fetch a document, or post a form to obtain it; return its bytes.
+
+    ``issuer``: the issuer that named the address, and may not lead us into a local network if it is public itself;
+    ``None`` if the address is of this server's own settings.
 
     Raises:
         Unavailable: no connection, another status than 200, too long, or too late.
@@ -57,11 +63,13 @@ async def fetch_document(url: str, form: Mapping[str, str] | None = None, author
     # Such requests are rare (keys every ten minutes, each token once), so no connection is kept open.
     import aiohttp
 
+    from antiphon.auth.boundary import is_refused
+
     headers = {"accept": "application/json", "accept-encoding": "identity"}
     if authorization is not None:
         headers["authorization"] = authorization
     try:
-        async with asyncio.timeout(FETCH_TIMEOUT), aiohttp.ClientSession(trust_env=True) as web:
+        async with asyncio.timeout(FETCH_TIMEOUT), _session(url, issuer) as web:
             method = "GET" if form is None else "POST"
             async with web.request(method, url, data=form, headers=headers, allow_redirects=False) as response:
                 if response.status != 200:
@@ -70,7 +78,28 @@ async def fetch_document(url: str, form: Mapping[str, str] | None = None, author
     except TimeoutError:
         raise Unavailable(f"{url} did not answer within {FETCH_TIMEOUT:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
+        if is_refused(error):
+            raise Unavailable(f"{issuer} is public, and leads to the local network: {url}") from None
         raise Unavailable(f"{url} cannot be reached: {type(error).__name__}") from None
+
+
+@asynccontextmanager
+async def _session(url: str, issuer: str | None) -> AsyncGenerator[ClientSession]:
+    from aiohttp import ClientSession
+    from yarl import URL
+
+    from antiphon.auth.boundary import draw_boundary, find_proxy
+
+    proxy = await asyncio.to_thread(find_proxy, URL(url))
+    connector = None
+    if issuer is not None:
+        boundary = await draw_boundary(urlsplit(issuer).hostname or "")
+        if proxy is None:
+            connector = boundary.connector()
+        else:
+            boundary.check_name(urlsplit(url).hostname or "")
+    async with ClientSession(connector=connector, proxy=proxy) as session:
+        yield session
 
 
 async def _bounded(url: str, response: ClientResponse) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from urllib.parse import quote_plus
 
 import msgspec
@@ -37,10 +38,6 @@ class _Answer(Struct):
 _decode = msgspec.json.Decoder(_Answer).decode
 
 
-async def _post(url: str, form: Mapping[str, str], authorization: str) -> bytes:
-    return await fetch_document(url, form, authorization)
-
-
 class Introspector:
     """Asks one issuer. ``ask`` posts a form; ``fetch`` gets a document."""
 
@@ -49,13 +46,14 @@ class Introspector:
         issuer: Issuer,
         options: Introspection,
         *,
-        ask: Ask = _post,
-        fetch: Callable[[str], Awaitable[bytes]] = fetch_document,
+        ask: Ask | None = None,
+        fetch: Callable[[str], Awaitable[bytes]] | None = None,
     ) -> None:
         self._issuer = issuer
         self._options = options
-        self._ask = ask
-        self._fetch = fetch
+        named_by = None if options.url else issuer.url
+        self._ask = ask or partial(fetch_document, issuer=named_by)
+        self._fetch = fetch or partial(fetch_document, issuer=named_by)
         self._url = options.url
         self._open = 0
 

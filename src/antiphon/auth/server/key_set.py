@@ -10,6 +10,7 @@ import base64
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -98,11 +99,9 @@ def _bits(modulus: str) -> int:
 class KeySet:
     """The keys of one issuer. ``fetch`` gets a document; ``clock`` returns seconds."""
 
-    def __init__(
-        self, issuer: Issuer, fetch: Fetch = fetch_document, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, issuer: Issuer, fetch: Fetch | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._issuer = issuer
-        self._fetch = fetch
+        self._fetch = fetch or partial(fetch_document, issuer=None if issuer.jwks_uri else issuer.url)
         self._clock = clock
         self._keys: tuple[PublicKey, ...] = ()
         self._fetched: float | None = None

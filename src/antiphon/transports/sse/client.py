@@ -85,7 +85,9 @@ class SseClientChannel(ClosedOnce):
         own = session is None
         if own and trust_env:
             target, proxy = await surroundings(target, proxy)
-        channel = cls(session or new_session(ssl=ssl, proxy=proxy), owns_session=own, where=shown(target))
+        channel = cls(
+            session or new_session(ssl=ssl, proxy=proxy, access=access), owns_session=own, where=shown(target)
+        )
         try:
             limit = asyncio.timeout(max(_ENDPOINT_TIMEOUT, connect_timeout))
 

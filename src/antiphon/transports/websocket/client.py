@@ -92,7 +92,9 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
         """
         target = checked_url(url, ("ws", "wss"))
         sent = checked_headers(headers or {})
-        session = new_session(ssl=ssl, proxy=proxy, trust_env=trust_env, middlewares=(_staying_at(target),))
+        session = new_session(
+            ssl=ssl, proxy=proxy, trust_env=trust_env, middlewares=(_staying_at(target),), access=access
+        )
         entry = None if access is None else access.begin()
 
         async def connect() -> ClientWebSocketResponse[Literal[False]]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-__all__ = ["REFUSING", "Access", "Entry", "Pause"]
+__all__ = ["REFUSING", "Access", "Entry", "Pause", "WatchesConnections"]
 
 REFUSING = (401, 403)
 """Statuses of a request whose credentials were missing or not sufficient, so that it was not carried out."""
@@ -59,4 +59,17 @@ class Access(Protocol):
 
     def begin(self) -> Entry:
         """Return the credentials of a new request."""
+        ...
+
+
+@runtime_checkable
+class WatchesConnections(Protocol):
+    """Credentials that depend on the address of the server."""
+
+    def connects(self, address: str) -> None:
+        """Note that the server is being connected to, without a proxy.
+
+        Args:
+            address: the server's IP address.
+        """
         ...

@@ -99,7 +99,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
         own = session is None
         if own and trust_env:
             target, proxy = await surroundings(target, proxy)
-        web_session = session or new_session(ssl=ssl, proxy=proxy)
+        web_session = session or new_session(ssl=ssl, proxy=proxy, access=access)
         try:
             web = Web(target, web_session, headers, connect_timeout=connect_timeout, access=access, pause=pause)
         except BaseException:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
 import ssl as tls
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -34,7 +35,7 @@ from multidict import istr
 from yarl import URL
 
 from antiphon.errors import AntiphonError, ConfigError, Unauthorized
-from antiphon.transports.http.client.access import REFUSING, Access, Entry, Pause
+from antiphon.transports.http.client.access import REFUSING, Access, Entry, Pause, WatchesConnections
 from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, first_line
 from antiphon.transports.http.client.open_files import PATIENCE, PAUSE, are_used_up
 
@@ -136,14 +137,22 @@ def new_session(
     proxy: str | None = None,
     trust_env: bool = False,
     middlewares: Sequence[ClientMiddlewareType] = (),
+    access: Access | None = None,
 ) -> ClientSession:
-    """Make the aiohttp session of one channel.
+    """Make the aiohttp session of one channel; ``access`` may watch its connections.
 
     The number of connections is not limited here: a limit could keep the answer to an ask from the call that waits for
     it.
     """
+
+    def open_socket(target: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, _, address = target
+        if isinstance(access, WatchesConnections) and proxy is None:
+            access.connects(str(address[0]))
+        return socket.socket(family, kind, protocol)
+
     return ClientSession(
-        connector=TCPConnector(ssl=ssl, limit=0, keepalive_timeout=_KEEP_ALIVE),
+        connector=TCPConnector(ssl=ssl, limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=open_socket),
         cookie_jar=DummyCookieJar(),
         proxy=proxy,
         trust_env=trust_env,

@@ -1,0 +1,164 @@
+"""Which addresses the requests of one sign-in may reach.
+
+A public server must not make us send requests into a local network (SSRF): not by an address that it names, and not by
+a host name that it points elsewhere between two look-ups (DNS rebinding). So each connection is judged when it is made,
+by the address that it goes to. Only a server without any public address may name addresses of its own network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl as tls
+from collections.abc import Collection
+from typing import Any
+from urllib.request import getproxies, proxy_bypass
+
+from aiohttp import TCPConnector
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import DefaultResolver
+from yarl import URL
+
+from antiphon.machine.ip_addresses import is_public
+from antiphon.machine.loopback import is_loopback
+
+__all__ = ["Boundary", "NotPublic", "draw_boundary", "find_proxy", "is_refused"]
+
+
+class NotPublic(OSError):
+    """A public server leads to an address of this machine or the local network."""
+
+    def __init__(self) -> None:
+        # The same text for each address of a host: the library then raises the exception itself.
+        super().__init__("it is of this machine or the local network")
+
+
+def is_refused(error: BaseException) -> bool:
+    """Return whether a request failed because its address is not public."""
+    return isinstance(getattr(error, "os_error", error), NotPublic)
+
+
+class Boundary:
+    """The addresses that requests for one server may reach.
+
+    Args:
+        host: the server's host.
+        addresses: the IP addresses of the host; empty if they are unknown.
+        is_public: whether the server is public, so that all connections have to be.
+    """
+
+    def __init__(self, host: str, addresses: Collection[str], *, is_public: bool) -> None:
+        self.is_public = is_public
+        self._host = host
+        self._addresses = addresses
+
+    def connector(self, *, ssl: tls.SSLContext | bool = True) -> TCPConnector:
+        """Make a connector that stays within the boundary; not for connections to a proxy.
+
+        Args:
+            ssl: TLS settings.
+        """
+        if self.is_public:
+            return TCPConnector(ssl=ssl, socket_factory=_open_public)
+        return TCPConnector(ssl=ssl, resolver=_Pinned(self._host, self._addresses))
+
+    def check_name(self, host: str) -> None:
+        """Check the host of a request that a proxy carries out, by its name alone.
+
+        Args:
+            host: a host name or an IP address.
+
+        Raises:
+            NotPublic: it is not public.
+        """
+        if self.is_public and not _may_be_public(host):
+            raise NotPublic
+
+    async def check_page(self, host: str) -> None:
+        """Check the host of a page that a browser of this machine opens, by a look-up.
+
+        Args:
+            host: a host name or an IP address.
+
+        Raises:
+            NotPublic: it is not public.
+        """
+        if self.is_public:
+            found = await _look_up(host)
+            if not (any(map(is_public, found)) if found else _may_be_public(host)):
+                raise NotPublic
+
+
+async def draw_boundary(host: str, *, is_public_server: bool = False) -> Boundary:
+    """Decide which addresses the requests for a server may reach.
+
+    Args:
+        host: the server's host.
+        is_public_server: whether a connection to the server had a public address.
+    """
+    found = await _look_up(host)
+    # Without an address, the server may be reached by a proxy.
+    public = any(map(is_public, found)) if found else _may_be_public(host)
+    return Boundary(host, found, is_public=is_public_server or public)
+
+
+def find_proxy(url: URL) -> str | None:
+    """Return the proxy for an address that the environment or the system names.
+
+    Args:
+        url: where a request goes.
+    """
+    named = getproxies().get(url.scheme)
+    return None if named is None or not named.startswith("http://") or proxy_bypass(url.host or "") else named
+
+
+def _may_be_public(host: str) -> bool:
+    try:
+        return is_public(host)
+    except ValueError:
+        return not is_loopback(host)
+
+
+async def _look_up(host: str) -> list[str]:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [str(one[4][0]) for one in found]
+
+
+def _open_public(target: tuple[Any, ...]) -> socket.socket:
+    """Make the socket for one address of a host, immediately before it is connected."""
+    family, kind, protocol, _, address = target
+    if not is_public(str(address[0])):
+        raise NotPublic
+    return socket.socket(family, kind, protocol)
+
+
+class _Pinned(AbstractResolver):
+    """Resolver for which one host keeps its addresses, so that it cannot become a public one later."""
+
+    def __init__(self, host: str, addresses: Collection[str]) -> None:
+        self._resolver = DefaultResolver()
+        self._host = host
+        self._addresses = addresses
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        if host != self._host or not self._addresses:
+            return await self._resolver.resolve(host, port, family)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in self._addresses
+        ]
+
+    async def close(self) -> None:
+        await self._resolver.close()
