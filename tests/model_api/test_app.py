@@ -123,3 +123,17 @@ async def test_each_choice_is_an_ask_and_one_refusal_refuses_all():
     assert [choice.message.content for choice in said.choices] == ["One.", "Two.", "Three."]
     assert [short.status_code, many.status_code] == [500, 400]
     assert len({record.ask for record in host.audit.records()}) == 5
+
+
+@pytest.mark.parametrize("version", ["", "/v1"])
+async def test_a_path_is_served_with_and_without_its_version(version):
+    """Vercel's AI SDK posts to the address that it is given and ``/messages``; others add the version."""
+    message = {"model": "any", "max_tokens": 20, "messages": [{"role": "user", "content": "hello"}]}
+    async with door(Host("echo", review="never")) as here, here.plain() as client:
+        assert (await client.post(f"{version}/messages", json=message)).json()["type"] == "message"
+        assert (await client.post(f"{version}/messages/count_tokens", json=message)).json()["input_tokens"] > 0
+        assert (await client.post(f"{version}/chat/completions", json=message)).json()["object"] == "chat.completion"
+        assert (await client.post(f"{version}/responses", json={"model": "any", "input": "hi"})).status_code == 200
+        assert (await client.get(f"{version}/models")).status_code == 200
+        refused = await client.post(f"{version}/messages", json={})
+        assert refused.json()["type"] == "error"

@@ -37,9 +37,24 @@ def test_process_and_what_it_has_started_are_told_from_others(proc: Path, holder
 
 
 def test_what_is_not_known_is_not_held_against_anybody(proc: Path):
-    """Without such a connection in the tables, or without the tables, the token alone counts."""
-    assert other_peers([5001], 80, 10, proc=proc) == set()
+    """Without the tables, the token alone counts."""
     assert other_peers([5000], 80, 10, proc=proc / "none") == set()
+
+
+def test_a_connection_whose_other_end_is_gone_is_refused(proc: Path, monkeypatch):
+    """The process that sent the request may have been any; also where another one hides its files."""
+    (proc / "10" / "fd" / "7").symlink_to("socket:[777]")
+    assert other_peers([5000, 5001], 80, 10, proc=proc) == {5001}
+    (proc / "10" / "fd").rename(proc / "10" / "hidden")
+    listed = Path.iterdir
+
+    def hide(path: Path):
+        if path == proc / "10" / "fd":
+            raise PermissionError
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", hide)
+    assert other_peers([5000, 5001], 80, 10, proc=proc) == {5001}
 
 
 @pytest.mark.parametrize("folder", ["fd", "fd/7"])

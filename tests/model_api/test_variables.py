@@ -8,6 +8,7 @@ from antiphon.model_api.variables import GIVEN, equipped
 def test_keys_of_the_vendors_are_replaced_or_taken_out():
     """The process gets our address and token, and nothing by which it could reach the vendor itself."""
     real = {"OPENAI_API_KEY": "sk-1", "ANTHROPIC_AUTH_TOKEN": "t", "Azure_OpenAI_API_Key": "k", "PATH": "/bin"}
+    real |= {"openai_api_key": "sk-1", "Anthropic_Api_Key": "t"}
     env = equipped(real, address="http://127.0.0.1:1", token="sk-antiphon-x")
     assert {env[name] for name in GIVEN} == {"http://127.0.0.1:1/v1", "http://127.0.0.1:1", "sk-antiphon-x"}
     assert env["PATH"] == "/bin"

@@ -56,9 +56,9 @@ class _Dialect(Protocol):
 
 
 _DIALECTS: Mapping[str, _Dialect] = {
-    "/v1/chat/completions": Chat(),
-    "/v1/responses": Responses(),
-    "/v1/messages": Messages(),
+    "/chat/completions": Chat(),
+    "/responses": Responses(),
+    "/messages": Messages(),
 }
 
 
@@ -141,18 +141,18 @@ class App:
             traced.add(token.digest)
 
     async def _served(self, http: Http, token: Token) -> None:
-        path, method = http.path, http.method
-        if path == "/v1/models" or path.startswith("/v1/models/"):
+        path, method = _path(http), http.method
+        if path == "/models" or path.startswith("/models/"):
             _expect(method, "GET")
-            await send_json(http, 200, self._models(http, token, unquote(path.removeprefix("/v1/models").lstrip("/"))))
+            await send_json(http, 200, self._models(http, token, unquote(path.removeprefix("/models").lstrip("/"))))
             return
-        if path == "/v1/messages/count_tokens":
+        if path == "/messages/count_tokens":
             _expect(method, "POST")
             body = await read_json(http)
             asked = Messages.read(body.members, offers_tools=self._offers_tools, counting=True)
             await send_json(http, 200, msgspec.json.encode({"input_tokens": input_estimate(asked.params)}))
             return
-        if path == "/v1/embeddings":
+        if path == "/embeddings":
             _expect(method, "POST")
             await self._embedded(http, token)
             return
@@ -278,8 +278,13 @@ class App:
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
+def _path(http: Http) -> str:
+    """Return the path without the version: some clients expect it in the address that they are given, others add it."""
+    return http.path.removeprefix("/v1") if http.path.startswith("/v1/") else http.path
+
+
 def _is_anthropic(http: Http) -> bool:
-    return b"anthropic-version" in http.headers or http.path.startswith("/v1/messages")
+    return b"anthropic-version" in http.headers or _path(http).startswith("/messages")
 
 
 def _retries(http: Http) -> int:

@@ -66,6 +66,8 @@ class PeerProcess:
 def other_peers(ports: Collection[int], ours: int, pid: int, *, proc: Path = _PROC) -> set[int]:
     """Return the connections that certainly come neither from a process nor from one that it has started.
 
+    Where the tables can be read, a connection that is not in them comes from a process that is gone.
+
     Reads as many small files as there are processes: call it in a thread, once for each connection at most.
 
     Args:
@@ -75,30 +77,35 @@ def other_peers(ports: Collection[int], ours: int, pid: int, *, proc: Path = _PR
         proc: the folder of processes.
     """
     sought = _inodes(ports, ours, proc)
-    if not sought:
+    if sought is None:
         return set()
+    # The other end has been closed: its process is gone, or wants no answer any more.
+    gone = {*ports} - sought.keys()
     held: set[str] = set()
     for each in _family(pid, proc):
         sockets = _sockets(proc / str(each))
         if sockets is None:
-            # Its files cannot be read, so any of the connections may come from it.
-            return set()
+            # Its files cannot be read, so any of the open connections may come from it.
+            return gone
         held |= sockets
-    return {port for port, inode in sought.items() if f"socket:[{inode}]" not in held}
+    return gone | {port for port, inode in sought.items() if f"socket:[{inode}]" not in held}
 
 
-def _inodes(ports: Collection[int], ours: int, proc: Path) -> dict[int, str]:
-    """Return the numbers of the sockets that are the other ends of connections, as far as they are found."""
+def _inodes(ports: Collection[int], ours: int, proc: Path) -> dict[int, str] | None:
+    """Return the sockets that are the other ends of open connections, by port; ``None`` if no table can be read."""
+    is_readable = False
     ends = {f"{port:04X}": port for port in ports}
     found: dict[int, str] = {}
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
-            for line in (proc / "net" / table).read_text().splitlines()[1:]:
+            lines = (proc / "net" / table).read_text().splitlines()[1:]
+            is_readable = True
+            for line in lines:
                 words = line.split()
                 port = ends.get(words[1].rpartition(":")[2]) if len(words) > 9 else None
                 if port is not None and words[2].endswith(f":{ours:04X}"):
                     found.setdefault(port, words[9])
-    return found
+    return found if is_readable else None
 
 
 def _family(pid: int, proc: Path) -> Iterator[int]:

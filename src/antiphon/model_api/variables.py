@@ -38,7 +38,8 @@ def equipped(env: Mapping[str, str], *, address: str, token: str) -> dict[str, s
         address: ``"http://127.0.0.1:49152"``.
         token: what it calls with.
     """
-    kept = {name: value for name, value in env.items() if name.upper() not in TAKEN}
+    # Some programs read a name in lower case, too.
+    kept = {name: value for name, value in env.items() if name.upper() not in (*TAKEN, *GIVEN)}
     given = {name: value.format(address=address, token=token) for name, value in GIVEN.items()}
     # Calls to this machine must not go through a proxy. Programs read either of the two spellings.
     excepted = [each for name in _NO_PROXY for each in kept.get(name, "").split(",") if each.strip()]
