@@ -176,7 +176,8 @@ async def test_a_call_that_is_cancelled_leaves_the_sign_in_to_others():
 async def test_program_credentials_need_nobody():
     """Client id and secret, by HTTP Basic."""
     async with protected() as resource:
-        oauth = OAuth(client_id="me", client_secret="s", grant=ClientCredentials())
+        issuer = resource.authority.url
+        oauth = OAuth(client_id="me", client_secret="s", issuer=issuer, grant=ClientCredentials())
         assert await call(resource.url, oauth) == "done"
         authority = resource.authority
     assert authority.seen("/register") == []
@@ -268,7 +269,7 @@ async def test_credentials_registered_beforehand_are_not_sent_to_another_authori
     async with protected() as resource:
         second = Authority()
         async with listening(second.handle) as second.url:
-            oauth = OAuth(client_id="mine", client_secret="s3cret", open_page=person)
+            oauth = OAuth(client_id="mine", open_page=person)
             async with Client(resource.url, auth=oauth) as client:
                 resource.authority.tokens.clear()
                 resource.authority = second
@@ -352,7 +353,8 @@ async def test_nothing_secret_is_logged_or_shown(caplog):
     caplog.set_level(logging.DEBUG)
     person = Person()
     async with protected() as resource:
-        oauth = OAuth(client_id="me", client_secret="s3cret", open_page=person)
+        issuer = resource.authority.url
+        oauth = OAuth(client_id="me", client_secret="s3cret", issuer=issuer, open_page=person)
         async with Client(resource.url, auth=oauth) as client:
             resource._refusal = lambda *_: resource.refuse(401, error="invalid_token")
             with pytest.raises(PeerError) as caught:

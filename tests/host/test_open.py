@@ -90,7 +90,7 @@ async def test_a_budget_lasts_over_restarts(tmp_path: Path, monkeypatch: pytest.
     """A file that names a budget and no store gets the store on disk."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = tmp_path / "antiphon.toml"
-    file.write_text('[defaults.budget]\nday = 2.0\n', encoding="utf-8")
+    file.write_text("[defaults.budget]\nday = 2.0\n", encoding="utf-8")
     async with open_host(file, reviewer=None, environ={}) as host:
         assert not isinstance(host.store, MemoryStore)
         await host.complete("Hello")

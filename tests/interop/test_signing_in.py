@@ -104,10 +104,15 @@ async def test_a_login_is_renewed_with_rotating_tokens(peers: Peers, tmp_path: P
     assert len(browser.pages) == 1
 
 
+def as_program(authority, secret: str) -> OAuth:
+    """Make the settings of a program that is registered with the issuer."""
+    issuer, grant = authority.issuer, ClientCredentials()
+    return OAuth(client_id=PROGRAM[0], client_secret=secret, issuer=issuer, grant=grant, scopes=["orders:read"])
+
+
 async def test_a_program_signs_in_by_itself(peers: Peers) -> None:
     """Client credentials, with the scopes it asks for."""
-    oauth = OAuth(client_id=PROGRAM[0], client_secret=PROGRAM[1], grant=ClientCredentials(), scopes=["orders:read"])
-    async with serving(peers) as (authority, url), Client(url, auth=oauth) as client:
+    async with serving(peers) as (authority, url), Client(url, auth=as_program(authority, PROGRAM[1])) as client:
         assert f"{authority.issuer} sub:program" in await text(client, "whoami")
         assert await text(client, "orders") == "two"
 
@@ -191,8 +196,8 @@ async def test_a_login_that_was_revoked_is_forgotten(peers: Peers) -> None:
 
 async def test_a_wrong_secret_is_said_to_be_wrong(peers: Peers) -> None:
     """With the issuer's code, and without the secret."""
-    oauth = OAuth(client_id=PROGRAM[0], client_secret="s3cret-that-is-not-the-right-one", grant=ClientCredentials())
-    async with serving(peers) as (_, url):
+    async with serving(peers) as (authority, url):
+        oauth = as_program(authority, "s3cret-that-is-not-the-right-one")
         with pytest.raises(Unauthorized, match="invalid_client") as caught:
             async with Client(url, auth=oauth):
                 pass

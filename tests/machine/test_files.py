@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from antiphon.machine.files import replace_file, replaced_file
+from antiphon.auth.client.exchange import ClientIdentity
+from antiphon.auth.client.file_store import FileLogins
+from antiphon.auth.client.grants.workload_identity import WorkloadIdentity
+from antiphon.auth.client.store import Registered
+from antiphon.cli.arguments import read_arguments
+from antiphon.cli.commands.audit.anchor import read_anchors
+from antiphon.cli.commands.audit.verify import verify_file
+from antiphon.cli.commands.gateway import _has_servers
+from antiphon.cli.config_files import read_config
+from antiphon.cli.request_file import read_request
+from antiphon.errors import AntiphonError
+from antiphon.host.config import load_config
+from antiphon.host.config.trust import Trust
+from antiphon.host.store import open_store
+from antiphon.machine.files import open_file, read_file, replace_file, replaced_file
+from antiphon.transports.http.client.http_request import client_tls
 
 
 def mode(path: Path) -> int:
@@ -91,3 +108,76 @@ def test_a_link_is_replaced_and_not_followed(tmp_path: Path):
     replace_file(tmp_path / "file", b"ours")
     assert (tmp_path / "other").read_bytes() == b"theirs"
     assert not (tmp_path / "file").is_symlink()
+
+
+def test_a_file_is_read_up_to_a_limit(tmp_path: Path):
+    """Through a link, too, unless that is not wanted."""
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("file")
+    assert read_file(tmp_path / "link") == b"content"
+    assert read_file(tmp_path / "file", 3) == b"con"
+    with pytest.raises(OSError, match="link"):
+        open_file(tmp_path / "link", follow=False)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders")
+def test_a_pipe_a_device_and_a_folder_are_no_files(tmp_path: Path):
+    """Reading one could wait for ever; nothing is read, and nobody is waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="is a pipe or a device"):
+            read_file(path)
+    with pytest.raises(IsADirectoryError):
+        read_file(tmp_path)
+
+
+async def _read_logins(path: Path) -> object:
+    return await FileLogins(path, keyring=False).read()
+
+
+async def _read_key(path: Path) -> object:
+    store = FileLogins(path.with_name("logins"), keyring=False)
+    await store.change(lambda kept: kept.register(Registered(issuer="i", identity=ClientIdentity(client_id="c"))))
+    await asyncio.to_thread(path.rename, path.with_name("logins.key"))
+    return await FileLogins(store.path, keyring=False).read()
+
+
+async def _open_store(path: Path) -> None:
+    store = open_store(str(path))
+    try:
+        await store.head()
+    finally:
+        await store.aclose()
+
+
+READERS = {
+    "settings": lambda path: load_config({}, file=path),
+    "servers": read_config,
+    "settings or servers": _has_servers,
+    "trusted files": lambda path: Trust({"XDG_STATE_HOME": str(path.parent.parent)}).all(),
+    "logins": _read_logins,
+    "key of logins": _read_key,
+    "token of a workload": lambda path: WorkloadIdentity(path)._from_file(""),
+    "anchors": read_anchors,
+    "exported record": lambda path: verify_file(path, []),
+    "request": read_request,
+    "argument": lambda path: read_arguments([f"@{path}"], {}),
+    "store": _open_store,
+    "certificates": lambda path: client_tls(ca_file=str(path)),
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders")
+@pytest.mark.parametrize("reader", READERS)
+async def test_a_pipe_in_the_place_of_a_file_of_ours_is_an_error(tmp_path: Path, reader: str):
+    """Nobody writes to it, so that a reader would wait for ever."""
+    path = tmp_path / "antiphon" / "trusted.json"
+    path.parent.mkdir()
+    os.mkfifo(path)
+
+    async def read() -> None:
+        if inspect.isawaitable(reading := READERS[reader](path)):
+            await reading
+
+    with pytest.raises((AntiphonError, OSError)):
+        await read()

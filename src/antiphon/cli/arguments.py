@@ -17,6 +17,7 @@ import msgspec
 
 from antiphon.cli.failures import json_mistake
 from antiphon.errors import ConfigError
+from antiphon.machine.files import read_file
 
 __all__ = ["read_arguments", "read_texts", "similar"]
 
@@ -77,8 +78,7 @@ def _given(word: str) -> str:
         if word == "-":
             data = sys.stdin.buffer.read(_LARGEST + 1)
         elif word.startswith("@"):
-            with Path(word[1:]).open("rb") as file:
-                data = file.read(_LARGEST + 1)
+            data = read_file(Path(word[1:]), _LARGEST + 1)
         else:
             return word
         if len(data) > _LARGEST:

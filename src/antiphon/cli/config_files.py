@@ -26,6 +26,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.visible import inert
 from antiphon.host.config.trust import Trust
+from antiphon.machine.files import read_file
 from antiphon.wire.origin import describe_target
 
 __all__ = [
@@ -80,8 +81,7 @@ def read_bytes(path: Path) -> bytes:
         ConfigError: it cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            return file.read(MAX_FILE + 1)
+        return read_file(path, MAX_FILE + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
 

@@ -70,7 +70,10 @@ def settings_of(login: Login | None, store: LoginStore, page: OpenPage | None) -
         return OAuth(store=store, open_page=page)
     if login.label.startswith("https://"):
         return OAuth(client_metadata_url=login.label, store=store, open_page=page)
-    return OAuth(client_id=login.label, client_secret=login.identity.secret, store=store, open_page=page)
+    secret = login.identity.secret
+    # The secret stays with the issuer that it was given to.
+    issuer = login.metadata.issuer if secret is not None else None
+    return OAuth(client_id=login.label, client_secret=secret, issuer=issuer, store=store, open_page=page)
 
 
 async def auth_for(address: Address, headers: Mapping[str, str] | None) -> OAuth | None:

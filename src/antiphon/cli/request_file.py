@@ -14,6 +14,7 @@ from antiphon.cli.failures import json_mistake
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.validate import validate
+from antiphon.machine.files import read_file
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
@@ -74,11 +75,7 @@ def _sampling(path: Path, data: bytes) -> CreateMessageRequestParams:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if str(path) == "-":
-            data = sys.stdin.buffer.read(_LARGEST + 1)
-        else:
-            with path.open("rb") as file:
-                data = file.read(_LARGEST + 1)
+        data = sys.stdin.buffer.read(_LARGEST + 1) if str(path) == "-" else read_file(path, _LARGEST + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     if len(data) > _LARGEST:

@@ -15,7 +15,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.store.location import state_folder
-from antiphon.machine.files import replace_file
+from antiphon.machine.files import read_file, replace_file
 
 __all__ = ["MAX_STARTED", "StartedTask", "find", "forget", "note", "read_all"]
 
@@ -55,8 +55,8 @@ def read_all() -> list[StartedTask]:
     """Return all tasks, the one started last first. Files that cannot be read are left out."""
     found: list[StartedTask] = []
     for path in _folder().glob("*.json"):
-        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), path.open("rb") as file:
-            found.append(msgspec.json.decode(file.read(_LARGEST), type=StartedTask))
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+            found.append(msgspec.json.decode(read_file(path, _LARGEST), type=StartedTask))
     return sorted(found, key=lambda task: task.started, reverse=True)
 
 

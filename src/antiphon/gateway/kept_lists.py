@@ -23,7 +23,7 @@ from msgspec import Struct
 from antiphon.client.connection.targets import Address, Command, Target, located, resolve
 from antiphon.errors import ConfigError
 from antiphon.gateway.offer import Offer
-from antiphon.machine.files import replace_file
+from antiphon.machine.files import open_file, replace_file
 from antiphon.wire.envelope import decode, encode
 from antiphon.wire.origin import identify
 
@@ -142,9 +142,8 @@ class KeptOffer:
 
 
 def _read(path: Path) -> bytes:
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
+    with open_file(path, follow=False) as file:
+        status = os.fstat(file.fileno())
         if os.name == "posix" and (status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077):
             raise ValueError("others may have written or read it")
         if status.st_size > MAX_BYTES:

@@ -1,17 +1,61 @@
-"""Files that are replaced atomically: a reader finds the old content or the new, never a part."""
+"""Our own files: read without waiting, and replaced atomically.
+
+A reader of a replaced file finds the old content or the new, never a part.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-__all__ = ["replace_file", "replaced_file"]
+__all__ = ["open_file", "read_file", "replace_file", "replaced_file"]
 
 _PRIVATE = 0o600
+# Opening a pipe waits for its other end. Windows has neither of these, but tells text from bytes.
+_READING = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT"))
+
+
+def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
+    """Open a regular file for reading; the caller closes it.
+
+    Args:
+        path: the file.
+        follow: whether it may be a link.
+
+    Raises:
+        OSError: it cannot be read, or is a pipe, a device or a folder, which may keep a reader waiting for ever.
+    """
+    handle = os.open(path, os.O_RDONLY | _READING | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "is a pipe or a device, not a file", str(path))
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_file(path: Path, limit: int = -1) -> bytes:
+    """Read a regular file.
+
+    Args:
+        path: the file.
+        limit: most bytes to read; all by default.
+
+    Raises:
+        OSError: as from ``open_file``.
+    """
+    with open_file(path) as file:
+        return file.read(limit)
 
 
 @contextmanager

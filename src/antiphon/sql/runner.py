@@ -231,10 +231,12 @@ def _make(path: Path) -> None:
     through SQLite, and another process would then remove the log we write to (sqlite.org/howtocorrupt.html).
 
     Raises:
-        ConfigError: there is a folder.
+        ConfigError: there is a folder, a pipe or a device.
     """
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; name a file in it, as in {path / 'host.db'}")
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path}: is a pipe or a device, not a file")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

@@ -8,7 +8,7 @@ from antiphon import Client
 from antiphon.auth.client.access import SignedIn, access_to
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import MemoryLogins
-from antiphon.errors import Unauthorized
+from antiphon.errors import ConfigError, Unauthorized
 from tests.support.authority import Authority, Person, listening, protected
 
 
@@ -55,3 +55,9 @@ async def test_a_channel_tells_the_address_of_its_connection(monkeypatch):
     async with protected() as resource, Client(resource.url, auth=OAuth(open_page=Person())) as client:
         await client.call_tool("echo", {})
     assert set(met) == {"127.0.0.1"}
+
+
+def test_a_secret_without_the_server_that_it_is_for_is_refused():
+    """Whatever the MCP server names would be sent it."""
+    with pytest.raises(ConfigError, match="give its issuer"):
+        OAuth(client_id="me", client_secret="s3cret")

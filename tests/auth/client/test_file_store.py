@@ -104,6 +104,18 @@ async def test_without_a_keyring_the_file_says_where_its_key_is(tmp_path):
     assert (tmp_path / "logins.key").exists()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="mode bits say nothing about other users there")
+async def test_a_key_that_others_could_read_is_closed_to_them(tmp_path, caplog):
+    """And the log says it, since they may have read it."""
+    path = tmp_path / "logins"
+    await FileLogins(path, keyring=False).change(lambda kept: kept.put(login()))
+    key = tmp_path / "logins.key"
+    key.chmod(0o644)
+    assert (await FileLogins(path, keyring=False).read()).logins == [login()]
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert "logins.key: others could read or write it" in caplog.text
+
+
 async def test_a_keyring_that_is_locked_is_told_apart_from_damage(tmp_path, ring):
     """What is kept is not lost: the person can unlock it."""
     path = tmp_path / "logins"

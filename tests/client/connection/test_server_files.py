@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from antiphon.client.connection.server_files import Entry, filled, read_servers, variables_in
+from antiphon.client.connection.server_files import MAX_FILE, Entry, filled, read_json, read_servers, variables_in
 from antiphon.errors import ConfigError
 
 SHOP = Entry(command="npx", args=["-y", "shop"], env={"KEY": "1"})
@@ -183,3 +184,56 @@ def test_a_file_with_variables_that_cannot_be_read_is_named(kind: str, tmp_path:
         (tmp_path / ".env").write_bytes(b"A=1\n" * 300_000)
     with pytest.raises(ConfigError, match=r"a: envFile .*\.env"):
         filled(Entry(command="x", env_file=".env"), {}, tmp_path, "a")
+
+
+PIECES = (
+    "/*",
+    "/* */",
+    "//",
+    '"',
+    '\\"',
+    '"\\',
+    ", ",
+    ",\n",
+    "{",
+    "[",
+    "/",
+    "*",
+    "${a:-",
+    "${input:",
+    "${a",
+    "{env:a",
+    "1",
+)
+STARTS = ("", '{"mcpServers": {"a": {"command": "', '{"mcpServers": {"a": {"command": "x"}}, "b": ')
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize("start", STARTS)
+def test_a_megabyte_is_read_in_a_time_that_grows_with_its_length(piece: str, start: str):
+    """Before anybody has trusted the file: a time that grew with the square would be an hour."""
+    text = start + piece * ((MAX_FILE - 100) // len(piece)) + "}}}"
+    with suppress(ConfigError):
+        for entry in read_servers(text.encode(), Path("x.json")).values():
+            variables_in(entry)
+            filled(entry, {"a": "1"}, Path(), "x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "// no comment", "b": "/* none */", "c": "a,}"}',
+        '{"a": "// no comment", /* one */ "b": "/* none */", // "two"\n "c": "a,}", /* , */ }',
+        '{"a": "// no comment", /***/ "b": /* " */ "/* none */", "c": "a,}" // }\n, }',
+    ],
+)
+def test_comments_and_trailing_commas_are_passed_over(text: str):
+    """But not in strings."""
+    assert read_json(text) == {"a": "// no comment", "b": "/* none */", "c": "a,}"}
+
+
+def test_a_number_that_is_too_long_is_an_error_of_the_file():
+    """Python refuses to read it."""
+    with pytest.raises(ConfigError, match="a number is too long"):
+        read_json("9" * 5_000)

@@ -10,7 +10,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
+import os
 import secrets
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,9 +24,11 @@ from msgspec import Struct
 
 from antiphon.auth.client.store import Document
 from antiphon.errors import ConfigError
-from antiphon.machine.files import replace_file
+from antiphon.machine.files import open_file, read_file, replace_file
 
 __all__ = ["FileLogins"]
+
+log = logging.getLogger("antiphon.auth")
 
 T = TypeVar("T")
 
@@ -130,8 +135,7 @@ class FileLogins:
 
     def _load(self) -> Document:
         try:
-            with self.path.open("rb") as file:
-                data = file.read(MAX_FILE + 1)
+            data = read_file(self.path, MAX_FILE + 1)
         except FileNotFoundError:
             return Document()
         except OSError as error:
@@ -163,8 +167,7 @@ class FileLogins:
         replace_file(self.path, msgspec.json.encode(said))
 
     def _place(self) -> str:
-        with self.path.open("rb") as file:
-            return msgspec.json.decode(file.read(MAX_FILE), type=_Sealed).key
+        return msgspec.json.decode(read_file(self.path, MAX_FILE), type=_Sealed).key
 
     # --- the key ------------------------------------------------------------------------------------------------
 
@@ -208,9 +211,20 @@ class FileLogins:
         if make:
             replace_file(beside, _text(secrets.token_bytes(32)).encode())
         try:
-            return base64.b64decode(beside.read_bytes())
+            _keep_from_others(beside)
+            return base64.b64decode(read_file(beside, MAX_FILE))
         except OSError as error:
             raise ConfigError(f"{beside}: cannot be read: {error.strerror}") from None
+
+
+def _keep_from_others(path: Path) -> None:
+    """Remove all rights to a key from everybody but the owner."""
+    with open_file(path) as file:
+        rights = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    # On other systems the mode bits say nothing about other users.
+    if os.name == "posix" and rights & 0o077:
+        path.chmod(rights & 0o700)
+        log.warning("%s: others could read or write it; they cannot any more. Sign in again if they may have", path)
 
 
 def _patiently(ask: Callable[[], str | None]) -> str | None:

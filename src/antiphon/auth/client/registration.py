@@ -38,7 +38,7 @@ def choose(settings: OAuth, server: ServerMetadata) -> Choice:
         return "dynamic"
     raise Unauthorized(
         f"{server.issuer} does not register clients itself: register one there, and give its client_id "
-        "(OAuth(client_id=..., client_secret=...); --client-id)"
+        "(OAuth(client_id=..., client_secret=..., issuer=...); --client-id)"
     )
 
 

@@ -19,6 +19,7 @@ from antiphon.cli.logins import auth_for, auth_of_client
 from antiphon.cli.network_options import Listening, Place
 from antiphon.cli.options import ModelApi, PageAnswers, option_sets
 from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
+from antiphon.client.connection.server_files import MAX_FILE
 from antiphon.client.connection.targets import Address, resolve
 from antiphon.errors import ConfigError
 from antiphon.gateway.asks import Answered, ElicitsIn
@@ -29,6 +30,7 @@ from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, RunOptions, Sign
 from antiphon.host.config.gateway import GatewaySettings, Profile
 from antiphon.host.config.toml_files import config_paths
 from antiphon.host.store.location import state_folder
+from antiphon.machine.files import read_file
 from antiphon.server.network import ServeOptions
 from antiphon.transports.stdio.reaper import REAPER
 
@@ -270,7 +272,7 @@ def _sorted(files: Sequence[Path]) -> tuple[list[Path], Path | None]:
 def _has_servers(path: Path) -> bool:
     """Tell whether a TOML file is another program's list of servers (Codex), and not our settings."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path, MAX_FILE).decode("utf-8", "replace")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     return "[mcp_servers" in text or "[mcpServers" in text

@@ -16,6 +16,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.errors import ConfigError
+from antiphon.machine.files import read_file
+from antiphon.machine.toml import parse_toml
 
 __all__ = [
     "MAX_FILE",
@@ -23,17 +25,22 @@ __all__ = [
     "FileOrigin",
     "filled",
     "is_switched_off",
+    "read_json",
     "read_servers",
     "variables_in",
 ]
 
 MAX_FILE = 1024 * 1024
 """Most bytes; a file with a hundred servers has 50 kB."""
-_VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>\w+)(?::-(?P<default>[^}]*))?\}|\{env:(?P<bare>\w+)\}")
-_ASKED = re.compile(r"\$\{(?:input|command):[^}]*\}")
+# Nothing in braces holds another beginning, so that each piece of a text is read once, closed or not.
+_INNER = r"(?:[^}$]|\$(?!\{))*+"
+_VARIABLE = re.compile(rf"\$\{{(?:env:)?(?P<name>\w+)(?::-(?P<default>{_INNER}))?\}}|\{{env:(?P<bare>\w+)\}}")
+_ASKED = re.compile(rf"\$\{{(?:input|command):{_INNER}\}}")
 _FOLDERS = re.compile(r"\$\{(?P<name>workspaceFolder|userHome)\}")
-_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
+# Strings and comments end at the end of the text at the latest: otherwise each beginning would be tried to the end.
+_STRING = r'"(?:[^"\\\n]|\\.)*+"?'
+_COMMENT = re.compile(_STRING + r"|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?", re.DOTALL)
+_TRAILING = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 _SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp")
 """In this order: Claude, Cursor, Windsurf, Gemini; VS Code; Zed; Codex; opencode."""
 
@@ -104,7 +111,7 @@ def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
     except UnicodeDecodeError:
         raise ConfigError(f"{place}: not UTF-8") from None
     try:
-        section, found = _section(_toml(text) if place.suffix == ".toml" else _json(text))
+        section, found = _section(_toml(text) if place.suffix == ".toml" else read_json(text))
     except ConfigError as error:
         raise ConfigError(f"{place}{error}") from None
     servers: dict[str, Entry] = {}
@@ -176,10 +183,10 @@ def filled(entry: Entry, environ: Mapping[str, str], folder: Path, place: str) -
 def _read_env_file(path: Path, place: str) -> dict[str, str]:
     """Read lines of ``NAME=value``; values may be quoted, and ``#`` begins a comment."""
     try:
-        # A pipe or a device would keep the reader waiting.
-        if not path.is_file() or path.stat().st_size > MAX_FILE:
-            raise ConfigError(f"{place}: envFile {path}: no such file, or larger than {MAX_FILE} bytes")
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        data = read_file(path, MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise ConfigError(f"{place}: envFile {path}: larger than {MAX_FILE} bytes")
+        lines = data.decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{place}: envFile {path}: {error}") from None
     variables: dict[str, str] = {}
@@ -199,8 +206,12 @@ def _literal_glob(name: str) -> str:
     return re.sub(r"^!", '["!]', re.sub(r"[*?\[]", r"[\g<0>]", name))
 
 
-def _json(text: str) -> object:
-    """Read JSON with comments and trailing commas, as VS Code and Zed allow."""
+def read_json(text: str) -> object:
+    """Read JSON with comments and trailing commas, as VS Code and Zed allow, in a time that grows with its length.
+
+    Raises:
+        ConfigError: it is something else; the message names line and column.
+    """
 
     def blank(found: re.Match[str]) -> str:
         kept = found[0].startswith('"')
@@ -213,17 +224,17 @@ def _json(text: str) -> object:
         raise ConfigError(f", line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
     except RecursionError:
         raise ConfigError(": not JSON that can be read: too deep") from None
+    except ValueError:
+        raise ConfigError(": not JSON that can be read: a number is too long") from None
 
 
 def _toml(text: str) -> object:
-    import tomllib
-
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f": not TOML: {error}") from None
-    except (RecursionError, ValueError):
+        return parse_toml(text)
+    except RecursionError:
         raise ConfigError(": not TOML that can be read") from None
+    except ValueError as error:
+        raise ConfigError(f": not TOML: {error}") from None
 
 
 def _section(read: object) -> tuple[str, dict[str, Any]]:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
+from antiphon.client.connection.server_files import read_json
 from antiphon.errors import ConfigError
 
 __all__ = ["Document", "read_document"]
@@ -64,7 +65,7 @@ _TOKEN = re.compile(
     r"(?P<space>\s+|//[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/)|(?P<string>\"(?:[^\"\\\n]|\\.)*+\")|(?P<mark>[{}\[\],:])"
     r"|(?P<word>[^\s\"{}\[\],:/]++)"
 )
-_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])')
+_LINE_COMMENT = re.compile(r"[ \t]*+(?://[^\n]*+|/\*(?:[^*\n]|\*(?!/))*+\*/[ \t]*+(?=\n))")
 
 
 class _Member(Struct):
@@ -163,23 +164,22 @@ class _Json:
 
     def _value(self, entry: _Member) -> Any:
         text = self._text[entry.value : entry.end]
-        plain = _TOKEN.sub(lambda found: " " if found["space"] else found[0], text)
         try:
-            return json.loads(_TRAILING.sub(lambda found: found[1] or "", plain))
-        except (ValueError, RecursionError):
+            return read_json(text)
+        except ConfigError:
             raise self._wrong(entry.value, f"{entry.name}: not JSON") from None
 
     # --- changes --------------------------------------------------------------------------------------------------
 
     def _rebuilt(self, changed: _Object, without: list[str], added: Mapping[str, Any], *, depth: int) -> str:
         """Return the text with an object put together again from its own pieces, without and with some members."""
-        text, indent = self._text, self._indent()
+        text, indent, removed = self._text, self._indent(), {*without}
         pieces: list[str] = []
         at = changed.opens + 1
         for member in changed.members:
             behind = member.end if member.comma is None else member.comma + 1
             ends = self._end_of_line(behind)
-            if member.name not in without:
+            if member.name not in removed:
                 # Commas are written again: none after the last member, unless there was one.
                 pieces.append(text[at : behind - (member.comma is not None)] + ",\0" + text[behind:ends])
             at = ends
@@ -196,7 +196,7 @@ class _Json:
 
     def _end_of_line(self, place: int) -> int:
         """Return the end of a comment behind a comma, because it belongs to the member before the comma."""
-        found = re.compile(r"[ \t]*(?://[^\n]*|/\*[^\n]*?\*/[ \t]*(?=\n))").match(self._text, place)
+        found = _LINE_COMMENT.match(self._text, place)
         return found.end() if found is not None else place
 
     @staticmethod

@@ -21,7 +21,7 @@ from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.documents import Document, read_document
 from antiphon.gateway.hosts.entry_members import RULES, find_rule, translate_entry
 from antiphon.gateway.hosts.known_hosts import KNOWN, HostFile
-from antiphon.machine.files import replace_file
+from antiphon.machine.files import read_file, replace_file
 
 __all__ = ["ENTRY", "PROJECT_ENTRY", "Change", "Installation", "Undone"]
 
@@ -179,7 +179,7 @@ class Installation:
         if exactly and not record.existed:
             self.path.unlink()
         elif exactly:
-            _write(self.path, self.backup.read_bytes())
+            _write(self.path, read_file(self.backup))
         elif data is not None:
             document = read_document(self.path, data, self._host.section)
             ours = self._ours(document)
@@ -240,7 +240,7 @@ class Installation:
         path = self.path if file is None else self.path.parent / file
         if self._kind not in RULES or not path.is_file():
             return {}
-        return read_document(path, path.read_bytes(), section).servers()
+        return read_document(path, read_file(path), section).servers()
 
     def _ours(self, document: Document) -> list[str]:
         """Return the name of our entry, if it is in the file."""
@@ -260,17 +260,17 @@ class Installation:
 
     def _original(self, record: _Record) -> dict[str, Any]:
         """Return the entries that were moved, in the host's own form if the backup has them."""
-        kept = read_document(self.path, self.backup.read_bytes(), self._host.section).servers()
+        kept = read_document(self.path, read_file(self.backup), self._host.section).servers()
         return {name: kept.get(name, entry) for name, entry in record.moved.items()}
 
     def _served(self) -> dict[str, Any]:
         """Return the entries that the gateway serves now."""
         if not self.servers.exists():
             return {}
-        return read_document(self.servers, self.servers.read_bytes(), "mcpServers").servers()
+        return read_document(self.servers, read_file(self.servers), "mcpServers").servers()
 
     def _digest_of_served(self) -> str:
-        return _digest(self.servers.read_bytes()) if self.servers.exists() else ""
+        return _digest(read_file(self.servers)) if self.servers.exists() else ""
 
     def _is_edited(self, record: _Record) -> bool:
         return self.servers.exists() and self._digest_of_served() != record.served
@@ -279,7 +279,7 @@ class Installation:
         if not self.is_installed:
             return None
         try:
-            record = msgspec.json.decode(self._record.read_bytes(), type=_Record)
+            record = msgspec.json.decode(read_file(self._record), type=_Record)
         except (OSError, msgspec.DecodeError) as error:
             raise ConfigError(f"{self._record}: cannot be read: {error}") from None
         if record.path != str(self.path):
@@ -290,7 +290,7 @@ class Installation:
 
     def _read(self) -> bytes | None:
         try:
-            return self.path.read_bytes()
+            return read_file(self.path)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -28,6 +28,7 @@ from antiphon.host.config.settings import (
     Settings,
 )
 from antiphon.host.config.toml_lines import Lines, Place
+from antiphon.machine.toml import parse_toml
 
 __all__ = ["Defaults", "Document", "read"]
 
@@ -105,17 +106,14 @@ class _Reader:
     """Parses one text."""
 
     def __init__(self, text: str, file: str) -> None:
-        # Imported here, because a host made by a program reads no file.
-        import tomllib
-
         self._file = file
         try:
-            self._data = tomllib.loads(text, parse_float=Decimal)
-        except tomllib.TOMLDecodeError as error:
+            self._data = parse_toml(text, parse_float=Decimal)
+        except RecursionError:
+            raise ConfigError(f"{file}: not TOML that can be read") from None
+        except ValueError as error:
             # tomllib's message ends in "(at line 3, column 5)".
             raise ConfigError(f"{file}: not TOML: {error}") from None
-        except (RecursionError, ValueError):
-            raise ConfigError(f"{file}: not TOML that can be read") from None
         self._lines = Lines(text)
 
     def document(self) -> Document:

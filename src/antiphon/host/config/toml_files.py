@@ -16,6 +16,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.config.default_model import placed, standard_model
 from antiphon.host.config.parse import Document, read
 from antiphon.host.config.settings import STANDARD, Config, Settings, over
+from antiphon.machine.files import read_file
 
 __all__ = ["NAME", "config_paths", "load_config"]
 
@@ -76,8 +77,7 @@ def _is_there(path: Path) -> bool:
 
 def _document(path: Path) -> Document:
     try:
-        with path.open("rb") as opened:
-            data = opened.read(MAX_CONFIG + 1)
+        data = read_file(path, MAX_CONFIG + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     if len(data) > MAX_CONFIG:

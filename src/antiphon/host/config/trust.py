@@ -17,7 +17,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.store.location import state_folder
-from antiphon.machine.files import replace_file
+from antiphon.machine.files import open_file, replace_file
 
 __all__ = ["Trust", "Trusted"]
 
@@ -84,7 +84,7 @@ class Trust:
             ConfigError: the record cannot be read, or other users may write it, so that it cannot be trusted.
         """
         try:
-            with self.place.open("rb") as file:
+            with open_file(self.place) as file:
                 if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o022:
                     raise ConfigError(f"{self.place}: others may write it; chmod 600 {self.place}")
                 data = file.read(_LARGEST)

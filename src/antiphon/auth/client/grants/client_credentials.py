@@ -9,7 +9,7 @@ __all__ = ["ClientCredentials"]
 
 
 class ClientCredentials:
-    """Sign in as the program itself: ``OAuth(client_id=..., client_secret=..., grant=ClientCredentials())``."""
+    """Sign in as the program: ``OAuth(client_id=..., client_secret=..., issuer=..., grant=ClientCredentials())``."""
 
     name = "client credentials"
     grant_type = "client_credentials"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from antiphon.auth.client.grants.jwt_bearer import JwtBearer
 from antiphon.errors import Unauthorized
+from antiphon.machine.files import read_file
 
 __all__ = ["WorkloadIdentity"]
 
@@ -37,5 +38,4 @@ class WorkloadIdentity(JwtBearer):
             raise Unauthorized(f"signing in failed: {self._path} cannot be read ({type(error).__name__})") from None
 
     def _read(self) -> str:
-        with self._path.open("rb") as file:
-            return file.read(MAX_FILE).decode("ascii")
+        return read_file(self._path, MAX_FILE).decode("ascii")

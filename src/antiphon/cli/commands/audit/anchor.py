@@ -21,6 +21,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store
 from antiphon.host.store.chain import Head
+from antiphon.machine.files import read_file
 
 __all__ = ["Anchor", "anchor", "read_anchors"]
 
@@ -78,11 +79,15 @@ def read_anchors(file: Path, *, make: bool = False) -> list[Head]:
     if make and not file.exists():
         return heads
     try:
-        if file.stat().st_size > MAX_ANCHORS:
-            raise ConfigError(f"{file}: too large for a file of anchors")
-        lines = file.read_bytes().splitlines()
+        data = read_file(file, MAX_ANCHORS + 1)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    if len(data) > MAX_ANCHORS:
+        raise ConfigError(f"{file}: too large for a file of anchors")
+    lines = data.splitlines()
+    if not lines and not make:
+        # An emptied file would let a record pass from which the newest entries were cut off.
+        raise ConfigError(f"{file}: has no anchor in it, so it proves nothing; name the file that was written to")
     for number, line in enumerate(lines, 1):
         try:
             head = read_head(msgspec.json.decode(line, type=Anchor).head)

@@ -16,6 +16,7 @@ from antiphon.host.audit.export import check_lines
 from antiphon.host.audit.log import Audit, Proof
 from antiphon.host.store import Store
 from antiphon.host.store.chain import Fault, Head, verify
+from antiphon.machine.files import open_file
 
 __all__ = ["head_text", "read_head", "tell", "verify_file", "verify_store"]
 
@@ -54,7 +55,7 @@ def verify_file(path: Path, known: Iterable[Head]) -> Proof:
     Raises:
         ConfigError: it cannot be opened.
     """
-    with path.open("rb") as file:
+    with open_file(path) as file:
         head, fault = check_lines(_lines(file), known)
     return Proof(records=head.seq, head=head, fault=fault)
 

@@ -13,6 +13,7 @@ import ssl as tls
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from io import BytesIO
+from pathlib import Path
 from types import CoroutineType
 from typing import Any
 
@@ -122,6 +123,10 @@ def client_tls(
     Raises:
         ConfigError: a file cannot be used.
     """
+    for each in (ca_file, cert_file, key_file):
+        if each is not None and not Path(each).is_file():
+            # The library would wait for the other end of a pipe.
+            raise ConfigError(f"cannot use the TLS files {each}: no such file")
     try:
         context = tls.create_default_context(cafile=ca_file)
         if cert_file is not None:
