@@ -145,10 +145,15 @@ def test_a_store_without_a_terminal_keeps_the_questions(monkeypatch: pytest.Monk
     assert isinstance(choose_host(Answers(store=where, review="queue")).reviewer, Queue)
 
 
-def test_a_queue_needs_a_store():
-    """One in memory would be seen by nobody."""
-    with pytest.raises(ConfigError, match="--review queue needs a store"):
-        choose_host(Answers(review="queue"))
+def test_the_queue_is_in_the_usual_store_if_none_is_named():
+    """Where ``antiphon review`` looks, too."""
+    assert isinstance(choose_host(Answers(review="queue")).reviewer, Queue)
+
+
+def test_no_queue_can_be_in_memory():
+    """No other process would see a question."""
+    with pytest.raises(ConfigError, match="--review queue needs a store that antiphon review can open"):
+        choose_host(Answers(review="queue", store="memory"))
 
 
 @pytest.mark.usefixtures("folder")

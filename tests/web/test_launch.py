@@ -112,3 +112,15 @@ async def test_no_browser_is_opened_where_none_is_wanted(monkeypatch: pytest.Mon
     monkeypatch.setattr("webbrowser.open", lambda url: pytest.fail("opened"))
     async with opened_page(MemoryStore(), browse=False):
         pass
+
+
+async def test_what_travels_unencrypted_is_said_where_others_can_reach_the_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Before anybody opens it; on this machine alone there is nothing to say."""
+    monkeypatch.setenv("BROWSER", "")
+    async with opened_page(MemoryStore(), host="0.0.0.0", remote=True):
+        said = capsys.readouterr().err
+    assert "Not encrypted: this address, the session that it opens, all questions and all answers" in said
+    async with opened_page(MemoryStore()):
+        assert "Not encrypted" not in capsys.readouterr().err

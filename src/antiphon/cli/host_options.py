@@ -25,7 +25,7 @@ from antiphon.host.models.models import Models
 from antiphon.host.open import page_over, queue_in
 from antiphon.host.providers import Provider, named
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem
-from antiphon.host.store import Store, open_store, usual_store
+from antiphon.host.store import MemoryStore, Store, open_store, usual_store
 from antiphon.host.store.chain import Record
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -118,9 +118,11 @@ def _reviewer(store: Store | None, kept: Store, review: ReviewAt | None, config:
     from antiphon.host.terminal import TerminalReviewer
 
     terminal = TerminalReviewer(undo=config.review.undo)
-    if review == "queue" and store is None:
-        raise ConfigError("--review queue needs a store to put the questions into: give --store, or configure one")
-    if store is not None and review != "terminal" and (review == "queue" or not terminal.available):
+    if review == "queue":
+        if isinstance(kept, MemoryStore):
+            raise ConfigError("--review queue needs a store that antiphon review can open: name a file with --store")
+        return queue_in(kept, config.notify)
+    if store is not None and review is None and not terminal.available:
         return queue_in(store, config.notify)
     return terminal
 

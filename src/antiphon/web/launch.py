@@ -22,6 +22,7 @@ from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.review.behind_gateway import Servers
 from antiphon.host.store.base import Store
+from antiphon.machine.loopback import is_loopback
 from antiphon.web.serve import RunningPage, running_page
 
 __all__ = ["has_browser", "leading_to", "opened_page"]
@@ -54,6 +55,11 @@ async def opened_page(
         address = running.address()
         sys.stderr.write(f"Review page: {address}\n(the address opens it once, in one browser)\n")
         elsewhere = address.replace(running.origin, running.plain, 1)
+        if not is_loopback(host, subdomains=False):
+            sys.stderr.write(
+                "Not encrypted: this address, the session that it opens, all questions and all answers. Who can "
+                "read this network can decide, too. Use ssh -L or a proxy with TLS unless you trust it.\n"
+            )
         sys.stderr.write(f"If the browser does not find it: {elsewhere} (needs JavaScript)\n")
         sys.stderr.flush()
         with ExitStack() as ended:

@@ -172,6 +172,22 @@ async def test_a_task_whose_call_cannot_be_read_fails() -> None:
         assert (await client.until("broken", "over"))["error"] == {"code": -32603, "message": "Internal error"}
 
 
+class Damaged(Shared):
+    """A store whose journals came back from a backup of something else."""
+
+    async def journal(self, id: str) -> Mapping[str, bytes]:
+        return {place: b"?" + entry for place, entry in (await super().journal(id)).items()}
+
+
+async def test_a_task_whose_journal_cannot_be_opened_fails_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says why; the task is not taken again and again until its time is over."""
+    store = Damaged()
+    await leave(store, "damaged", b'{"name": "tool", "arguments": {}}')
+    async with tasking(over(store)) as client:
+        assert (await client.until("damaged", "over"))["error"] == {"code": -32603, "message": "Internal error"}
+    assert "its journal in the store is damaged, or sealed with other keys" in caplog.text
+
+
 async def test_tasks_sealed_with_other_keys_do_not_keep_others_from_running() -> None:
     """However many there are, and although they are due for longer."""
     store = Shared()

@@ -119,11 +119,6 @@ class StoredTasks:
         is_free = not after.holder and after.due is not None
         return not after.is_over and (is_free or bool({before.holder, after.holder} - {"", self._me}))
 
-    async def journal(self, id: str) -> Journal:
-        """Return what a task has learnt."""
-        _, journal = await self.call(id)
-        return journal
-
     async def call(self, id: str) -> tuple[bytes, Journal]:
         """Return the params of a task's call, as JSON, and what it has learnt; both are empty once it has ended."""
         packed = await self.store.journal(id)
