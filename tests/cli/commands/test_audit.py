@@ -223,6 +223,34 @@ async def test_verify_detects_a_changed_byte_of_the_file(tmp_path: Path, audit: 
     assert audit("verify").code == 0
 
 
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE spent SET body = replace(body, '\"requests\":2', '\"requests\":1')", "is not that of the records"),
+        ("DELETE FROM spent", "is not that of the records"),
+        (
+            "UPDATE asks SET body = replace(body, '\"answered\"', '\"refused\"') WHERE ask = '1'",
+            "otherwise than the records",
+        ),
+        ("DELETE FROM asks WHERE ask = '2'", "the history shows"),
+    ],
+)
+async def test_verify_covers_what_people_see(statement: str, said: str, tmp_path: Path, audit: Callable[..., Done]):
+    """The page and ``spend`` show tables that are made from the records, and may be changed alone."""
+    store = open_store(tmp_path / "host.db")
+    host = Host("echo", review="never", reviewer=None, store=store)
+    for ask in ("1", "2"):
+        await host(request(), origin(ask))
+    while await store.gather():
+        pass
+    await host(request(), origin("not gathered yet"))
+    await store.aclose()
+    assert audit("verify").code == 0
+    tampered(tmp_path / "host.db", statement)
+    done = audit("verify")
+    assert (done.code, said in done.out) == (1, True)
+
+
 async def test_an_export_can_be_checked_again(kept, audit: Callable[..., Done], tmp_path: Path):
     """Line by line, without the store, and with a head that was noted."""
     await kept(spent(1.0, 1), spent(2.0, 1))
@@ -379,6 +407,16 @@ async def test_records_that_were_cut_off_with_their_head_are_found(kept, tmp_pat
     audit("export", "-o", str(export))
     assert audit("verify", str(export)).code == 0
     assert audit("verify", str(export), "--anchors", str(anchors)).code == 1
+
+
+async def test_a_file_without_an_anchor_proves_nothing(kept, tmp_path: Path, audit: Callable[..., Done]):
+    """Somebody may have emptied it together with the end of the record."""
+    await kept(spent(0, 1))
+    (tmp_path / "anchors").touch()
+    done = audit("verify", "--anchors", str(tmp_path / "anchors"))
+    assert done.code == 2
+    assert "has no anchor in it" in done.err
+    assert audit("anchor", str(tmp_path / "anchors")).code == 0
 
 
 async def test_a_broken_record_is_not_noted(kept, tmp_path: Path, audit: Callable[..., Done]):
