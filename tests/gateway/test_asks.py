@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,10 +14,17 @@ from antiphon.gateway import Gateway
 from antiphon.gateway.asks import ElicitsIn, by_client, by_host
 from antiphon.host import Host, Policy, Rule, Scripted
 from antiphon.server import ServerRequest
-from antiphon.types import ClientCapabilities, Implementation, SamplingCapability
+from antiphon.types import (
+    ClientCapabilities,
+    ElicitationCapability,
+    ElicitRequestParams,
+    ElicitResult,
+    Implementation,
+    SamplingCapability,
+)
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import Round
-from tests.support.behind_gateway import CELLS, Offering, host, shop
+from tests.support.behind_gateway import CELLS, Offering, Person, host, shop
 
 PARAMS = CreateMessageRequestParams(messages=[], max_tokens=1)
 ASK = Received(Raw(b'{"messages":[],"maxTokens":1,"new":true}'), PARAMS)
@@ -101,3 +109,70 @@ async def test_what_a_client_shows_is_decided_by_the_policy_first():
     async with Client(gateway.server, elicitation=user.elicit) as client:
         assert (await client.call_tool("shop__order")).text == "decline: None"
     assert user.asked == []
+
+
+class Cancelling:
+    """Stands where a client's request is, and cancels a form after some seconds of its own clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now = 100.0
+        self.client = object()
+        offered = ClientCapabilities(elicitation=ElicitationCapability(form={}))
+        self.ctx = SimpleNamespace(request=SimpleNamespace(capabilities=offered, client=None))
+        self._seconds = seconds
+
+    async def forward(self, _method: str, _ask: Received, *, key: str | None) -> Received:
+        """Cancel."""
+        self.now += self._seconds
+        return Received(Raw(b'{"action":"cancel"}'), ElicitResult(action="cancel"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "quick_cancel", "action"),
+    [(0.01, 0.5, "accept"), (0.49, 0.5, "accept"), (0.51, 0.5, "cancel"), (0.0, 0.0, "cancel"), (3.0, 4.0, "accept")],
+)
+async def test_a_cancel_counts_as_the_persons_only_after_some_time(seconds: float, quick_cancel: float, action: str):
+    """A client that cancels earlier has shown the form to nobody, so the host's reviewer is asked."""
+    asked = Cancelling(seconds)
+    answerers = by_host(host(), "client", quick_cancel, clock=lambda: asked.now)
+    form = ElicitRequestParams(message="How many?", requested_schema={"type": "object", "properties": {}})
+    origin = Origin(id="1", identity="x", target="x")
+    async with (
+        Client(Server("s", revisions=["2025-11-25"])) as client,
+        answerers.open.during(cast("ServerRequest", asked), client),
+    ):
+        answer = await answerers.elicitation.forward(Received(Raw(b"{}"), form), origin, None)
+    assert (answer.read if isinstance(answer, Received) else answer).action == action
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+@pytest.mark.parametrize(("quick_cancel", "answer"), [(3600.0, "accept: 3"), (0.0, "cancel: None")])
+async def test_a_form_that_a_client_cancels_at_once_is_reviewed_once(
+    client_era: str, server_era: str, quick_cancel: float, answer: str
+):
+    """In every era the client is asked once, and then the host's reviewer."""
+    asked: list[str] = []
+
+    async def cancel(params: Any, origin: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="cancel")
+
+    gateway = Gateway({"shop": shop(server_era)}, host(), quick_cancel=quick_cancel)
+    async with Client(gateway.server, revision=client_era, info=CLAUDE, elicitation=cancel) as client:
+        assert (await client.call_tool("shop__order")).text == answer
+    assert asked == ["How many?"]
+
+
+async def test_a_cancel_stands_where_the_hosts_reviewer_cannot_be_reached():
+    """Nobody else could be asked."""
+
+    class Away(Person):
+        available = False
+
+    async def cancel(params: Any, origin: Any) -> ElicitResult:
+        return ElicitResult(action="cancel")
+
+    alone = Host(Scripted([]), policy=Policy(default="allow"), reviewer=Away())
+    gateway = Gateway({"shop": shop("2025-11-25")}, alone, elicits_in="client", quick_cancel=3600.0)
+    async with Client(gateway.server, elicitation=cancel) as client:
+        assert (await client.call_tool("shop__order")).text == "cancel: None"

@@ -6,9 +6,11 @@ Owns which requests of clients are open at each server, and so whose an ask or a
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar, Token
+from functools import partial
 from typing import Any, Literal, NoReturn
 from weakref import ReferenceType, WeakSet, ref
 
@@ -17,9 +19,10 @@ from msgspec import Struct, structs
 from antiphon.client.client import Client
 from antiphon.errors import LocalProtocolError, MissingCapability, NotInRevision, PeerError, Rejected
 from antiphon.gateway.known_clients import shows
+from antiphon.host.config.gateway import QUICK_CANCEL
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
-from antiphon.host.review.review import NoReviewer
+from antiphon.host.review.review import Deny, ElicitItem, Filled, NoReviewer, Reviewer
 from antiphon.server.limits import Bucket, Rate
 from antiphon.server.middleware import ServerRequest
 from antiphon.wire.common import ClientCapabilities
@@ -209,20 +212,38 @@ class OpenRequests:
 # --- by the host -----------------------------------------------------------------------------------------------------
 
 
-def by_host(host: Host | Configured, elicits_in: ElicitsIn = "host") -> Answerers:
-    """Make answerers that pass every ask to a host. A host offers no roots."""
+def by_host(
+    host: Host | Configured,
+    elicits_in: ElicitsIn = "host",
+    quick_cancel: float = QUICK_CANCEL,
+    clock: Callable[[], float] = time.monotonic,
+) -> Answerers:
+    """Make answerers that pass every ask to a host. A host offers no roots.
+
+    ``quick_cancel``: a client that cancels within these seconds has not shown the elicitation, so the host's own
+    reviewer shows it. ``clock``: returns the time in seconds.
+    """
     requests = OpenRequests()
-    elicitor = host.elicit if elicits_in == "host" else _Elicitor(host, requests, elicits_in)
+    elicitor = host.elicit if elicits_in == "host" else _Elicitor(host, requests, elicits_in, quick_cancel, clock)
     return Answerers(host, elicitor, None, requests)
 
 
 class _Elicitor:
     """Answers elicitations by a host, but may have a client show them in place of the host's reviewer."""
 
-    def __init__(self, host: Host | Configured, requests: OpenRequests, elicits_in: ElicitsIn) -> None:
+    def __init__(
+        self,
+        host: Host | Configured,
+        requests: OpenRequests,
+        elicits_in: ElicitsIn,
+        quick_cancel: float,
+        clock: Callable[[], float],
+    ) -> None:
         self._host = host
         self._requests = requests
         self._elicits_in: ElicitsIn = elicits_in
+        self._quick_cancel = quick_cancel
+        self._clock = clock
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -242,7 +263,8 @@ class _Elicitor:
         request = self._requests.owner(origin)
         if request is None or not self._is_shown_by(request, ask.read):
             return await self._host.elicit(ask.read, origin)
-        shown = _Shown(request, ask, key)
+        send = partial(request.forward, "elicitation/create", _with_id(ask), key=key)
+        shown = _Shown(send, self._host.reviewer, self._quick_cancel, self._clock)
         result = await self._host.elicit(ask.read, origin, reviewer=shown)
         return shown.answer if shown.answer is not None and shown.answer.read is result else result
 
@@ -256,25 +278,41 @@ class _Elicitor:
 
 
 class _Shown:
-    """A reviewer that has one elicitation shown by a client."""
+    """A reviewer that has one elicitation shown by a client, or by another reviewer if the client cancels at once.
+
+    ``send``: asks the client. The other members are those of ``by_host``.
+    """
 
     available = True
 
-    def __init__(self, request: ServerRequest, ask: Received, key: str | None) -> None:
-        self._request = request
-        self._ask = ask
-        self._key = key
+    def __init__(
+        self,
+        send: Callable[[], Awaitable[Received]],
+        reviewer: Reviewer | None,
+        quick_cancel: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._send = send
+        self._reviewer = reviewer
+        self._quick_cancel = quick_cancel
+        self._clock = clock
         self.answer: Received | None = None
+        """The client's answer, if that is the result."""
 
-    async def elicit(self, item: object) -> ElicitResult:
+    async def elicit(self, item: ElicitItem) -> ElicitResult | Filled | Deny:
         """Have the client ask its user."""
+        started = self._clock()
         try:
-            self.answer = await self._request.forward("elicitation/create", _with_id(self._ask), key=self._key)
+            answer = await self._send()
         except Rejected:
             return ElicitResult(action="decline")
         except (MissingCapability, NotInRevision, LocalProtocolError, PeerError) as error:
             raise NoReviewer(f"the client did not show it: {error}") from None
-        return self.answer.read
+        is_quick = answer.read.action == "cancel" and self._clock() - started < self._quick_cancel
+        if is_quick and self._reviewer is not None and self._reviewer.available:
+            return await self._reviewer.elicit(item)
+        self.answer = answer
+        return answer.read
 
     async def review(self, item: object) -> NoReturn:
         """Only elicitations are shown."""

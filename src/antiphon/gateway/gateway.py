@@ -29,6 +29,7 @@ from antiphon.gateway.overview import ShownServers
 from antiphon.gateway.requests import SERVED, SUBSCRIBED, pass_on
 from antiphon.gateway.terms import RunOptions, terms_of
 from antiphon.gateway.uri_owners import Owners
+from antiphon.host.config.gateway import QUICK_CANCEL
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.host.review.behind_gateway import ShownServer
@@ -68,6 +69,8 @@ class Gateway:
             made the call, whose capabilities are then declared to the servers.
         elicits_in: who shows elicitations to the person if the host answers: ``"auto"``, a client that is known to show
             them, else the host's own reviewer; ``"client"``, every client that offers it; ``"host"``, no client.
+        quick_cancel: seconds; a client that cancels an elicitation earlier has shown it to nobody (``claude -p``), so
+            the host's own reviewer shows it; 0 takes every cancel as the person's.
         names: ``"prefix"`` calls a tool ``server__tool``; ``"none"`` keeps its name, unless two servers have it.
         tools: lists of globs by the name of a server (``"*"`` for all), over the server's own names of its tools:
             ``["*", "!delete_*"]``. A glob that begins with ``!`` denies, and a deny outranks every allow; a tool that
@@ -94,6 +97,7 @@ class Gateway:
         *,
         asks: Answered = "host",
         elicits_in: ElicitsIn = "auto",
+        quick_cancel: float = QUICK_CANCEL,
         names: Style = "prefix",
         tools: Filters | Mapping[str, Sequence[str]] = ALL,
         prefixes: Mapping[str, str] = {},
@@ -110,7 +114,7 @@ class Gateway:
         self._reloads = reloads
         self._closes = host if closes_host else None
         self._asks: Answered = asks
-        self._by_host = _answers_of(host, asks, elicits_in)
+        self._by_host = _answers_of(host, asks, elicits_in, quick_cancel)
         self._groups: OrderedDict[bytes, Group] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
         self._starts_itself = False
@@ -339,7 +343,7 @@ def _searched() -> Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]
 
 
 def _answers_of(
-    host: Host | Configured | None, asks: Answered, elicits_in: ElicitsIn
+    host: Host | Configured | None, asks: Answered, elicits_in: ElicitsIn, quick_cancel: float
 ) -> Callable[[], Answerers] | None:
     """Return a function that makes the host's answerers; ``None`` without a host."""
     if asks not in get_args(Answered):
@@ -348,7 +352,7 @@ def _answers_of(
         raise ConfigError(f"Gateway(elicits_in=) is one of {', '.join(get_args(ElicitsIn))}, not {elicits_in!r}")
     if host is None and asks == "host":
         raise ConfigError('a gateway without a host cannot answer what servers ask: Gateway(..., asks="relay")')
-    return None if host is None else partial(by_host, host, elicits_in)
+    return None if host is None else partial(by_host, host, elicits_in, quick_cancel)
 
 
 def _key(principal: str | None, offered: ClientCapabilities | None) -> bytes:

@@ -162,8 +162,8 @@ def command(
             servers, listens, wanted, starts=start, idle_timeout=idle or None, max_processes=max_processes
         )
         gateway = Gateway(
-            servers.targets, host, asks=asks, elicits_in=elicit_in, search=bool(wanted.search), reloads=servers.changes,
-            closes_host=True, **running,
+            servers.targets, host, asks=asks, elicits_in=elicit_in, quick_cancel=wanted.quick_cancel,
+            search=bool(wanted.search), reloads=servers.changes, closes_host=True, **running,
         )  # fmt: skip
         _expose(gateway, wanted, selected, servers)
         servers.settings = WatchedSettings(
