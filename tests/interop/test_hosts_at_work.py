@@ -1,0 +1,177 @@
+"""Whole sessions of real hosts behind the gateway, driven by a scripted model on loopback, each in a home of its own.
+
+Installed by our command, a host calls a tool whose server samples, one that a person refuses, and one that sends a
+form; then it is as it was before. Beside the server that does so are four that are of no use. What cannot be driven
+is in ``HOSTS`` and ``FORMS``, with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon import Client
+from tests.cli.program import SERVERS, SHOP
+from tests.interop.host_homes import ANTIPHON, HOSTS, Home
+from tests.interop.peers import HERE, Peers
+from tests.interop.scripted_model import LAST_WORDS, ScriptedModel, ToolUse
+
+USELESS = {
+    "hanging": {"command": sys.executable, "args": [str(SERVERS / "silent.py")]},
+    "crashing": {"command": sys.executable, "args": [str(SERVERS / "dying.py")]},
+    "unset": {"command": sys.executable, "args": [SHOP], "env": {"TOKEN": "${ANTIPHON_TESTS_UNSET}"}},
+    "unlisted": {"command": sys.executable, "args": [str(HERE / "unlisted_server.py")]},
+}
+"""Servers that never answer, end at once, need a variable that is not set, or greet and list nothing."""
+SHOPPING = {"shop": {"command": sys.executable, "args": [SHOP]}}
+
+ROUNDS = {"MCP_PROTOCOL_NEGOTIATION": "auto"}
+"""Lets Claude Code speak 2026-07-28; ``legacy`` keeps it from that."""
+FORMS = {
+    "claude-code": ("claude-code", {"MCP_PROTOCOL_NEGOTIATION": "legacy"}),
+    "claude-code at 2026-07-28": ("claude-code", ROUNDS),
+    "codex": ("codex", {}),
+    "gemini": ("gemini", {}),
+    "copilot": ("copilot", {}),
+    "opencode": ("opencode", {}),
+}
+"""The hosts, with variables. None of them shows a form without a terminal: Claude Code says that it does and cancels,
+the others do not offer it. So each form is answered in the review."""
+
+SCRIPT = [
+    ToolUse("shop__describe", {"product": "hats"}),
+    ToolUse("shop__price", {"product": "hats", "pieces": 2}),
+    ToolUse("shop__wrap"),
+]
+SETTINGS = """\
+[defaults]
+model = "parrot"
+[models.parrot]
+provider = "echo"
+model = "echo"
+[policy]
+default = "ask"
+[[policy.rules]]
+effect = "allow"
+kind = "sampling"
+[[policy.rules]]
+effect = "allow"
+kind = "tool"
+name = "describe"
+[[policy.rules]]
+effect = "allow"
+kind = "tool"
+name = "wrap"
+"""
+
+
+@pytest.mark.parametrize("name", FORMS)
+async def test_a_host_works_behind_the_gateway(name: str, tmp_path: Path, peers: Peers):
+    """It calls, is refused and has a form filled in beside servers of no use, and gets its file back."""
+    host, environ = FORMS[name]
+    program = HOSTS[host]
+    async with ScriptedModel(SCRIPT) as model:
+        home = Home(tmp_path, peers, {**program.environ(model.url), **environ})
+        home.write(tmp_path / ".config" / "antiphon" / "antiphon.toml", SETTINGS)
+        file = home.file(host)
+        home.write(file, program.settings({**USELESS, **SHOPPING}, model.url))
+        before = file.read_bytes()
+        if program.rewrites:
+            await install(home, host)
+            await home.antiphon("uninstall", host)
+            assert file.read_bytes() == before
+        await install(home, host)
+        installed = file.read_bytes()
+        await list_once(home, host)
+
+        async with person(home) as decided:
+            said = await home.run(*program.ask)
+        assert LAST_WORDS in said
+        assert_served(model, decided)
+
+        left = file.read_bytes()
+        await home.antiphon("uninstall", host)
+        if program.rewrites:
+            assert {**json.loads(left), "mcpServers": json.loads(before)["mcpServers"]} == json.loads(file.read_bytes())
+        else:
+            assert left == installed
+            assert file.read_bytes() == before
+
+
+async def test_servers_of_no_use_hold_up_no_others(tmp_path: Path, peers: Peers):
+    """The tools of a server whose lists are on disk come less than three seconds later than without the others."""
+    home = Home(tmp_path, peers)
+    home.write(tmp_path / ".config" / "antiphon" / "servers.json", json.dumps({"mcpServers": {**USELESS, **SHOPPING}}))
+
+    async def seconds(*options: str) -> float:
+        started = time.monotonic()
+        assert "shop__describe" in await listed(home, *options)
+        return time.monotonic() - started
+
+    # The machine may be busy, so the difference counts.
+    alone = max([await seconds("--only", "shop") for _ in range(2)])
+    assert max([await seconds() for _ in range(2)]) - alone < 3
+
+
+def assert_served(model: ScriptedModel, decided: list[str]) -> None:
+    """Check that the host had the tools, and passed on what became of each call."""
+    assert any(name.endswith("shop__describe") for name in model.offered)
+    described, refused, wrapped = model.results
+    assert "echo: [echo] Describe hats" in described
+    assert "The call was refused" in refused
+    assert "accept: Wrapping(colour='green', ribbon=False)" in wrapped
+    assert decided == ["tool", "elicitation"]
+
+
+async def install(home: Home, host: str) -> None:
+    """Put the gateway before the servers, all of which are moved."""
+    said = await home.antiphon("install", host)
+    assert f"Served by the gateway: {', '.join([*USELESS, *SHOPPING])}." in said
+
+
+async def list_once(home: Home, host: str) -> None:
+    """Have the lists of the servers kept on disk, as an earlier session leaves them."""
+    servers = home.folder / ".config" / "antiphon" / "hosts" / f"{host}.json"
+    for _ in range(10):
+        if "shop__describe" in await listed(home, "--config", str(servers)):
+            return
+    raise AssertionError("the tools of the server that works never came")
+
+
+async def listed(home: Home, *options: str) -> list[str]:
+    """Start a gateway, and return the names of the tools that it lists first."""
+    command = {"command": ANTIPHON[0], "args": [*ANTIPHON[1:], "gateway", *options], "env": home.environ}
+    async with Client(command) as client:
+        return [tool.name async for tool in client.tools()]
+
+
+@asynccontextmanager
+async def person(home: Home) -> AsyncIterator[list[str]]:
+    """Refuse each call and fill in each form that waits in the review; the value has the kinds of these questions."""
+    decided: list[str] = []
+    async with home.started(*ANTIPHON, "review", "list", "--watch", "--json") as watching, asyncio.TaskGroup() as group:
+        deciding = group.create_task(_decide(home, watching, decided))
+        yield decided
+        deciding.cancel()
+
+
+async def _decide(home: Home, watching: asyncio.subprocess.Process, decided: list[str]) -> None:
+    assert watching.stdout is not None
+    async for line in watching.stdout:
+        question: dict[str, Any] = json.loads(line)
+        if question["state"] != "pending":
+            continue
+        decided.append(question["kind"])
+        exactly = f"{question['id']}:{question['hash']}"
+        if question["kind"] == "tool":
+            await home.antiphon("review", "deny", exactly)
+        else:
+            await home.antiphon("review", "answer", exactly, "colour=green", "ribbon:=false")
