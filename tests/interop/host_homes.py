@@ -20,7 +20,7 @@ import tomlkit
 from antiphon.gateway.hosts.known_hosts import KNOWN, place_of
 from tests.interop.peers import PATIENCE, Peers
 
-__all__ = ["ANTIPHON", "HOSTS", "Home", "HostProgram"]
+__all__ = ["ANTIPHON", "HOSTS", "OFFLINE", "Home", "HostProgram"]
 
 ANTIPHON = [sys.executable, "-m", "antiphon"]
 OFFLINE = "http://127.0.0.1:9"

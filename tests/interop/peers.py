@@ -54,6 +54,14 @@ class Peers:
         """The folder with the programs of other hosts."""
         return self.root / "hosts" / "node_modules" / ".bin"
 
+    def server(self, name: str) -> list[str]:
+        """Return the command line of a server of others by the name of its program; arguments follow it."""
+        program = self.root / "servers" / "node_modules" / ".bin" / name
+        if program.exists():
+            return [self.node, str(program.resolve())]
+        found = (self.root / venv / "bin" / name for venv in ("python1", "pythonservers"))
+        return [str(next(path for path in found if path.exists()))]
+
     @cached_property
     def python2_server(self) -> list[str]:
         """Command line of our server written with the official Python SDK 2.x."""

@@ -11,7 +11,9 @@ DIR="${ANTIPHON_INTEROP_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-interop}"
 PYTHON="${PYTHON:-python3}"
 
 PYTHON2_PEERS=(mcp==2.3.0)
-PYTHON1_PEERS=(mcp==1.30.0)
+# The servers beside the older SDK do not start with the newer one.
+PYTHON1_PEERS=(mcp==1.30.0 mcp-server-sqlite==2025.4.25 mcp-server-calculator==0.2.0)
+PYTHONSERVERS_PEERS=(mcp==2.3.0 mcp-server-time==2026.10.19 mcp-server-git==2026.10.19 mcp-server-fetch==2026.10.24)
 # Programs that call a vendor's API themselves, for the model API.
 PYTHONAPI_PEERS=('litellm[proxy]==1.106.2' langchain-openai==1.7.3 langchain-anthropic==1.7.7)
 NODE_PEERS=(
@@ -28,6 +30,17 @@ NODE_PEERS=(
   node@22.23.3
 )
 
+# Servers that start without a network, a key or an account.
+SERVERS=(
+  @modelcontextprotocol/server-everything@2026.8.31
+  @modelcontextprotocol/server-filesystem@2026.8.31
+  @modelcontextprotocol/server-memory@2026.8.31
+  @modelcontextprotocol/server-sequential-thinking@2026.8.31
+  mcp-server-kubernetes@4.1.7
+  @playwright/mcp@0.0.83
+  @upstash/context7-mcp@4.1.1
+)
+
 # Hosts whose configuration "antiphon install" changes; 1.4 GB, most of it their own runtimes.
 HOSTS=(
   @anthropic-ai/claude-code@2.1.330
@@ -38,13 +51,14 @@ HOSTS=(
 )
 
 STAMP="$DIR/installed"
-WANTED="${PYTHON2_PEERS[*]} ${PYTHONAPI_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]} ${HOSTS[*]}"
+WANTED="${PYTHON2_PEERS[*]} ${PYTHONAPI_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]} ${HOSTS[*]}
+${PYTHONSERVERS_PEERS[*]} ${SERVERS[*]}"
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
   echo "interop peers: already in $DIR"
   exit 0
 fi
 
-mkdir -p "$DIR/npm" "$DIR/hosts"
+mkdir -p "$DIR/npm" "$DIR/hosts" "$DIR/servers"
 rm -f "$STAMP"
 
 install_python() { # name, packages...
@@ -61,9 +75,10 @@ install_node() { # folder, packages...
 
 echo "interop peers: installing into $DIR"
 (install_python python2 "${PYTHON2_PEERS[@]}" && install_python python1 "${PYTHON1_PEERS[@]}" &&
-  install_python pythonapi "${PYTHONAPI_PEERS[@]}") &
+  install_python pythonapi "${PYTHONAPI_PEERS[@]}" && install_python pythonservers "${PYTHONSERVERS_PEERS[@]}") &
 python_job=$!
 install_node npm "${NODE_PEERS[@]}"
+install_node servers "${SERVERS[@]}"
 install_node hosts "${HOSTS[@]}"
 wait "$python_job"
 
