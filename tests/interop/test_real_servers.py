@@ -7,9 +7,9 @@ the same error.
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,7 +27,7 @@ class RealServer(NamedTuple):
 
     program: str
     tool: str
-    arguments: dict[str, Any] = {}
+    arguments: Mapping[str, Any] = MappingProxyType({})
     words: tuple[str, ...] = ()
     """Arguments of its command line; ``FOLDER`` is a folder of the test."""
 
@@ -60,7 +60,7 @@ SERVERS = {
 @pytest.mark.timeout(2 * PATIENCE)
 async def test_twelve_servers_behind_one_gateway(tmp_path: Path, peers: Peers):
     """Each lists and answers as it does directly."""
-    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    peers.run(["git", "init", "--quiet", str(tmp_path)])
     targets = {name: target(peers, server, tmp_path) for name, server in SERVERS.items()}
     direct: dict[str, Any] = {}
     for name, server in SERVERS.items():
@@ -86,7 +86,7 @@ def target(peers: Peers, server: RealServer, folder: Path) -> dict[str, Any]:
 
 def placed(value: Any, folder: Path) -> Any:
     """Return arguments with the folder of the test."""
-    return json.loads(json.dumps(value).replace("FOLDER", str(folder)))
+    return json.loads(json.dumps(value, default=dict).replace("FOLDER", str(folder)))
 
 
 async def all_listed(client: Client) -> None:

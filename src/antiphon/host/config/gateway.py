@@ -55,12 +55,12 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     environment: Literal["host", "minimal"] = "host"
     """Which environment servers get: all that the gateway's own host gave to it, or a safe part. Those of a project's
     file get the safe part, unless a person has trusted it with more."""
-    quick_cancel: Annotated[float, msgspec.Meta(ge=0)] = QUICK_CANCEL
-    """Seconds; a client that cancels a form earlier has shown it to nobody. See ``Gateway``."""
     model_api: bool = False
     """Whether the servers that it starts get the model API instead of vendors' keys."""
     tools: tuple[str, ...] | None = None
     """Globs over the tools of every server."""
+    quick_cancel: Annotated[float, msgspec.Meta(ge=0)] = QUICK_CANCEL
+    """Seconds; a client that cancels a form earlier has shown it to nobody. See ``Gateway``."""
     servers: dict[str, Served] = {}
     profiles: dict[str, Profile] = {}
 
