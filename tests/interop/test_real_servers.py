@@ -7,7 +7,7 @@ the same error.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from antiphon import Client
+from antiphon.errors import MethodNotFound
 from antiphon.gateway import Gateway
 from antiphon.host import Host, Policy, Scripted
 from tests.interop.host_homes import OFFLINE
@@ -62,12 +63,12 @@ async def test_twelve_servers_behind_one_gateway(tmp_path: Path, peers: Peers):
     """Each lists and answers as it does directly."""
     peers.run(["git", "init", "--quiet", str(tmp_path)])
     targets = {name: target(peers, server, tmp_path) for name, server in SERVERS.items()}
+    host = Host(Scripted([]), policy=Policy(default="allow"))
     direct: dict[str, Any] = {}
     for name, server in SERVERS.items():
-        async with Client(targets[name]) as client:
+        async with Client(targets[name], sampling=host, elicitation=host.elicit) as client:
             direct[name] = await seen(client, server, tmp_path)
 
-    host = Host(Scripted([]), policy=Policy(default="allow"))
     async with Client(Gateway(targets, host).server) as client:
         await all_listed(client)
         through = {name: await seen(client, server, tmp_path, f"{name}__") for name, server in SERVERS.items()}
@@ -103,16 +104,27 @@ async def seen(client: Client, server: RealServer, folder: Path, prefix: str = "
     """Return what a client sees of a server: what bears its name, and what is listed for all servers together."""
     result = await client.call_tool(prefix + server.tool, placed(server.arguments, folder))
     here = {
-        "tools": named(prefix, [tool async for tool in client.tools()]),
-        "prompts": named(prefix, [prompt async for prompt in client.prompts()]),
+        "tools": named(prefix, await entries(client.tools())),
+        "prompts": named(prefix, await entries(client.prompts())),
         "answer": (result.text, result.is_error),
     }
-    resources = [one.uri async for one in client.resources()]
-    templates = [one.uri_template async for one in client.resource_templates()]
+    resources = [one.uri for one in await entries(client.resources())]
+    templates = [one.uri_template for one in await entries(client.resource_templates())]
     return {"here": here, "anywhere": sorted([*resources, *templates])}
 
 
+async def entries(listed: AsyncIterator[Any]) -> list[Any]:
+    """Return the entries of a list; a server that does not offer it has none."""
+    try:
+        return [entry async for entry in listed]
+    except MethodNotFound:
+        return []
+
+
 def named(prefix: str, listed: Sequence[Any]) -> dict[str, Any]:
-    """Return the definitions of one server by the names that it gave to them."""
+    """Return the definitions of one server by the names that it gave to them.
+
+    Tools of 2026-07-28 have no ``execution``, and the gateway speaks that revision whatever its servers speak.
+    """
     own = {one.name.removeprefix(prefix): one for one in listed if one.name.startswith(prefix)}
-    return {name: msgspec.to_builtins(msgspec.structs.replace(one, name=name)) for name, one in own.items()}
+    return {name: {**msgspec.to_builtins(one), "name": name, "execution": None} for name, one in own.items()}
