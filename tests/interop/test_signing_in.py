@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import shlex
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,8 +22,11 @@ from antiphon.auth.client.revocation import revoke
 from antiphon.errors import Unauthorized
 from antiphon.server.network import network_server
 from tests.auth.server.protected import shop
+from tests.cli.program import ROOT
 from tests.interop.authorization_server.start import PROGRAM, AuthorizationServer, authorization_server
-from tests.interop.peers import PROGRAMS, Peers
+from tests.interop.browser import Browser
+from tests.interop.host_homes import ANTIPHON, Home
+from tests.interop.peers import HERE, PROGRAMS, Peers
 from tests.interop.test_over_network import listening as started
 from tests.support.ports import free_port
 
@@ -43,26 +49,6 @@ async def serving(peers: Peers, seconds: int = 600, **options: Any) -> AsyncIter
         finally:
             network.should_exit = True
             await task
-
-
-class Browser:
-    """A person's browser: it keeps cookies and follows redirects, to the last page of the sign-in."""
-
-    def __init__(self) -> None:
-        self.pages: list[str] = []
-
-    async def __call__(self, address: str) -> str | None:
-        """Sign in."""
-        self.pages.append(address)
-        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as web:
-            for _ in range(12):
-                async with web.get(address, allow_redirects=False) as response:
-                    if "location" not in response.headers:
-                        # The program's own page: it has the answer.
-                        assert "You may close this page" in await response.text()
-                        return None
-                    address = urljoin(address, response.headers["location"])
-        raise AssertionError("the pages lead nowhere")
 
 
 async def text(client: Client, tool: str, **arguments: Any) -> str:
@@ -202,3 +188,21 @@ async def test_a_wrong_secret_is_said_to_be_wrong(peers: Peers) -> None:
             async with Client(url, auth=oauth):
                 pass
     assert "s3cret" not in str(caught.value)
+
+
+async def test_a_login_that_the_host_had_is_made_anew_after_an_installation(peers: Peers, tmp_path: Path) -> None:
+    """The command that ``antiphon install`` names signs in, and the gateway uses the login."""
+    home = Home(tmp_path, peers, {"BROWSER": f"{sys.executable} {HERE / 'browser.py'} %s", "PYTHONPATH": str(ROOT)})
+    home.write(tmp_path / ".config" / "antiphon" / "antiphon.toml", '[policy]\ndefault = "allow"\n')
+    async with serving(peers) as (authority, url):
+        home.write(
+            home.file("claude-code"),
+            json.dumps({"mcpServers": {"orders": {"type": "http", "url": url, "headers": {}}}}),
+        )
+        said = await home.antiphon("install", "claude-code")
+        (login,) = re.findall(r"antiphon (login orders .*)", said)
+        assert f"Signed in to {url} at {authority.issuer}" in await home.antiphon(*shlex.split(login))
+        servers = str(tmp_path / ".config" / "antiphon" / "hosts" / "claude-code.json")
+        command = [*ANTIPHON, "gateway", "--config", servers]
+        async with Client({"command": command[0], "args": command[1:], "env": home.environ}) as client:
+            assert f"{authority.issuer} sub:ann" in await text(client, "orders__whoami")
