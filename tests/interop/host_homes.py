@@ -186,7 +186,7 @@ HOSTS = {
             "MCP_CONNECTION_NONBLOCKING": "false",
             "ENABLE_TOOL_SEARCH": "false",
         },
-        ["claude", "-p", "Go.", "--allowedTools", "mcp__antiphon"],
+        ["claude", "--debug-file", "debug.log", "-p", "Go.", "--allowedTools", "mcp__antiphon"],
         rewrites="counts of starts, and which notices were seen",
     ),
     "codex": HostProgram(
