@@ -17,7 +17,7 @@ from antiphon.errors import (
     Rejected,
     RemoteProtocolError,
 )
-from antiphon.wire.content import AudioContent, TextContent
+from antiphon.wire.content import AudioContent
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, REVISIONS
 from antiphon.wire.tools import CallToolResult, ListToolsResult
 from tests.support.linked import done, linked, settle
@@ -115,7 +115,7 @@ async def test_a_method_without_a_handler_is_an_internal_error(errors):
 @pytest.mark.parametrize(
     "result",
     [
-        CallToolResult(content=[TextContent(text="\ud800")]),
+        CallToolResult(content=[], structured_content=object()),
         CallToolResult(content=[], structured_content={"a": object()}),
     ],
 )

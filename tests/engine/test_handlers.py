@@ -10,7 +10,6 @@ import pytest
 from antiphon.engine.connection import LATER
 from antiphon.errors import InternalError, InvalidParams, InvalidRequest
 from antiphon.protocol.events import Request
-from antiphon.wire.content import TextContent
 from antiphon.wire.revisions import LATEST
 from antiphon.wire.subscriptions import SubscriptionFilter, SubscriptionsListenRequestParams
 from antiphon.wire.tools import CallToolResult
@@ -186,7 +185,7 @@ async def test_a_later_reply_that_cannot_be_encoded_becomes_an_error(errors):
     async with linked(tool) as link:
         call = link.started()
         await settle()
-        link.server.reply(kept[0], CallToolResult(content=[TextContent(text="\ud800")]))
+        link.server.reply(kept[0], CallToolResult(content=[], structured_content={"a": object()}))
         with pytest.raises(InternalError):
             await call
     assert len(errors.records) == 1

@@ -176,6 +176,7 @@ async def test_bad_frames_do_not_end_a_connection(data):
     """Each is answered, and the next good one as well."""
     async with linked(echo) as link:
         link.client.channel.send(Frame(data))
+        await settle()
         assert await link.call("still here") == "still here"
 
 
@@ -183,6 +184,7 @@ async def test_a_frame_beyond_the_limit_is_refused():
     """The transport has dropped it; the next one is served."""
     async with linked(echo, channels=memory_pair(2_000), server={"max_frame": 2_000}) as link:
         link.client.channel.send(Frame(b"x" * 3_000))
+        await settle()
         assert await link.call("still here") == "still here"
         assert link.client.ignored == 1
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.protocol.events import Cancelled, Ignored
-from antiphon.wire.common import EmptyResult
+from antiphon.protocol.events import Cancelled, Ignored, Replied
+from antiphon.wire.common import EmptyResult, RequestParams
 from antiphon.wire.revisions import LATEST_LEGACY, REVISIONS
 from antiphon.wire.tools import CallToolResult
 from tests.support.pair import Pair, frame
@@ -44,22 +44,67 @@ def test_replies_find_their_requests_in_any_order(revision):
     pair.check_empty()
 
 
-@pytest.mark.parametrize(
-    "members",
-    [
-        {"id": 77, "result": {}},
-        {"id": "1", "result": {}},
-        {"id": None, "error": {"code": -32600, "message": "?"}},
-        {"error": {"code": -32600, "message": "?"}},
-        {"id": 77, "result": 1, "error": 2},
-    ],
-)
-def test_a_reply_to_nothing_is_ignored(members):
-    """No id, an id never used, an id of another type: nobody waits, and nobody answers a reply."""
+MISFITS = [
+    {"id": 77, "result": {}},
+    {"id": "x", "result": {}},
+    {"id": None, "result": {"content": []}},
+    {"id": True, "result": {}},
+    {"id": [2], "result": {}},
+    {"error": {"code": -32600, "message": "?"}},
+    {"id": 77, "result": 1, "error": 2},
+]
+
+
+@pytest.mark.parametrize("members", MISFITS)
+def test_a_reply_that_may_be_meant_for_several_requests_is_ignored(members):
+    """No id, an id never used, an id of another type: it is not known whose reply it is."""
     pair = Pair.opened(LATEST_LEGACY)
-    _outgoing, request = pair.call()
+    calls = [pair.call() for _ in range(2)]
     assert isinstance(pair.client.receive(frame(**members)), Ignored)
-    assert pair.reply(request, DONE).result is not None
+    for _outgoing, request in calls:
+        assert pair.reply(request, DONE).result is not None
+
+
+@pytest.mark.parametrize("members", [*MISFITS, {"id": "2", "result": {}}])
+def test_a_reply_that_can_be_meant_for_one_request_only_fails_it(members):
+    """It would wait for its deadline otherwise."""
+    pair = Pair.opened(LATEST_LEGACY)
+    outgoing, _request = pair.call()
+    replied = pair.client.receive(frame(**members))
+    assert isinstance(replied, Replied)
+    assert replied.outgoing is outgoing
+    assert replied.error is not None or replied.problem is not None
+
+
+def test_a_text_with_the_digits_of_an_id_names_one_of_several():
+    """The request fails, because JSON-RPC wants the same id."""
+    pair = Pair.opened(LATEST_LEGACY)
+    calls = [pair.call() for _ in range(3)]
+    outgoing = calls[1][0]
+    replied = pair.client.receive(frame(id=str(outgoing.id), result={"content": []}))
+    assert isinstance(replied, Replied)
+    assert replied.outgoing is outgoing
+    assert "with the id '3', not 3" in (replied.problem or "")
+
+
+def test_a_late_reply_fails_no_other_request():
+    """Its id was used, so it belongs to a request that has ended."""
+    pair = Pair.opened(LATEST_LEGACY)
+    late, _ = pair.call()
+    pair.client.cancel(late.id)
+    outgoing, _request = pair.call()
+    for id in (late.id, str(late.id)):
+        assert isinstance(pair.client.receive(frame(id=id, result={"content": []})), Ignored)
+    assert list(pair.client.outgoing) == [outgoing.id]
+
+
+def test_a_client_that_could_not_read_something_fails_no_ask():
+    """Other code of a server may have printed it between the messages."""
+    pair = Pair.opened(LATEST_LEGACY)
+    _, request = pair.call()
+    pair.ask(request, "roots/list", RequestParams())
+    assert isinstance(pair.server.receive(frame(id=None, error={"code": -32700, "message": "?"})), Ignored)
+    assert isinstance(pair.server.receive(frame(id=77, error={"code": -32700, "message": "?"})), Replied)
 
 
 def test_a_second_reply_is_ignored():

@@ -15,7 +15,10 @@ from antiphon.protocol.salvage import read_remains, salvage_reply
         (b'{"id":"x","result":{}}', "x"),
         (b'{"id":7,"method":"x","result":{}}', None),
         (b'{"id":7}', None),
-        (b'{"id":[],"result":{}}', None),
+        (b'{"id":[],"result":{}}', ""),
+        (b'{"id":7,"result":{"a":NaN}}', 7),
+        (b'{"jsonrpc":"2.0","id":"x","result":{"a', "x"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"a","par', None),
         (b"{", None),
     ],
 )

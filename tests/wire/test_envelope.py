@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from antiphon.errors import InvalidRequest, ParseError
 from antiphon.wire.common import PaginatedParams
@@ -17,10 +17,12 @@ from antiphon.wire.content import TextContent, UnknownContent
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import (
     MAX_DEPTH,
+    MAX_LONE,
     ErrorObject,
     decode,
     decode_envelope,
     encode,
+    encode_canonical,
     recover_id,
     split_batch,
     too_deep,
@@ -94,7 +96,7 @@ def test_integer_ids(number):
     assert decode_envelope(frame(id=number)).id == number
 
 
-@pytest.mark.parametrize("odd", [1.5, 1.0, True, [], {}, [1], 10**4000])
+@pytest.mark.parametrize("odd", [1.5, 1e300, True, [], {}, [1], 10**4000])
 def test_odd_ids_are_invalid_requests(odd):
     """An id is a string or an integer: 2025-11-25 basic, requests."""
     with pytest.raises(InvalidRequest):
@@ -142,18 +144,61 @@ MALFORMED = [
     b'{"jsonrpc":"2.0"',
     b"hello",
     b"\xff\xfe",
-    b"\xef\xbb\xbf" + frame(),
     frame() + b"x",
     frame() + frame(),
-    b'{"jsonrpc":"2.0","method":"\xff"}',
     b'{"jsonrpc":"2.0","method":"\x00"}',
     b'{"jsonrpc":"2.0","method":"m","params":{"a":NaN}}',
     b'{"jsonrpc":"2.0","method":"m","params":{"a":01}}',
     b'{"jsonrpc":"2.0","method":"m","params":{a:1}}',
     b'{"jsonrpc":"2.0","method":"m","params":[1,}',
-    b'{"jsonrpc":"2.0","method":"' + SURROGATE + b'"}',
-    b'{"jsonrpc":"2.0","method":"m","params":["' + SURROGATE + b'"]}',
 ]
+
+
+@pytest.mark.parametrize(
+    ("data", "method", "params"),
+    [
+        (b"\xef\xbb\xbf" + frame(), "ping", b""),
+        (b"\xef\xbb\xbf \r\n" + frame(), "ping", b""),
+        (b'{"jsonrpc":"2.0","method":"\xff"}', "\ufffd", b""),
+        (b'{"jsonrpc":"2.0","method":"' + SURROGATE + b'"}', "\ufffd", b""),
+        (b'{"jsonrpc":"2.0","method":"m","params":["' + SURROGATE + b'"]}', "m", rb'["\ufffd"]'),
+        (
+            rb'{"jsonrpc":"2.0","method":"m","params":["\ud83d\ude00\ud83d\n\\ud83d"]}',
+            "m",
+            rb'["\ud83d\ude00\ufffd\n\\ud83d"]',
+        ),
+        (b'{"jsonrpc":"2.0","method":"m","params":["\xed\xa0\x80"]}', "m", '["\ufffd\ufffd\ufffd"]'.encode()),
+        ('{"jsonrpc":"2.0","method":"m","params":["\U0001f600é"]}'.encode(), "m", '["\U0001f600é"]'.encode()),
+    ],
+)
+def test_text_that_is_no_unicode_is_replaced(data, method, params):
+    """One rule for requests, replies and notifications: U+FFFD, and no byte order mark."""
+    envelope = decode_envelope(data)
+    assert (envelope.method, bytes(envelope.params)) == (method, params)
+
+
+def test_too_many_halves_of_pairs_are_no_json():
+    """Replacing each takes time, so there is a bound."""
+    halves = SURROGATE * (MAX_LONE + 1)
+    with pytest.raises(ParseError):
+        decode_envelope(b'{"jsonrpc":"2.0","method":"m","params":["' + halves + b'"]}')
+    assert decode_envelope(b'{"jsonrpc":"2.0","method":"m","params":["' + halves[6:] + b'"]}').method == "m"
+
+
+def test_halves_of_pairs_are_replaced_when_they_are_sent():
+    """Two halves that belong together are one character."""
+    assert msgspec.json.decode(encode({"a\udce9": ["\ud83d\ude00", ("\ude00",), Raw(b"[1]")]})) == {
+        "a\ufffd": ["\U0001f600", ["\ufffd"], [1]]
+    }
+    assert encode_canonical({"b": "\ud83d", "a": 1}) == '{"a":1,"b":"\ufffd"}'.encode()
+
+
+@pytest.mark.parametrize(("id", "number"), [(b"3.0", 3), (b"-3.0", -3), (b"3e0", 3), (b"9007199254740992.0", 2**53)])
+def test_a_whole_number_may_be_written_as_a_float(id, number):
+    """JSON has one kind of number."""
+    envelope = decode_envelope(b'{"jsonrpc":"2.0","id":' + id + b',"method":"ping"}')
+    assert envelope.id == number
+    assert type(envelope.id) is int
 
 
 @pytest.mark.parametrize("data", MALFORMED)

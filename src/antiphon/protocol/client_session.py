@@ -272,13 +272,11 @@ class ClientSession(Session):
     def oversized(self, size: int, limit: int) -> Event:
         """Handle a frame that was dropped for its size: the only request whose reply it can have been fails.
 
-        Subscriptions do not count. If several requests are open it cannot be known which one it was, and their
-        deadlines end them.
+        If several requests are open it cannot be known which one it was, and their deadlines end them.
         """
-        candidates = [each for each in self.outgoing.values() if each.method.name != "subscriptions/listen"]
-        if len(candidates) != 1:
+        outgoing = self._only_open()
+        if outgoing is None:
             return super().oversized(size, limit)
-        outgoing = candidates[0]
         self._settle(outgoing.id)
         problem = f"The reply to {outgoing.method.name} was too large: {size} bytes, the limit is {limit}"
         return Replied(outgoing, None, None, problem)

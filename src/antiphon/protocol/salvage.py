@@ -1,19 +1,33 @@
-"""What can be read of a message that does not fit its type: its id, and whether it is a reply.
+"""Reads a message that does not fit its type, or is no JSON: its id, and whether it is a reply.
 
 A reply is never answered, even if it cannot be read: the request that waits for it fails instead.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import re
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
 
 from antiphon.errors import InvalidRequest
-from antiphon.wire.envelope import Envelope, ErrorObject, RequestId
+from antiphon.wire.envelope import Envelope, ErrorObject, RequestId, as_id, as_unicode, read_mended, too_deep
 
 __all__ = ["Remains", "read_remains", "salvage_reply"]
+
+_begins_message = re.compile(rb'\s*+\{?\s*+"(?:jsonrpc|id|result|error)"\s*+:').match
+"""Tells a message that is no JSON from a line that a program printed for people."""
+
+_find_id = re.compile(
+    rb'\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"id"\s*+:\s*+(?:(\d{1,15})|"([ -!#-[\]-~]{1,99})")'
+).match
+"""Finds the id of a message that was cut off, if the id stands at its beginning."""
+
+
+_SOME = Raw(b"null")
+"""Stands for a member that is there, and cannot be read."""
 
 
 class Remains(msgspec.Struct):
@@ -32,7 +46,7 @@ class Remains(msgspec.Struct):
     @property
     def request(self) -> RequestId | None:
         """The id of the request that it is, or replies to; ``None`` if it cannot be read."""
-        return self.id if type(self.id) in (int, str) else None
+        return as_id(self.id)
 
 
 _decode_remains = msgspec.json.Decoder(Remains).decode
@@ -42,22 +56,46 @@ def read_remains(data: bytes) -> Remains:
     """Read as much as possible; nothing if the message is no object.
 
     Raises:
-        msgspec.DecodeError: it is not JSON.
+        msgspec.DecodeError: it is not JSON, and nothing of a reply can be recognized in it.
         UnicodeDecodeError: it is not UTF-8.
     """
     try:
-        return _decode_remains(data)
+        return read_mended(_decode_remains, data)
     except (msgspec.ValidationError, RecursionError):
-        return Remains()
+        # A line of a reply in several lines begins with the name of a member, which by itself is JSON.
+        return (_read_loosely(data) if data[:1] == b'"' else None) or Remains()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        remains = _read_loosely(data)
+        if remains is None:
+            raise
+        return remains
+
+
+def _read_loosely(data: bytes) -> Remains | None:
+    """Read a reply that is nearly JSON (NaN, raw control characters) or was cut off; ``None`` if it is no reply."""
+    if not _begins_message(data) or too_deep(data):
+        return None
+    try:
+        members = cast("dict[str, object]", json.loads(as_unicode(data), strict=False))
+    except (ValueError, RecursionError):
+        if b'"method"' in data or not (b'"result"' in data or b'"error"' in data):
+            return None
+        found = _find_id(data)
+        return Remains(None if found is None else int(found[1]) if found[1] else found[2].decode(), result=_SOME)
+    is_reply = members.get("method") is None and not members.keys().isdisjoint(("result", "error"))
+    return Remains(members.get("id"), result=_SOME) if is_reply else None
 
 
 def salvage_reply(body: bytes) -> Envelope | None:
-    """Make an error reply from an unreadable reply, so that its request fails; ``None`` if it is no reply."""
+    """Make an error reply from an unreadable reply, so that its request fails; ``None`` if it is no reply.
+
+    Without a readable id it gets the empty one, which no request has, so that it fails the only open request.
+    """
     try:
         remains = read_remains(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    if remains.request is None or not remains.is_reply:
+    if not remains.is_reply:
         return None
     error = ErrorObject(code=InvalidRequest.CODE, message="The reply cannot be read")
-    return Envelope(jsonrpc="2.0", id=remains.request, error=error)
+    return Envelope(jsonrpc="2.0", id="" if remains.request is None else remains.request, error=error)

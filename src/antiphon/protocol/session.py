@@ -8,6 +8,7 @@ caller must send the bytes that a method returns, in the order of the calls.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import count
 from math import isfinite
@@ -22,6 +23,7 @@ from antiphon.errors import (
     InvalidParams,
     InvalidRequest,
     LocalProtocolError,
+    MethodNotFound,
     MissingCapability,
     NotInRevision,
     ParseError,
@@ -61,6 +63,8 @@ _RESERVED = range(-32099, -32019)
 
 _DEFINED = {HeaderMismatch.CODE, MissingCapability.CODE, UnsupportedVersion.CODE, UrlElicitationRequired.CODE}
 
+_is_number = re.compile("[0-9]{1,15}").fullmatch
+
 _MAX_ECHO = 100
 """Most characters of a peer's own text that an error repeats."""
 
@@ -77,6 +81,8 @@ class Session:
         self.outgoing: dict[RequestId, Outgoing] = {}
         """Requests of ours that wait for a reply."""
         self._ids = count(1)
+        self._newest = 0
+        """The last id of a request of ours."""
         self.revision: Revision | None = None
         """The agreed revision; ``None`` before the handshake. On a server, modern requests carry their own."""
         self.carries: Callable[[RequestId], dict[str, str]] | None = None
@@ -99,6 +105,7 @@ class Session:
             id = next(self._ids)
         outgoing = Outgoing(id, spec, parent, wants_progress, request_frame(id, spec.name, params))
         self.outgoing[id] = outgoing
+        self._newest = id
         if parent is not None:
             if parent.children is None:
                 parent.children = set()
@@ -113,14 +120,51 @@ class Session:
         return outgoing
 
     def _reply_arrived(self, envelope: Envelope) -> Event:
-        if envelope.id is UNSET or envelope.id is None:
-            return Ignored("a reply without an id")
-        outgoing = self._settle(envelope.id)
+        id = None if envelope.id is UNSET else envelope.id
+        outgoing = None if id is None else self._settle(id)
         if outgoing is None:
-            return Ignored("a reply to no request of ours, or a late one")
+            return self._misfit(id, envelope)
         if envelope.error is not UNSET:
             return Replied(outgoing, None, envelope.error)
         return Replied(outgoing, envelope.result, None)
+
+    def _misfit(self, id: RequestId | None, reply: Envelope | None = None) -> Event:
+        """Fail the only request of ours that a reply can be meant for, although it has the id of none.
+
+        A reply to a request that has ended is late, and fails nothing. ``reply``: ``None`` if it cannot be read.
+        """
+        spelt = int(id) if isinstance(id, str) and _is_number(id) else id
+        outgoing = self.outgoing.get(spelt) if spelt is not None else None
+        if outgoing is None and not (isinstance(spelt, int) and 0 < spelt <= self._newest):
+            outgoing = self._only_open()
+        if outgoing is None or (id is None and reply is not None and self._is_of_another(reply, outgoing)):
+            return Ignored("a reply to no request of ours, or a late one")
+        self._settle(outgoing.id)
+        if id is None and reply is not None and reply.error is not UNSET:
+            # A peer that could not read the id of a request leaves it out of its error (JSON-RPC 2.0, section 5).
+            return Replied(outgoing, None, reply.error)
+        given = "without a readable id" if id is None else f"with the id {shortened(str(id))!r}, not {outgoing.id}"
+        return Replied(outgoing, None, None, f"The reply to {outgoing.method.name} came {given}")
+
+    def _is_of_another(self, reply: Envelope, waiting: Outgoing) -> bool:
+        """Return whether a reply without an id seems to answer another message than the request that waits.
+
+        Some peers answer notifications: with an error that there is no such method, or with a result that does not fit
+        the request. A client answers lines that are no messages, and those may not be ours: other code of a server may
+        have printed them.
+        """
+        if reply.error is not UNSET:
+            return self.side == "server" or reply.error.code == MethodNotFound.CODE
+        try:
+            decode(reply.result, waiting.method.result or dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return True
+        return False
+
+    def _only_open(self) -> Outgoing | None:
+        """Return the only request of ours that waits; subscriptions, which last, do not count."""
+        waiting = [each for each in self.outgoing.values() if each.method.name != "subscriptions/listen"]
+        return waiting[0] if len(waiting) == 1 else None
 
     def _progress_arrived(self, spec: MethodSpec, params: ProgressNotificationParams, raw: Raw) -> Event:
         outgoing = self.outgoing.get(params.progress_token)
@@ -199,11 +243,11 @@ class Session:
             return self._refuse(id, error)
         outgoing = self._settle(id) if id is not None else None
         if outgoing is None:
-            return Ignored(f"a reply that cannot be read, to no request of ours: {error.message}")
+            return self._misfit(id)
         if remains.result and remains.error and bytes(remains.error) == b"null":
             # JSON-RPC 1.0 wrote replies this way, and some peers still do.
             return Replied(outgoing, remains.result, None)
-        reason = error.message.removeprefix("Invalid request: ")
+        reason = error.message.partition(": ")[2]
         return Replied(outgoing, None, None, f"The reply to {outgoing.method.name} cannot be read: {reason}")
 
     def _batch(self, messages: list[Raw]) -> Event:

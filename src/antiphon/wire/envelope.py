@@ -2,15 +2,18 @@
 
 Owns the envelope with its limits, and ``decode``, which decodes every payload. If a payload contains blocks of unknown
 types, it is decoded again with these taken out (``repair``) and put back afterwards, so that they do not invalidate
-the message. ``methods`` and the modules of the features define ``params`` and ``result``.
+the message. Text that is no Unicode is replaced in both directions (``as_unicode``, ``encode``). ``methods`` and the
+modules of the features define ``params`` and ``result``.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from array import array
+from collections.abc import Callable
 from itertools import accumulate
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
@@ -20,9 +23,12 @@ from antiphon.errors import InvalidRequest, ParseError
 __all__ = [
     "MAX_AROUND",
     "MAX_DEPTH",
+    "MAX_LONE",
     "Envelope",
     "ErrorObject",
     "RequestId",
+    "as_id",
+    "as_unicode",
     "decode",
     "decode_envelope",
     "encode",
@@ -31,15 +37,19 @@ __all__ = [
     "notification_frame",
     "prepend",
     "problem_of",
+    "read_mended",
     "recover_id",
     "request_frame",
     "result_frame",
     "split_batch",
     "too_deep",
+    "without_halves",
     "without_strings",
 ]
 
 RequestId = int | str
+
+T = TypeVar("T")
 
 MAX_DEPTH = 128
 """Deepest nesting of JSON accepted. Real messages nest below 20, and no recursive consumer comes near its limit."""
@@ -69,12 +79,17 @@ class Envelope(Struct, frozen=True):
     error: ErrorObject | UnsetType = UNSET
 
 
-class _Id(Struct):
-    id: RequestId | None = None
+class _AnyId(Struct):
+    id: Any = None
+
+
+class _EnvelopeWithFloat(Envelope, frozen=True):
+    id: Any = UNSET
 
 
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
-_decode_id = msgspec.json.Decoder(_Id).decode
+_decode_with_float = msgspec.json.Decoder(_EnvelopeWithFloat).decode
+_decode_id = msgspec.json.Decoder(_AnyId).decode
 _decode_batch = msgspec.json.Decoder(list[Raw]).decode
 # The closing quote is optional, so that an unterminated string is not searched again from every quote inside it.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
@@ -92,11 +107,97 @@ def _encode_foreign(value: object) -> object:
     return original
 
 
-encode = msgspec.json.Encoder(enc_hook=_encode_foreign).encode
-"""Encode any wire type to JSON bytes."""
+_encode = msgspec.json.Encoder(enc_hook=_encode_foreign).encode
+_encode_canonical = msgspec.json.Encoder(enc_hook=_encode_foreign, order="deterministic").encode
 
-encode_canonical = msgspec.json.Encoder(enc_hook=_encode_foreign, order="deterministic").encode
-"""Encode any wire type to JSON bytes that are the same in every process: mappings and sets have a fixed order."""
+
+def encode(value: object) -> bytes:
+    """Encode any wire type to JSON bytes.
+
+    Half a surrogate pair, as in the name of a file that is no Unicode, becomes U+FFFD, because UTF-8 cannot carry it.
+    """
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(without_halves(value))
+
+
+def encode_canonical(value: object) -> bytes:
+    """Encode like ``encode``, with the same bytes in every process: mappings and sets have a fixed order."""
+    try:
+        return _encode_canonical(value)
+    except UnicodeEncodeError:
+        return _encode_canonical(without_halves(value))
+
+
+def without_halves(value: object, foreign: Callable[[Any], object] = _encode_foreign) -> object:
+    """Return a value as plain data, with U+FFFD in place of each half of a surrogate pair.
+
+    Args:
+        value: the value.
+        foreign: converts values that are no wire types; by default content of an unknown type.
+    """
+    return _replace_halves(msgspec.to_builtins(value, builtin_types=(Raw,), enc_hook=foreign))
+
+
+def _replace_halves(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        members = cast("dict[Any, Any]", value)
+        return {_replace_halves(name): _replace_halves(member) for name, member in members.items()}
+    return [_replace_halves(item) for item in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
+
+
+_LONE_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+"""The JSON escape of half a surrogate pair, in a document without escaped backslashes."""
+
+MAX_LONE = 1000
+"""Most escapes of half a pair that are replaced in one document; with more, it is refused as no JSON."""
+
+
+def as_unicode(data: bytes) -> bytes:
+    """Return a document as JSON in UTF-8, without a byte order mark, and with U+FFFD for text that is no Unicode.
+
+    That is: bytes that are not UTF-8, and escapes of half a surrogate pair, which the grammar of JSON allows (RFC 8259,
+    sections 7 and 8.2).
+    """
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            data = data.decode(errors="replace").encode()
+    if b"\\u" not in data:
+        return data
+    # Without escaped backslashes each remaining backslash begins an escape. A NUL is no JSON, so it can stand for one.
+    plain = data.replace(b"\\\\", b"\0\0")
+    mended = _LONE_ESCAPE.sub(rb"\\ufffd", plain, MAX_LONE)
+    return data if mended == plain or b"\0" in data else mended.replace(b"\0\0", b"\\\\")
+
+
+def read_mended(read: Callable[[bytes], T], data: bytes) -> T:
+    """Decode a document; if it is no JSON, decode it once more as ``as_unicode`` mends it.
+
+    Args:
+        read: the decoder.
+        data: the document.
+
+    Raises:
+        msgspec.DecodeError: it is no JSON, or does not fit the decoder's type.
+    """
+    try:
+        return read(data)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        mended = as_unicode(data)
+        if mended == data:
+            raise
+        return read(mended)
 
 
 def decode_envelope(data: bytes) -> Envelope:
@@ -106,12 +207,17 @@ def decode_envelope(data: bytes) -> Envelope:
         ParseError: the frame is not JSON.
         InvalidRequest: it is JSON but no JSON-RPC 2.0 message, or nests deeper than ``MAX_DEPTH``.
     """
+    if not data.isascii():
+        # The decoder leaves text inside of the params and the result unchecked.
+        data = as_unicode(data)
     if too_deep(data):
         raise InvalidRequest(f"Invalid request: JSON nested deeper than {MAX_DEPTH}")
     try:
-        envelope = _decode_envelope(data)
+        envelope = read_mended(_decode_envelope, data)
     except msgspec.ValidationError as error:
-        raise InvalidRequest(f"Invalid request: {error}") from None
+        envelope = _envelope_with_float(data)
+        if envelope is None:
+            raise InvalidRequest(f"Invalid request: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"Parse error: {error}") from None
     if len(data) - len(envelope.params) > MAX_AROUND and envelope.method is not UNSET:
@@ -119,22 +225,43 @@ def decode_envelope(data: bytes) -> Envelope:
     return envelope
 
 
+def _envelope_with_float(data: bytes) -> Envelope | None:
+    """Decode a message whose id is a whole number that is written as 3.0; ``None`` if that is not all that is wrong."""
+    try:
+        read = read_mended(_decode_with_float, data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    id = as_id(read.id)
+    return None if id is None else Envelope(read.jsonrpc, id, read.method, read.params, read.result, read.error)
+
+
+def as_id(id: object) -> RequestId | None:
+    """Return a decoded id as ours are compared: 3.0 is 3, since JSON has one kind of number; ``None`` if it is none."""
+    if type(id) is float and id.is_integer() and abs(id) <= _MAX_WHOLE:
+        return int(id)
+    return id if type(id) in (int, str) else None
+
+
+_MAX_WHOLE = 2.0**53
+"""Largest number up to which every integer has a float of its own."""
+
+
 def recover_id(data: bytes) -> RequestId | None:
     """Return the id of a message that cannot be decoded completely, or ``None``."""
     try:
-        return _decode_id(data).id
+        return as_id(read_mended(_decode_id, data).id)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
 def split_batch(data: bytes) -> list[Raw] | None:
     """Return the messages of a batch, or ``None`` if the frame is not one (JSON-RPC 2.0, section 6)."""
-    if data[:1] != b"[" and data.lstrip()[:1] != b"[":
+    if data[:1] != b"[" and data.removeprefix(codecs.BOM_UTF8).lstrip()[:1] != b"[":
         return None
     if too_deep(data):
         raise InvalidRequest(f"Invalid request: JSON nested deeper than {MAX_DEPTH}")
     try:
-        return _decode_batch(data)
+        return read_mended(_decode_batch, data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"Parse error: {error}") from None
 
@@ -230,13 +357,11 @@ def prepend(members: bytes, encoded: bytes) -> bytes:
     return b"{%b,%b" % (members, encoded[1:])
 
 
-T = TypeVar("T")
-
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def decode(raw: bytes | Raw, kind: type[T]) -> T:
-    """Decode params or a result. No data at all (params left out) counts as an empty object.
+    """Decode params or a result, taken from an ``Envelope``. No data at all (params left out) is an empty object.
 
     Raises:
         msgspec.ValidationError: the JSON does not fit the type; the message names the place.

@@ -12,7 +12,6 @@ from antiphon.server.calls.parked_call import PASSES, Quiescence, unsendable
 from antiphon.server.calls.request_state import refusal
 from antiphon.server.calls.rounds import Rounds
 from antiphon.testing import Script, connected
-from antiphon.wire.content import TextContent
 from antiphon.wire.tools import CallToolResult
 from tests.support.catalogue import answered, catalogue, only
 from tests.support.raw_client import raw_client, said, text
@@ -289,18 +288,13 @@ async def test_retries_that_wait_together_get_the_same_reply() -> None:
     assert [text(result) for result in results] == ["x"] * 3
 
 
-HALF = "\ud800"
-
-
-def result(text: str) -> CallToolResult:
-    """Make a result of one text."""
-    return CallToolResult(content=[TextContent(text=text)])
+UNSENDABLE = CallToolResult(content=[], structured_content={"at": object()})
 
 
 def test_of_a_result_its_fault_is_delivered() -> None:
     """And what is kept says no more than that it failed."""
-    fault = ValueError("half a pair")
-    delivered, kept = unsendable(result(HALF), fault)
+    fault = TypeError("object")
+    delivered, kept = unsendable(UNSENDABLE, fault)
     assert delivered is fault
     assert b"Internal error" in bytes(kept)
 
@@ -314,7 +308,7 @@ def test_an_error_is_delivered_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("asks", [0, 1])
-@pytest.mark.parametrize("failure", [PeerError(HALF), PeerError("odd", data=object())])
+@pytest.mark.parametrize("failure", [PeerError("odd", data=object()), PeerError("odd", data={"at": object()})])
 async def test_a_prompt_that_raises_what_cannot_be_sent_is_answered(asks: int, failure: PeerError) -> None:
     """Before its first round and after it; nobody waits for the deadline."""
     server = Server("odd")
@@ -335,9 +329,9 @@ async def test_a_result_that_cannot_be_sent_after_a_round_is_answered() -> None:
     server = Server("odd")
 
     @server.tool
-    async def odd(ctx: Context) -> str:
+    async def odd(ctx: Context) -> CallToolResult:
         await ctx.sample("q")
-        return HALF
+        return UNSENDABLE
 
     async with connected(server, sampling=Script(["a"])) as client:
         with pytest.raises(InternalError, match="Internal error"):

@@ -17,6 +17,7 @@ from antiphon.json_schema.mismatch import MismatchError, describe
 from antiphon.server.functions.choice_order import restore_order
 from antiphon.server.functions.member_docs import describe_members, words_of
 from antiphon.server.functions.pydantic_types import Adapter, is_pydantic
+from antiphon.wire.envelope import without_halves
 
 __all__ = ["Schema", "Shape", "adapted", "decode_with", "encode_value", "schemas_of", "with_text_metadata"]
 
@@ -111,7 +112,10 @@ def adapted(annotation: Any, place: str) -> Any:
 
 def encode_value(value: Any) -> bytes:
     """Encode any value as JSON, including pydantic models. Raises ``TypeError`` if it has no JSON form."""
-    return _encode(value)
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(without_halves(value, _encode_foreign))
 
 
 def with_text_metadata(annotation: Any) -> Any:

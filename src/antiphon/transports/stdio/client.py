@@ -7,6 +7,7 @@ server that has ended, and the order in which everything is closed.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
@@ -43,6 +44,9 @@ NOISE_KEPT = 8
 
 NOISE_LENGTH = 200
 """Bytes kept of each of them."""
+
+_BEGINNINGS = (b"{", b"[", codecs.BOM_UTF8 + b"{", codecs.BOM_UTF8 + b"[", b'"result"', b'"error"')
+"""How messages begin, and lines of a reply that a server has written in several lines."""
 
 
 class StdioClientChannel(ClosedOnce, Receiving):
@@ -159,10 +163,12 @@ class StdioClientChannel(ClosedOnce, Receiving):
             raise
 
     def _sift(self, frames: Frames) -> Frames:
-        """Drop and count lines that cannot be JSON-RPC messages."""
-        kept = [frame for frame in frames if isinstance(frame, Oversized) or frame[0] in b"{["]
+        """Drop and count lines that cannot be JSON-RPC messages, or a line of a reply in several lines."""
+        kept = [frame for frame in frames if isinstance(frame, Oversized) or frame.startswith(_BEGINNINGS)]
         if len(kept) < len(frames):
-            noise = [frame for frame in frames if not isinstance(frame, Oversized) and frame[0] not in b"{["]
+            noise = [
+                frame for frame in frames if not isinstance(frame, Oversized) and not frame.startswith(_BEGINNINGS)
+            ]
             self.noise += len(noise)
             self.noise_tail.extend(line[:NOISE_LENGTH].decode(errors="replace") for line in noise[-NOISE_KEPT:])
         return kept

@@ -149,7 +149,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
         return self._deliveries.full
 
     def _call(self, message: Outgoing, id: RequestId, data: bytes) -> None:
-        call = Call(self._line, message, id, data)
+        call = Call(self._line, message, id, data, self._calls.__contains__)
         task = asyncio.get_running_loop().create_task(call.run())
         self._calls[id] = (call, task)
         task.add_done_callback(lambda _: self._calls.pop(id, None))

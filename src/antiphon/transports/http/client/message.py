@@ -6,16 +6,18 @@ incoming message is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from antiphon.protocol.http.param_headers import NAMED_BY
+from antiphon.protocol.salvage import read_remains
 from antiphon.wire.common import PROTOCOL_VERSION
-from antiphon.wire.envelope import ErrorObject, RequestId
+from antiphon.wire.envelope import ErrorObject, RequestId, as_id, read_mended
 
-__all__ = ["Outgoing", "agreed_version", "error_of", "look_at", "replies_to"]
+__all__ = ["Outgoing", "agreed_version", "error_of", "fits_no_request", "look_at", "replies_to"]
 
 
 class Outgoing(Struct, frozen=True, kw_only=True):
@@ -123,20 +125,34 @@ def replies_to(data: bytes, id: RequestId) -> bool:
     """Tell whether an incoming frame contains the reply to a request of ours."""
     try:
         if data.lstrip()[:1] == b"[":
-            return any(_is_reply(head, id) for head in _decode_heads(data))
-        return _is_reply(_decode_head(data), id)
+            return any(_is_reply(head, id) for head in read_mended(_decode_heads, data))
+        return _is_reply(read_mended(_decode_head, data), id)
     except _UNREADABLE:
         return False
 
 
 def _is_reply(head: _Head, id: RequestId) -> bool:
-    return head.method is UNSET and head.id == id
+    return head.method is UNSET and as_id(head.id) == id
+
+
+def fits_no_request(data: bytes, is_open: Callable[[RequestId], bool]) -> bool:
+    """Return whether an incoming frame is a reply without the id of an open request.
+
+    Args:
+        data: the frame.
+        is_open: returns whether a request of ours is open, by its id.
+    """
+    try:
+        remains = read_remains(data)
+    except _UNREADABLE:
+        return False
+    return remains.is_reply and (remains.request is None or not is_open(remains.request))
 
 
 def agreed_version(data: bytes) -> str | None:
     """Return the revision that a reply to ``initialize`` chooses, or ``None``."""
     try:
-        return _decode_initialized(data).result.protocol_version
+        return read_mended(_decode_initialized, data).result.protocol_version
     except _UNREADABLE:
         return None
 
@@ -144,6 +160,6 @@ def agreed_version(data: bytes) -> str | None:
 def error_of(data: bytes) -> ErrorObject | None:
     """Return the JSON-RPC error in the body of a refusal, or ``None`` if it has none."""
     try:
-        return _decode_failed(data).error
+        return read_mended(_decode_failed, data).error
     except _UNREADABLE:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 from aiohttp import ClientError, ClientResponse
@@ -17,7 +17,7 @@ from antiphon.channel import Related
 from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, remedy
 from antiphon.transports.http.client.http_request import read_body
 from antiphon.transports.http.client.line import Line
-from antiphon.transports.http.client.message import Outgoing, error_of, replies_to
+from antiphon.transports.http.client.message import Outgoing, error_of, fits_no_request, replies_to
 from antiphon.transports.http.client.refusal import read_refusal
 from antiphon.transports.http.client.stream import Cursor, events
 from antiphon.wire.envelope import RequestId, error_frame
@@ -36,13 +36,16 @@ _MAX_FAILURES = 8
 class Call:
     """Sends one request and delivers its reply. Run ``run`` as a task; cancelling it closes the stream."""
 
-    def __init__(self, line: Line, message: Outgoing, id: RequestId, data: bytes) -> None:
+    def __init__(
+        self, line: Line, message: Outgoing, id: RequestId, data: bytes, is_open: Callable[[RequestId], bool]
+    ) -> None:
         self.is_modern = line.notice(message)
         """Whether closing its stream cancels the request (2026-07-28)."""
         self._line = line
         self._message = message
         self._id = id
         self._data = data
+        self._is_open = is_open
         self._cursor = Cursor()
         self.has_begun = False
         """Whether the server has begun to respond, so that the request was not refused."""
@@ -113,7 +116,10 @@ class Call:
         if error is not None:
             # A server that could not read the id leaves it out; this error can only be about our request.
             return error_frame(self._id, error, null_id=False)
-        raise HttpFailure(UNUSABLE, f"{self._line.web.where} answered with what is no reply to the request")
+        raise HttpFailure(UNUSABLE, self._no_reply())
+
+    def _no_reply(self) -> str:
+        return f"{self._line.web.where} answered with what is no reply to the request"
 
     async def _stream(self, response: ClientResponse) -> bool:
         async with aclosing(events(response, self._cursor, self._line.max_frame)) as arriving:
@@ -123,6 +129,8 @@ class Call:
                 if replies_to(event.data, self._id):
                     await self._deliver(event.data)
                     break
+                if fits_no_request(event.data, self._is_open):
+                    raise HttpFailure(UNUSABLE, self._no_reply())
                 await self._line.put(Related.of(event.data, self._id))
             else:
                 return False
