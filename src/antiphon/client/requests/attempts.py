@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from msgspec import DecodeError, Raw, Struct, json
@@ -23,9 +25,10 @@ from antiphon.engine.requests import OnProgress
 from antiphon.errors import CallTimeout, PeerError, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.wire.common import RoundParams, Wire
-from antiphon.wire.envelope import ErrorObject, decode, problem_of
+from antiphon.wire.envelope import ErrorObject, problem_of
 from antiphon.wire.failure import from_wire
 from antiphon.wire.lifecycle import ProgressNotificationParams
+from antiphon.wire.lists import decode_list, readable_list
 from antiphon.wire.logging import LoggingLevel
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec
@@ -35,6 +38,8 @@ from antiphon.wire.task import TASK, CreateTaskResult
 
 __all__ = ["BecameTask", "Forwarding", "Sending", "lifted", "read_legacy", "read_modern"]
 
+
+log = logging.getLogger("antiphon.client")
 
 R = TypeVar("R", bound=Wire)
 
@@ -125,7 +130,7 @@ class Sending(Struct, Generic[R], eq=False):
         except PeerError as error:
             raise lifted(method, error) from None
         if passed is not None:
-            passed.result = raw
+            passed.result = raw = readable_list(raw, self.result, partial(_left_out, method))
         return self._read(raw)
 
     def _read(self, raw: Raw) -> R | InputRequiredResult:
@@ -174,7 +179,7 @@ def read_legacy(raw: Raw, method: str, result: type[R]) -> R:
         RemoteProtocolError: it does not fit its type.
     """
     try:
-        return decode(raw, result)
+        return decode_list(raw, result, partial(_left_out, method))
     except (DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(method, error) from None
 
@@ -189,7 +194,7 @@ def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResu
     if _may_be_round(raw) and _result_type(raw) == INPUT_REQUIRED:
         return read_legacy(raw, method, InputRequiredResult)
     try:
-        done = decode(raw, result)
+        done = decode_list(raw, result, partial(_left_out, method))
     except (DecodeError, UnicodeDecodeError) as error:
         found = _result_type(raw)
         if found == INPUT_REQUIRED:
@@ -204,6 +209,10 @@ def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResu
         return read_legacy(raw, method, InputRequiredResult)
     # 2026-07-28 basic: an absent resultType is complete, an unknown one is invalid.
     raise RemoteProtocolError(f"The server's answer to {method} has the unknown resultType {kind!r}")
+
+
+def _left_out(method: str, problems: str) -> None:
+    log.warning("the server's answer to %s has unreadable entries, which are left out: %s", method, problems)
 
 
 def _unreadable(method: str, error: Exception) -> RemoteProtocolError:

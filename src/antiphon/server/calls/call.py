@@ -37,7 +37,7 @@ from antiphon.server.calls.tool_timeouts import CLOCK, standing_still
 from antiphon.server.core import Core
 from antiphon.server.limits import PROGRESS_RATE, Bucket
 from antiphon.wire.common import Wire
-from antiphon.wire.envelope import decode
+from antiphon.wire.lists import decode_list
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, MethodSpec, unknown_request
 from antiphon.wire.task import TASKS
@@ -55,7 +55,7 @@ class Answer(Struct, frozen=True, eq=False):
 def read_answer(key: str, answer: Raw, spec: MethodSpec) -> Answer:
     """Decode an answer in a retry; raises ``InvalidParams``, naming the key, if it does not fit its ask."""
     try:
-        return Answer(answer, decode(answer, spec.result or Wire))
+        return Answer(answer, _decode_answer(answer, spec))
     except DecodeError as error:
         raise InvalidParams(f"Invalid params: inputResponses.{key}: {error}") from None
 
@@ -63,7 +63,7 @@ def read_answer(key: str, answer: Raw, spec: MethodSpec) -> Answer:
 def read_given(answer: Raw, spec: MethodSpec) -> Answer | None:
     """Decode an answer that came before its ask; ``None`` if it does not fit, so that it is asked for."""
     try:
-        return Answer(answer, decode(answer, spec.result or Wire))
+        return Answer(answer, _decode_answer(answer, spec))
     except DecodeError:
         return None
 
@@ -71,12 +71,22 @@ def read_given(answer: Raw, spec: MethodSpec) -> Answer | None:
 def read_reply(answer: Raw, spec: MethodSpec) -> Wire:
     """Decode the reply to an ask; raises ``RemoteProtocolError`` if it does not fit."""
     try:
-        return decode(answer, spec.result or Wire)
+        return _decode_answer(answer, spec)
     except DecodeError as error:
         raise RemoteProtocolError(f"The client's answer to {spec.name} cannot be read: {error}") from None
 
 
 log = logging.getLogger("antiphon.server")
+
+
+def _decode_answer(answer: Raw, spec: MethodSpec) -> Wire:
+    def left_out(problems: str) -> None:
+        log.warning(
+            "the client's answer to %s has entries that cannot be read and are left out: %s", spec.name, problems
+        )
+
+    return decode_list(answer, spec.result or Wire, left_out)
+
 
 R = TypeVar("R", bound=Wire)
 

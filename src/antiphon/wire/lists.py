@@ -1,0 +1,92 @@
+"""Reads lists of a peer: an entry that cannot be read is left out, so that it does not hide the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from msgspec import DecodeError, Raw
+
+from antiphon.wire.envelope import decode, encode, problem_of
+from antiphon.wire.prompts import ListPromptsResult, Prompt
+from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, Resource, ResourceTemplate
+from antiphon.wire.roots import ListRootsResult, Root
+from antiphon.wire.tools import ListToolsResult, Tool
+
+__all__ = ["decode_list", "readable_list"]
+
+_ENTRIES: Mapping[Any, tuple[str, type]] = {
+    ListToolsResult: ("tools", Tool),
+    ListPromptsResult: ("prompts", Prompt),
+    ListResourcesResult: ("resources", Resource),
+    ListResourceTemplatesResult: ("resourceTemplates", ResourceTemplate),
+    ListRootsResult: ("roots", Root),
+}
+
+_MAX_NAMED = 10
+"""Most unreadable entries of one list that are named."""
+
+T = TypeVar("T")
+
+
+def decode_list(raw: Raw, kind: type[T], left_out: Callable[[str], object]) -> T:
+    """Decode a result; if it is a list, without the entries that do not fit.
+
+    Args:
+        raw: the result.
+        kind: its type.
+        left_out: called with a text that names the entries that were left out, and says why.
+
+    Raises:
+        msgspec.DecodeError: it does not fit, apart from entries of a list.
+    """
+    try:
+        return decode(raw, kind)
+    except DecodeError:
+        if (readable := _without_unreadable(raw, kind, left_out)) is None:
+            raise
+    return decode(readable, kind)
+
+
+def readable_list(raw: Raw, kind: type, left_out: Callable[[str], object]) -> Raw:
+    """Return the JSON of a result without the entries of a list that do not fit. See ``decode_list``."""
+    if kind not in _ENTRIES:
+        return raw
+    try:
+        decode(raw, kind)
+    except DecodeError:
+        return _without_unreadable(raw, kind, left_out) or raw
+    return raw
+
+
+def _without_unreadable(raw: Raw, kind: type, left_out: Callable[[str], object]) -> Raw | None:
+    """Return the JSON of a list without unreadable entries; ``None`` if it has none, or is no list."""
+    try:
+        member, item = _ENTRIES[kind]
+        members = decode(raw, dict[str, Raw])
+        entries = decode(members[member], list[Raw])
+    except (KeyError, DecodeError):
+        return None
+    good: list[Raw] = []
+    problems: list[str] = []
+    for at, entry in enumerate(entries):
+        try:
+            decode(entry, item)
+            good.append(entry)
+        except DecodeError as error:
+            problems.append(f"{member}[{at}]{_name_of(entry)}: {problem_of(error)}")
+    if not problems:
+        return None
+    more = f"; and {len(problems) - _MAX_NAMED} more" if len(problems) > _MAX_NAMED else ""
+    left_out("; ".join(problems[:_MAX_NAMED]) + more)
+    return Raw(encode({**members, member: good}))
+
+
+def _name_of(entry: Raw) -> str:
+    """Return the name of an unreadable entry, for a log; nothing if it has none."""
+    try:
+        members = decode(entry, dict[str, Any])
+    except DecodeError:
+        return ""
+    name = next((members[key] for key in ("name", "uri", "uriTemplate") if isinstance(members.get(key), str)), None)
+    return "" if name is None else f" ({name[:100]!r})"
