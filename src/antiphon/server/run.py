@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from antiphon.errors import ConfigError
+from antiphon.machine.forks import guard_children
 from antiphon.server.multiprocess.memory import collect_less, keep_large_blocks
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def run(service: Service, transport: str, host: str, port: int, options: ServeOp
             if workers == 1
             else serve_with_workers(service, transport, host, port, options, workers)
         )
-    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError), guard_children():
         run_loop(serving)
 
 
