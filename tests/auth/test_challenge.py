@@ -23,12 +23,15 @@ from antiphon.auth.challenge import MAX_CHALLENGES, MAX_CHARACTERS, Challenge, o
         (['Bearer scope="first", scope="second"'], [("bearer", {"scope": "first"})]),
         (['Bearer a="1",,, b="2"'], [("bearer", {"a": "1", "b": "2"})]),
         (['@@@, Bearer a="1"'], [("bearer", {"a": "1"})]),
+        (['Bearer error="never closed'], [("bearer", {"error": "never closed"})]),
+        (["Bearer resource_metadata=https://a/b?c=d"], [("bearer", {"resource_metadata": "https://a/b?c=d"})]),
         (
-            ['Bearer error="never closed'],
-            [
-                ("bearer", {}),
-            ],
+            ["Bearer resource_metadata='https://a/b', scope=x"],
+            [("bearer", {"resource_metadata": "https://a/b", "scope": "x"})],
         ),
+        (['Bearer scope="x"; resource_metadata="u"'], [("bearer", {"scope": "x", "resource_metadata": "u"})]),
+        (["NTLM TlRM/+==, Bearer scope=mcp:tools"], [("ntlm", {}), ("bearer", {"scope": "mcp:tools"})]),
+        (['Bearer a="x, Basic y=\\"z\\"", b=1'], [("bearer", {"a": 'x, Basic y="z"', "b": "1"})]),
         ([""], []),
     ],
 )

@@ -23,10 +23,14 @@ MAX_PARAMETERS = 32
 """Parameters of one challenge that are kept."""
 
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
-_PARAMETER = re.compile(rf'(?P<name>{_TOKEN})[ \t]*+=[ \t]*+(?:"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<plain>{_TOKEN}))')
+# Many servers write addresses without quotes, or in single ones, and some forget the closing quote.
+_PARAMETER = re.compile(
+    rf"(?P<name>{_TOKEN})[ \t]*+=[ \t]*+"
+    r"""(?:"(?P<quoted>(?:[^"\\]|\\.)*+)(?:"|\\?$)|'(?P<single>[^']*+)'(?=[ \t,;]|$)|(?P<plain>[^ \t,;"]++))"""
+)
 _SCHEME = re.compile(rf"(?P<scheme>{_TOKEN})(?:[ \t]++|$|(?=,))")
 _TOKEN68 = re.compile(r"[0-9A-Za-z\-._~+/]++=*+[ \t]*+(?=,|$)")
-_BETWEEN = re.compile(r"[ \t,]++")
+_BETWEEN = re.compile(r"[ \t,;]++")
 _NEXT = re.compile(r",|$")
 _ESCAPED = re.compile(r"\\(.)")
 
@@ -108,9 +112,9 @@ def _parameters(line: str, at: int, into: dict[str, str]) -> int:
         if parameter is None:
             return at
         name = parameter["name"].lower()
-        value = parameter["plain"]
+        value = parameter["plain"] or parameter["single"]
         if value is None:
-            value = _ESCAPED.sub(r"\1", parameter["quoted"])
+            value = _ESCAPED.sub(r"\1", parameter["quoted"] or "")
         if len(into) < MAX_PARAMETERS:
             into.setdefault(name, value)
         at = parameter.end()

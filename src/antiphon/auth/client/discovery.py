@@ -1,18 +1,19 @@
 """Finds the authorization server of an MCP server, and its metadata.
 
 Tries the locations in the order of 2026-07-28 basic/authorization, "Authorization Server Discovery", and validates what
-it finds. The functions make no requests; ``Discovery`` does.
+it finds. An address that has something else, such as a web page, counts as one that has nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, json
 from yarl import URL
 
 from antiphon.auth.client.addresses import checked_address, origin_of, printable, shown
-from antiphon.auth.client.fetch import Fetch
+from antiphon.auth.client.fetch import Fetch, TooLarge
 from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
 
@@ -29,6 +30,13 @@ _ENDPOINTS = (
     "device_authorization_endpoint",
     "revocation_endpoint",
 )
+
+
+class _NoMetadata(Unauthorized):
+    """An address has no metadata, or that of another server; the next address may have it."""
+
+    is_meant = False
+    """Whether it has a description of a server that breaks its format, and not something else."""
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -80,7 +88,7 @@ def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
         Unauthorized: a check failed; the message says which.
     """
     if metadata.issuer != issuer:
-        raise Unauthorized(
+        raise _NoMetadata(
             f"signing in was stopped: {where} is the metadata of {printable(metadata.issuer)}, not of "
             f"{printable(issuer)}"
         )
@@ -89,7 +97,7 @@ def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
         if address:
             checked_address(address, f"the {name} of {issuer}")
     if not metadata.token_endpoint:
-        raise Unauthorized(f"signing in was stopped: {where} names no token_endpoint")
+        raise _NoMetadata(f"signing in was stopped: {where} names no token_endpoint")
 
 
 def fallback(url: URL) -> ServerMetadata:
@@ -159,21 +167,31 @@ def _choose(described: ResourceMetadata, url: URL, issuer: str | None, used: str
 
 
 async def _resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMetadata | None:
+    broken: _NoMetadata | None = None
     for place in resource_places(url, hint):
-        data = await fetch.document(checked_address(place, "where the server describes itself"))
-        if data is not None:
-            return _read(data, ResourceMetadata, place)
+        try:
+            if (found := await _read(fetch, place, ResourceMetadata, "where the server describes itself")) is not None:
+                return found
+        except _NoMetadata as error:
+            broken = broken or (error if error.is_meant else None)
+    if broken is not None:
+        raise broken
     return None
 
 
 async def _server(fetch: Fetch, issuer: str) -> ServerMetadata:
     checked_address(issuer, "the authorization server")
+    problem: _NoMetadata | None = None
     for place in issuer_places(issuer):
-        data = await fetch.document(checked_address(place, "the metadata of the authorization server"))
-        if data is not None:
-            metadata = _read(data, ServerMetadata, place)
-            check_server(metadata, issuer, place)
-            return metadata
+        try:
+            found = await _read(fetch, place, ServerMetadata, "the metadata of the authorization server")
+            if found is not None:
+                check_server(found, issuer, place)
+                return found
+        except _NoMetadata as error:
+            problem = problem or error
+    if problem is not None:
+        raise problem
     raise Unauthorized(f"signing in was stopped: {printable(issuer)} has no metadata at a well-known address")
 
 
@@ -183,18 +201,40 @@ async def _undescribed(fetch: Fetch, url: URL, issuer: str | None) -> Found:
         return Found(server=await _server(fetch, issuer), resource=str(url.with_query(None)))
     root = str(url.origin())
     place = f"{root}{_OAUTH}"
-    data = await fetch.document(checked_address(place, "the metadata of the server"))
-    if data is None:
+    metadata = None
+    with contextlib.suppress(_NoMetadata):
+        metadata = await _read(fetch, place, ServerMetadata, "the metadata of the server")
+    if metadata is None:
         checked_address(root, "the server")
         return Found(server=fallback(url), resource=None, is_described=False)
-    metadata = _read(data, ServerMetadata, place)
     # It was found on the server's own origin, so an issuer with a slash at the end is accepted as well.
     check_server(metadata, metadata.issuer if metadata.issuer == f"{root}/" else root, place)
     return Found(server=metadata, resource=None)
 
 
-def _read(data: bytes, kind: type[D], place: str) -> D:
+async def _read(fetch: Fetch, place: str, kind: type[D], what: str) -> D | None:
+    """Read the metadata at an address; ``None`` if nothing is there.
+
+    Raises:
+        _NoMetadata: something else is there.
+    """
+    try:
+        data = await fetch.document(checked_address(place, what))
+    except TooLarge as error:
+        raise _NoMetadata(str(error)) from None
+    if data is None:
+        return None
     try:
         return read_document(data, kind, place)
     except RemoteProtocolError as error:
-        raise Unauthorized(f"signing in was stopped: {error}") from None
+        found = _NoMetadata(f"signing in was stopped: {error}")
+        found.is_meant = _names_server(data)
+        raise found from None
+
+
+def _names_server(data: bytes) -> bool:
+    try:
+        members = json.decode(data, type=dict[str, object])
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return not members.keys().isdisjoint(("resource", "authorization_servers", "issuer"))

@@ -21,7 +21,7 @@ from antiphon.auth.client.addresses import origin_of, shown
 from antiphon.auth.client.exchange import Answer
 from antiphon.errors import Unauthorized
 
-__all__ = ["Fetch", "Unreachable", "fetching"]
+__all__ = ["Fetch", "TooLarge", "Unreachable", "fetching"]
 
 MAX_BODY = 256 * 1024
 """Bytes of a response at most; metadata has a few thousand."""
@@ -35,6 +35,10 @@ _MAX_HEADERS = 64
 
 class Unreachable(Unauthorized):
     """There was no response, because of the network or the server. The request may still have arrived."""
+
+
+class TooLarge(Unauthorized):
+    """A response is larger than any that a sign-in needs."""
 
 
 class Fetch:
@@ -138,9 +142,7 @@ async def _read(response: ClientResponse) -> bytes:
         body += chunk
         if len(body) > MAX_BODY:
             response.close()
-            raise Unauthorized(
-                f"signing in was stopped: {shown(response.url)} answered with more than {MAX_BODY} bytes"
-            )
+            raise TooLarge(f"signing in was stopped: {shown(response.url)} answered with more than {MAX_BODY} bytes")
     return bytes(body)
 
 
