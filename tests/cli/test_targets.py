@@ -75,3 +75,22 @@ def test_what_means_nothing_is_refused(folder: Path, target: str, message: str):
     """The message says what was tried."""
     with pytest.raises(ConfigError, match=message):
         resolve_target(target)
+
+
+@pytest.mark.parametrize(
+    "name", ["My Server", "it's", 'a "b', "a/b", "\u65e5\u672c \u8a9e", "shop.py", "npx -y thing", " "]
+)
+def test_the_whole_text_is_looked_up_first(folder: Path, name: str):
+    """A name may have spaces, quotes or slashes, whatever else the text could be."""
+    file = folder / "servers.json"
+    file.write_text(json.dumps({"mcpServers": {name: {"command": "serve-shop"}}}), encoding="utf-8")
+    found = resolve_target(name, file)
+    assert isinstance(found, dict)
+    assert found["command"] == "serve-shop"
+
+
+def test_a_command_line_needs_no_readable_configuration(folder: Path):
+    """Only a name that stands in a file is taken from it."""
+    (folder / ".mcp.json").write_text("{", encoding="utf-8")
+    assert resolve_target("npx -y thing") == ["npx", "-y", "thing"]
+    assert resolve_target("npx -y thing", folder / "missing.json") == ["npx", "-y", "thing"]

@@ -6,6 +6,7 @@ Owns the questions about trust: a project's file is shown before anything in it 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -37,6 +38,7 @@ __all__ = [
     "fill_entry",
     "find_entries",
     "find_entry",
+    "has_entry",
     "home",
     "is_own",
     "read_bytes",
@@ -118,6 +120,15 @@ def find_entry(name: str, config: Path | None) -> Found | None:
             known = ", ".join(servers) or "none"
             raise ConfigError(f"{path}: there is no server {name!r} in it; there are: {known}")
     return None
+
+
+def has_entry(name: str, config: Path | None) -> bool:
+    """Return whether a server of this name is configured in the files of ``find_entry``, as far as they can be read."""
+    for path in config_paths() if config is None else [config]:
+        with contextlib.suppress(ConfigError):
+            if path.is_file() and name in read_servers(read_bytes(path), path):
+                return True
+    return False
 
 
 def find_entries(files: Sequence[Path]) -> dict[str, Found]:

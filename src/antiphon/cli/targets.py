@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from antiphon.cli.config_files import Found, config_paths, find_entry
+from antiphon.cli.config_files import Found, config_paths, find_entry, has_entry
 from antiphon.client.connection.targets import Address, Target, resolve
 from antiphon.errors import ConfigError
 from antiphon.identity import command_of
@@ -28,6 +28,9 @@ def resolve_target(text: str, config: Path | None = None) -> str | list[str] | M
     """
     if _URL.match(text):
         return text
+    if has_entry(text, config) and (found := find_entry(text, config)) is not None:
+        # A name may have spaces, or be no command line at all, so the whole text is looked up first.
+        return target_of(found, text)
     words = [text] if text.endswith(".py") and Path(text).is_file() else _words(text)
     named = _OBJECT.fullmatch(text)
     if named is not None and Path(named["file"]).is_file():
@@ -46,10 +49,8 @@ def address_of(target: Target) -> Address | None:
 
 
 def _named(text: str, words: list[str], config: Path | None) -> str | list[str] | Mapping[str, object]:
-    """Look a single word up among the configured servers, or else among the programs."""
-    found = find_entry(text, config)
-    if found is not None:
-        return target_of(found, text)
+    """Look a single word up among the programs; the error names the files in which it is not configured."""
+    find_entry(text, config)
     if shutil.which(words[0]) is None:
         looked = ", ".join(map(str, config_paths()))
         address = "; an address begins with http, https, ws or wss" if "://" in text else ""
