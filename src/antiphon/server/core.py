@@ -23,6 +23,7 @@ from antiphon.server.fallback import Fallback
 from antiphon.server.features.completion import Completions
 from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.tools import Requirement
+from antiphon.server.features.uri_parts import normalize_uri
 from antiphon.server.limits import Rate, RateLimiter
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.envelope import encode
@@ -81,6 +82,7 @@ class Core:
     """
 
     __slots__ = (
+        "_by_normal",
         "_by_scheme",
         "_declares",
         "_error_details",
@@ -116,6 +118,7 @@ class Core:
         """What the lifespan yielded, while the server is open."""
         self.mounted: list[Core] = []
         """The servers that are mounted on this one."""
+        self._by_normal: tuple[int, dict[str, ServedResource]] = (-1, {})
         self._by_scheme: tuple[int, dict[str, list[ServedTemplate]]] = (-1, {})
         """The version of the resource templates, and the templates by the schemes of their URIs."""
         self.find_tool: Callable[[str, str | None], Tool | None] | None = None
@@ -190,13 +193,20 @@ class Core:
 
     def resource(self, uri: str) -> ServedResource | ServedTemplate | None:
         """Return what serves a URI: a fixed resource, else the first template that matches."""
-        fixed = self.features.resources.get(uri)
+        fixed = self.features.resources.get(uri) or self._fixed(normalize_uri(uri))
         if fixed is not None:
             return fixed
-        for template in self._templates_of(uri.partition(":")[0]):
+        for template in self._templates_of(uri.partition(":")[0].lower()):
             if template.match(uri) is not None:
                 return template
         return None
+
+    def _fixed(self, normal: str) -> ServedResource | None:
+        """Return the resource whose URI is this one in another spelling."""
+        resources = self.features.resources
+        if self._by_normal[0] != resources.version:
+            self._by_normal = resources.version, {normalize_uri(each.uri): each for each in resources}
+        return self._by_normal[1].get(normal)
 
     def owner_of(self, uri: str) -> tuple[Core, ServedResource | ServedTemplate]:
         """Return what serves a URI, and the server it belongs to: this one, or one that is mounted on it.
@@ -216,7 +226,7 @@ class Core:
             found: dict[str, list[ServedTemplate]] = {}
             version = templates.version
             for template in templates:
-                found.setdefault(template.uri_template.partition(":")[0], []).append(template)
+                found.setdefault(template.uri_template.partition(":")[0].lower(), []).append(template)
             self._by_scheme = version, found
         return self._by_scheme[1].get(scheme, ())
 

@@ -17,6 +17,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
+from antiphon.server.features.uri_parts import normalize_uri
 from antiphon.wire.common import SUBSCRIPTION_ID, EmptyResult, Meta, NotificationParams, Wire
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
@@ -171,11 +172,12 @@ class Subscriptions:
         """Notify all subscribers of a resource, or those of them among ``clients``, that it has changed."""
         method = "notifications/resources/updated"
         for peer in self._legacy():
-            if uri in self._peers[peer] and (clients is None or peer in clients):
-                self._tell(peer, None, method, ResourceUpdatedNotificationParams(uri=uri))
+            if (named := _spelt(uri, self._peers[peer])) and (clients is None or peer in clients):
+                self._tell(peer, None, method, ResourceUpdatedNotificationParams(uri=named))
         for request, (peer, wanted) in list(self._listening.items()):
-            if uri in (wanted.resource_subscriptions or ()) and (clients is None or peer in clients):
-                self._tell(peer, request, method, ResourceUpdatedNotificationParams(uri=uri, meta=_tag(request)))
+            named = _spelt(uri, wanted.resource_subscriptions or ())
+            if named and (clients is None or peer in clients):
+                self._tell(peer, request, method, ResourceUpdatedNotificationParams(uri=named, meta=_tag(request)))
 
     def task_changed(self, task: GetTaskResult | Received, only: Request | None = None) -> None:
         """Send the state of a task to all its listeners, or to one; that of another server with all its members."""
@@ -271,3 +273,8 @@ def _tag(request: Request) -> Meta:
 
 def _acknowledgement(request: Request, wanted: SubscriptionFilter) -> SubscriptionsAcknowledgedNotificationParams:
     return SubscriptionsAcknowledgedNotificationParams(notifications=wanted, meta=_tag(request))
+
+
+def _spelt(uri: str, subscribed: Collection[str]) -> str | None:
+    """Return a URI as it is subscribed to: as given, or percent-encoded; ``None`` if it is not."""
+    return next((each for each in (uri, normalize_uri(uri)) if each in subscribed), None)

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 
+from antiphon import Client, Server
 from antiphon.errors import ConfigError, ResourceNotFound, ResultInvalid
 from antiphon.server.context import Context
 from antiphon.server.features.resources import ServedResource, ServedTemplate
@@ -224,3 +225,32 @@ def test_the_media_type_is_guessed_from_the_annotation(annotation, mime_type):
 
     read.__annotations__["return"] = annotation
     assert ServedResource.from_function(read, "a:b").definition.mime_type == mime_type
+
+
+@pytest.mark.parametrize(
+    ("uri", "spelt"),
+    [
+        ("app://fixed/h\u00e9llo world", "app://fixed/h%C3%A9llo%20world"),
+        ("app://fixed/h%c3%a9", "app://fixed/h\u00e9"),
+        ("app://fixed/\U0001f600", "app://fixed/%F0%9F%98%80"),
+        ("app://fixed/a", "APP://fixed/%61"),
+    ],
+)
+async def test_a_fixed_uri_is_read_in_every_spelling(uri, spelt):
+    """The encoded form is the only one that is a URI."""
+    server = Server("s")
+    server.resource(uri)(lambda: "fixed")
+    for revision in ("2025-11-25", "2026-07-28"):
+        async with Client(server, revision=revision) as client:
+            contents = (await client.read_resource(spelt)).contents
+            assert contents[0].text == "fixed"
+
+
+async def test_a_subscriber_of_the_encoded_form_is_told():
+    """The server names the resource as its author wrote it."""
+    server = Server("s")
+    server.resource("app://my docs")(lambda: "x")
+    for revision in ("2025-11-25", "2026-07-28"):
+        async with Client(server, revision=revision) as client, client.listen(uris=["app://my%20docs"]) as changes:
+            server.resource_updated("app://my docs")
+            assert (await anext(aiter(changes))).uri == "app://my%20docs"

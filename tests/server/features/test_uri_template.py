@@ -141,3 +141,40 @@ def test_matching_agrees_with_a_regular_expression(uri):
     expected = re.fullmatch(r"([^/?#]+)-([^/?#]+)\.([^/?#]+)", uri)
     found = UriTemplate("{a}-{b}.{c}").match(uri)
     assert found == (None if expected is None else dict(zip("abc", expected.groups(), strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "values"),
+    [
+        ("file:///docs/caf\u00e9/{name}", "file:///docs/caf%C3%A9/a", {"name": "a"}),
+        ("file:///docs/caf\u00e9/{name}", "file:///docs/caf%c3%a9/a", {"name": "a"}),
+        ("file:///docs/caf\u00e9/{name}", "file:///docs/caf\u00e9/a", {"name": "a"}),
+        ("file:///my docs/{name}", "file:///my%20docs/a%20b", {"name": "a b"}),
+        ("file:///my docs/{name}", "FILE:///my docs/a b", {"name": "a b"}),
+        ("file:///\u65e5\u672c/{+name}", "file:///%E6%97%A5%E6%9C%AC/x/y", {"name": "x/y"}),
+        ("app://lit%C3%A9ral/{name}", "app://lit%c3%a9ral/\u00e9", {"name": "\u00e9"}),
+        ("app://%7euser/{name}", "app://~user/a", {"name": "a"}),
+        ("app://a/{name}", "app://%61/%2F", {"name": "/"}),
+        ("app://{table}/{name}", "app://Users/A", {"table": "Users", "name": "A"}),
+        ("app://{a}Foo:b/c", "app://xFoo:b/c", {"a": "x"}),
+        ("app://a/100%/{name}", "app://a/100%/b", {"name": "b"}),
+        ("app://q{?caf\u00e9*}".replace("caf\u00e9*", "name"), "app://q?name=caf%c3%a9", {"name": "caf\u00e9"}),
+    ],
+)
+def test_equal_uris_match_in_every_spelling(template, uri, values):
+    """RFC 6570, section 3.1, and RFC 3986, section 6.2.2."""
+    assert UriTemplate(template).match(uri) == values
+
+
+@pytest.mark.parametrize("uri", ["app://a%2Fb/x", "app://a/b%2Fx", "app://A/b/x"])
+def test_another_uri_does_not_match(uri):
+    """An encoded delimiter is data, and hosts keep their case."""
+    assert UriTemplate("app://a/b/{name}").match(uri) is None
+
+
+def test_literals_are_encoded_when_a_template_is_expanded():
+    """An expanded template is a URI."""
+    assert (
+        UriTemplate("file:///my docs/caf\u00e9/{name}").expand({"name": "\u00e9"})
+        == "file:///my%20docs/caf%C3%A9/%C3%A9"
+    )

@@ -12,7 +12,17 @@ from functools import cache
 
 from msgspec import Struct
 
-__all__ = ["OPERATORS", "Expression", "Operator", "Part", "Scalar", "Value", "Variable"]
+__all__ = [
+    "OPERATORS",
+    "Expression",
+    "Operator",
+    "Part",
+    "Scalar",
+    "Value",
+    "Variable",
+    "normalize_literal",
+    "normalize_uri",
+]
 
 Scalar = str | int | float
 Value = Scalar | Sequence[Scalar] | Mapping[str, Scalar] | None
@@ -20,6 +30,44 @@ Value = Scalar | Sequence[Scalar] | Mapping[str, Scalar] | None
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
 _TRIPLET = r"(%[0-9A-Fa-f]{2})"
+
+
+_UNRESERVED = "-._~"
+_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)").match
+_is_plain = re.compile(r"[a-z][a-z0-9+.-]*:[!#$&-;=?-Z\[\]_a-z~]*").fullmatch
+
+
+def normalize_uri(text: str) -> str:
+    """Return a URI in the one form in which equal URIs are equal texts.
+
+    Hex digits get upper case, encoded letters, digits and ``-._~`` are decoded, and the scheme gets lower case (RFC
+    3986, section 6.2.2). Hosts keep their case: many schemes of servers have a name there. Characters that no URI has
+    are percent-encoded.
+    """
+    if _is_plain(text):
+        return text
+    text = normalize_literal(text)
+    scheme = _scheme(text)
+    return text if scheme is None else scheme[0].lower() + text[scheme.end() :]
+
+
+def normalize_literal(text: str) -> str:
+    """Return a part of a URI like ``normalize_uri``.
+
+    Spaces and characters outside ASCII in a template stand for their encoded form (RFC 6570, section 3.1).
+    """
+    from urllib.parse import quote
+
+    safe = _RESERVED + _UNRESERVED + "%"
+    return "".join(
+        _normalize_triplet(piece) if index % 2 else quote(piece, safe=safe, errors="surrogatepass")
+        for index, piece in enumerate(re.split(_TRIPLET, text))
+    )
+
+
+def _normalize_triplet(triplet: str) -> str:
+    character = chr(int(triplet[1:], 16))
+    return character if character.isascii() and (character.isalnum() or character in _UNRESERVED) else triplet.upper()
 
 
 class Operator(Struct, frozen=True, kw_only=True):

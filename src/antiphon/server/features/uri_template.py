@@ -16,7 +16,15 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from antiphon.errors import ConfigError
-from antiphon.server.features.uri_parts import OPERATORS, Expression, Part, Value, Variable
+from antiphon.server.features.uri_parts import (
+    OPERATORS,
+    Expression,
+    Part,
+    Value,
+    Variable,
+    normalize_literal,
+    normalize_uri,
+)
 
 __all__ = ["MAX_URI", "MAX_VARIABLES", "UriTemplate"]
 
@@ -63,9 +71,10 @@ class UriTemplate:
 
         An exploded variable (``*``) is a list; optional variables that are left out are missing from the result. Query
         parameters may come in any order, but all of them must be in the template. A URI longer than ``MAX_URI`` never
-        matches.
+        matches. Both are compared as ``normalize_uri`` writes them.
         """
         parts = self._parts
+        uri = normalize_uri(uri)
         if len(uri) > MAX_URI or not uri.startswith(parts[0].lead if parts and not parts[0].optional else ""):
             return None
         reached = self._reached(uri)
@@ -104,7 +113,10 @@ def _pieces(template: str) -> Iterator[str | Expression]:
         if piece is None:
             raise ConfigError(f"URI template {template!r}: brace without its partner at character {position + 1}")
         body, literal = piece.groups()
-        yield literal if body is None else _expression(template, body)
+        if body is not None:
+            yield _expression(template, body)
+        else:
+            yield normalize_literal(literal) if position else normalize_uri(literal)
         position = piece.end()
 
 
