@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import pytest
 
+from antiphon import Client, Server
 from antiphon.errors import ConfigError
 from antiphon.server.context import Context
 from antiphon.server.functions.signature import REQUIRED, Signature, is_context, members_of, read_signature
@@ -267,3 +269,86 @@ def test_a_name_in_the_place_of_a_function_is_told_how_names_are_given() -> None
     wrong: Any = "describe"
     with pytest.raises(ConfigError, match="name='describe'"):
         read_signature(wrong, noun="tool")
+
+
+def bound(a: int, b: str = "x") -> str:
+    """Join two values."""
+    return f"{a}{b}"
+
+
+async def bound_later(a: int, b: str = "x") -> str:
+    """Join two values."""
+    return f"{a}{b}"
+
+
+class Joins:
+    """Joins values in several ways."""
+
+    def method(self, a: int, b: str = "x") -> str:
+        """Join two values."""
+        return f"{a}{b}"
+
+    def __call__(self, b: str) -> str:
+        return f"1{b}"
+
+    part = functools.partialmethod(method, 1)
+    named = functools.partialmethod(method, a=1)
+
+    @functools.singledispatchmethod
+    def dispatched(self, a: int) -> str:
+        """Choose by type."""
+        return str(a)
+
+
+@functools.singledispatch
+def dispatched(a: int) -> str:
+    """Choose by type."""
+    return str(a)
+
+
+def dressed(function: Any, *values: Any, **named: Any) -> Any:
+    """Bind arguments, and keep the name and the documentation."""
+    return functools.update_wrapper(functools.partial(function, *values, **named), function)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "expected"),
+    [
+        (functools.partial(bound, 1), {"b": "y"}, "1y"),
+        (functools.partial(bound, b="z"), {"a": 1}, "1z"),
+        (dressed(bound, 1), {"b": "y"}, "1y"),
+        (dressed(bound, b="z"), {"a": 1}, "1z"),
+        (dressed(bound_later, 1), {"b": "y"}, "1y"),
+        (dressed(Joins().method, 1), {"b": "y"}, "1y"),
+        (functools.partial(dressed(bound, 1), b="q"), {}, "1q"),
+        (dressed(dressed(bound, 1), b="q"), {}, "1q"),
+        (dressed(Joins()), {"b": "y"}, "1y"),
+        (Joins().part, {"b": "y"}, "1y"),
+        (Joins().named, {"b": "y"}, "1y"),
+        (Joins(), {"b": "y"}, "1y"),
+    ],
+)
+async def test_bound_arguments_are_not_in_the_schema(function, given, expected):
+    """As a tool, prompt and resource template: only arguments that are left to pass are there."""
+    server = Server("s")
+    server.tool(function, name="t", description="d")
+    server.prompt(function, name="p", description="d")
+    async with Client(server) as client:
+        (tool,) = [tool async for tool in client.tools()]
+        assert set(tool.input_schema.get("properties", {})) == set(given)
+        assert (await client.call_tool("t", given)).text == expected
+        prompt = await client.get_prompt("p", {name: str(value) for name, value in given.items()})
+        assert prompt.messages[0].content.text == expected
+    if given:
+        (name,) = given
+        server.resource(f"x://r/{{{name}}}")(function)
+        async with Client(server) as client:
+            contents = (await client.read_resource(f"x://r/{given[name]}")).contents
+            assert contents[0].text == expected
+
+
+@pytest.mark.parametrize("function", [dispatched, Joins().dispatched, functools.partial(dispatched)])
+def test_a_function_that_dispatches_by_position_is_refused(function):
+    """It cannot be called with named arguments."""
+    with pytest.raises(ConfigError, match="by the type of its first argument"):
+        read_signature(function, noun="tool")

@@ -8,6 +8,7 @@ its attribute ``__antiphon_context__``, so that this module need not import it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 import typing
@@ -80,12 +81,18 @@ def read_signature(function: Callable[..., Any], *, noun: str, name: str | None 
     """
     if isinstance(function, str):
         raise ConfigError(f"a {noun} is made of a function, not of {function!r}; a name is given as name={function!r}")
+    function = _undressed(function)
     inner, bound = _innermost(function)
     own_name = getattr(inner, "__name__", type(inner).__name__)
     place = f'{noun} "{name or own_name}" ({_location(inner)})'
     if not callable(function) or isinstance(inner, type):
         raise ConfigError(f"{place}: {type(function).__name__} is not a function; decorate a function or bound method")
     code = inner if hasattr(inner, "__name__") else type(inner).__call__
+    if getattr(getattr(code, "__code__", None), "co_filename", None) == functools.singledispatch.__code__.co_filename:
+        raise ConfigError(
+            f"{place} chooses its code by the type of its first argument, which has no name in JSON: "
+            "write a function that calls it"
+        )
     if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
         raise ConfigError(f"{place} yields: return a list instead, and report on the way with ctx.progress")
     hints = _hints(inspect.unwrap(code), place)
@@ -116,6 +123,21 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) in (Union, types.UnionType):
         return tuple(inner for member in get_args(annotation) for inner in members_of(member))
     return (annotation,)
+
+
+def _undressed(function: Any) -> Any:
+    """Return a ``partial`` or partial method as a plain ``partial``.
+
+    ``update_wrapper`` lets a ``partial`` claim the signature of the function inside, with what is bound already.
+    """
+    method = getattr(function, "__partialmethod__", getattr(function, "_partialmethod", None))
+    if isinstance(method, functools.partialmethod):
+        made = cast("functools.partialmethod[Any]", method)
+        return partial(_undressed(cast("Any", made.func).__get__(function.__self__)), *made.args, **made.keywords)
+    if isinstance(function, partial):
+        outer = cast("partial[Any]", function)
+        return partial(_undressed(outer.func), *outer.args, **outer.keywords)
+    return function
 
 
 def _innermost(function: Any) -> tuple[Any, dict[str, Any]]:
