@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from antiphon import Client, CreateMessageRequestParams, Origin, Server
 from antiphon.errors import Rejected
@@ -23,7 +23,7 @@ from antiphon.types import (
     SamplingCapability,
 )
 from antiphon.wire.lossless import Received
-from antiphon.wire.origin import Round
+from antiphon.wire.origin import OriginCall, Round
 from tests.support.behind_gateway import CELLS, Offering, Person, host, shop
 
 PARAMS = CreateMessageRequestParams(messages=[], max_tokens=1)
@@ -61,12 +61,15 @@ def test_no_more_is_declared_than_the_client_offers():
 async def test_an_ask_outside_of_every_request_is_refused(revision: str, this: Round | None):
     """Before a request, and after it; within, it is that request's, with its key and all its members."""
     answerers, asked = by_client(ClientCapabilities(sampling=SamplingCapability())), Asked()
-    origin = Origin(id="1", identity="x", target="x", round=this)
+    origin = Origin(id="1", identity="x", target="x", round=this, call=OriginCall(id="1", method="tools/call"))
     async with Client(Server("s", revisions=[revision])) as client:
         with pytest.raises(Rejected, match="belongs to no open call of this client"):
             await answerers.sampling.forward(ASK, origin, "k")
         async with answerers.open.during(cast("ServerRequest", asked), client):
             assert await answerers.sampling.forward(ASK, origin, "k") is ASK
+            if this is None:
+                with pytest.raises(Rejected, match="belongs to no open call of this client"):
+                    await answerers.sampling.forward(ASK, structs.replace(origin, call=None, unclear=True), "k")
         with pytest.raises(Rejected, match="belongs to no open call of this client"):
             await answerers.sampling.forward(ASK, origin, "k")
     assert asked.asked == [("sampling/createMessage", bytes(ASK.raw), "k")]

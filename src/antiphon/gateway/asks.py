@@ -186,8 +186,8 @@ class OpenRequests:
         """Return the request that an ask belongs to, if that is known."""
         if origin.round is None:
             # The asyncio task that reads from an older server has the context of the request that started the server,
-            # which may have ended since.
-            return self._open[0] if len(self._open) == 1 else None
+            # which may have ended since. ``origin.call`` is not set if the ask may belong to a request that has ended.
+            return self._open[0] if len(self._open) == 1 and origin.call is not None else None
         return _open_request.get(None)
 
     async def log(self, message: Received) -> None:

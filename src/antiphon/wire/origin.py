@@ -121,7 +121,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     server: Implementation | None = None
     """Name and version that the server declares; not verified."""
     call: OriginCall | None = None
-    """The request this ask belongs to; ``None`` if the server asked in the background."""
+    """The request this ask belongs to; ``None`` if the server asked in the background, or if it is unclear."""
     round: Round | None = None
     """``None`` in the legacy era."""
     task: OriginTask | None = None
@@ -134,6 +134,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """What the server declares about the tool whose call is to be confirmed; not verified."""
     door: str | None = None
     """How the ask came if not as a message of the protocol: ``"model-api"``."""
+    unclear: bool = False
+    """Whether it may belong to one of several calls, or to a call that has ended: nobody knows to which."""
 
     @property
     def identities(self) -> tuple[str, ...]:

@@ -48,11 +48,25 @@ async def waiting(table: OpenCalls, owner: OpenCall | None = None) -> asyncio.Ta
 def test_the_only_open_call_owns_every_ask() -> None:
     """There is no other it could belong to."""
     table = calls()
-    assert table.owner(None) is None
+    assert (table.only_call(), table.may_ask) == (None, False)
     only = table.open("tools/call", PARAMS)
-    assert table.owner(None) is only
+    assert table.only_call() is table.only_call("tools/call") is only
+    assert table.only_call("prompts/get") is None
     table.close(only)
-    assert table.owner(None) is None
+    assert (table.only_call(), table.may_ask) == (None, False)
+
+
+def test_no_call_owns_an_ask_that_a_call_given_up_may_have_sent() -> None:
+    """The only open call owns asks again once the server has answered a call that was made later."""
+    table = calls()
+    table.close(table.open("tools/call", PARAMS), given_up=True)
+    assert (table.only_call(), table.may_ask) == (None, True)
+    later = table.open("tools/call", PARAMS)
+    assert table.only_call() is table.only_call("tools/call") is None
+    table.close(later)
+    assert table.only_call() is None
+    last = table.open("tools/call", PARAMS)
+    assert table.only_call() is last
 
 
 def test_of_several_calls_the_stream_tells_the_owner() -> None:
@@ -60,10 +74,10 @@ def test_of_several_calls_the_stream_tells_the_owner() -> None:
     table = calls()
     one, two = table.open("tools/call", PARAMS), table.open("tools/call", PARAMS)
     one.request, two.request = 7, 8
-    assert table.owner(8) is two
-    assert table.owner(7) is one
-    assert table.owner(None) is None
-    assert table.owner(9) is None
+    assert table.call_of(8) is two
+    assert table.call_of(7) is one
+    assert table.only_call() is None
+    assert table.call_of(9) is None
 
 
 def test_a_call_says_what_it_is() -> None:
@@ -246,9 +260,9 @@ def test_what_belongs_to_a_call_that_was_given_up_counts_for_no_other() -> None:
     for call in [table.open("tools/call", PARAMS) for _ in range(4)]:
         table.close(call, given_up=True)
     innocent = table.open("tools/call", PARAMS)
-    assert all(table.charge(table.owner(None)) for _ in range(12))
+    assert all(table.charge(table.only_call()) for _ in range(12))
     assert innocent.asked == 0
-    assert [table.charge(table.owner(None)) for _ in range(4)] == [True, True, True, False]
+    assert [table.charge(table.only_call()) for _ in range(4)] == [True, True, True, False]
 
 
 def test_what_is_certainly_a_calls_counts_for_it() -> None:

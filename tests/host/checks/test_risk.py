@@ -43,6 +43,7 @@ def test_each_risk_is_seen(params, kind: str):
 def test_an_ask_without_a_call_is_pointed_out():
     """2025-11-25: sampling belongs to a request of the client's."""
     assert [risk.kind for risk in assess(request(), origin(call=None))] == ["background"]
+    assert [risk.kind for risk in assess(request(), origin(call=None, unclear=True))] == ["unclear"]
 
 
 def test_warnings_come_first_and_repeat_no_text():

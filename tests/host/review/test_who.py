@@ -25,7 +25,9 @@ def test_it_says_who_asks_and_why():
         (2, 64),
     )
     assert (shown.call, '"sku":7' in shown.arguments) == ("tools/call describe", True)
-    assert show(question(who=origin(call=None))).who.call == ""
+    background = show(question(who=origin(call=None))).who
+    assert (background.call, background.without_call) == ("", "who.background")
+    assert show(question(who=origin(call=None, unclear=True))).who.without_call == "who.unclear"
 
 
 def test_what_is_known_of_a_task_is_one_line():

@@ -1,8 +1,9 @@
 """Our open calls: which of them an ask belongs to, how many asks each has left, and whose turn it is.
 
-Before 2026-07-28 an ask does not name the call it belongs to. It is known if only one call is open, or if the transport
-knows on whose stream the ask came. All others are counted together: as many are allowed as the open calls have left
-between them. ``calls`` decides what happens when there are too many.
+Before 2026-07-28 an ask does not name the call it belongs to. It is known if the transport knows on whose stream
+the ask came. Otherwise it is the only open call, unless a call was given up and the server may not have heard of it yet. All
+other asks are counted together: as many are allowed as the open calls have left between them. ``calls`` decides what
+happens when there are too many.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class OpenCalls:
         self._shared = 0
         self._shared_pending: set[Request] = set()
         # Number of asks that given-up calls may still have sent, and the newest call when the last of these
-        # was given up.
+        # was given up; 0 once the server has answered a later call.
         self._late = 0
         self._late_since = 0
         self._newest = 0
@@ -122,7 +123,7 @@ class OpenCalls:
             self._late = min(self._late + self._limits.asks, MAX_LATE)
             self._late_since = self._newest
         elif call.number > self._late_since:
-            self._late = 0
+            self._late = self._late_since = 0
         self._asked -= call.asked
         if self._shared:
             # Attribute as many of the shared asks as possible to this call; the rest belongs to calls
@@ -140,20 +141,19 @@ class OpenCalls:
         if self._shared and not self._calls:
             self._shared = 0
 
-    def owner(self, request: RequestId | None) -> OpenCall | None:
-        """Return the call an ask belongs to: that of the request on whose stream it came, or the only open one."""
-        if request is not None:
-            for call in self._calls.values():
-                if call.request == request:
-                    return call
-        if len(self._calls) == 1:
-            return next(iter(self._calls.values()))
-        return None
+    def call_of(self, request: RequestId) -> OpenCall | None:
+        """Return the call whose open request this is."""
+        return next((call for call in self._calls.values() if call.request == request), None)
 
-    def only_tool_call(self) -> OpenCall | None:
-        """Return the call of a tool that is open, if it is exactly one."""
-        found = [call for call in self._calls.values() if call.method == "tools/call"]
-        return found[0] if len(found) == 1 else None
+    def only_call(self, method: str | None = None) -> OpenCall | None:
+        """Return the only open call, or the only one of ``method``; ``None`` if an ask may belong to another call."""
+        found = [call for call in self._calls.values() if method is None or call.method == method]
+        return found[0] if len(found) == 1 and not self._late_since else None
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether an ask can belong to a call: one that is open, or one that was given up lately."""
+        return bool(self._calls or self._late_since)
 
     # --- asks ---------------------------------------------------------------------------------------------------
 

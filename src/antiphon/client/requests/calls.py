@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from types import CoroutineType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from msgspec import Raw, structs
 
@@ -168,19 +168,25 @@ class Calls:
                 done = became.task
         else:
             try:
-                done = await send(params)
+                done = await self._made(send, params, answers=False)
             finally:
-                self.open.close(call)
                 self.open.rested()
             if isinstance(done, InputRequiredResult):
                 raise RemoteProtocolError(f"The server asked for input in {spec.name}, which has no rounds")
         return Received(passed_on(options.result), done)
 
-    async def _made(self, send: Sending[R], params: RoundParams) -> R:
+    @overload
+    async def _made(self, send: Sending[R], params: RoundParams) -> R: ...
+
+    @overload
+    async def _made(self, send: Sending[R], params: RoundParams, *, answers: bool) -> R | InputRequiredResult: ...
+
+    async def _made(self, send: Sending[R], params: RoundParams, *, answers: bool = True) -> R | InputRequiredResult:
+        """Make the requests of a call, and close it. ``answers``: answer its rounds here."""
         call, given_up = send.call, True
         try:
-            done = await send(params)
-            if isinstance(done, InputRequiredResult):
+            done = await (self._reporting(send) if call.answered else send)(params)
+            if answers and isinstance(done, InputRequiredResult):
                 done = await self._answer_rounds(done, params, send)
             given_up = False
             return done
@@ -326,11 +332,7 @@ class Calls:
     async def _step(
         self, send: Sending[R], params: RoundParams, limits: RoundLimits, number: int, asked: int
     ) -> R | PendingRound[R]:
-        try:
-            done = await (self._reporting(send) if send.call.answered else send)(params)
-        finally:
-            self._report(send.call, "call-gone")
-            self.open.close(send.call)
+        done = await self._made(send, params, answers=False)
         if not isinstance(done, InputRequiredResult):
             return done
         asked += len(done.input_requests or ())
@@ -393,15 +395,30 @@ class Calls:
 
     async def _requested(self, extension: Extension, request: Request, peer: Connection[ClientSession]) -> Raw:
         """Have a request of an extension answered, which counts as an ask."""
-        owner = self.open.owner(request.related_to)
+        owner = self._owner(request)
         if len(self.open) and not self.open.charge(owner, is_certain=request.related_to is not None):
             self._give_up(peer, owner)
             raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
         params = Received(passed_on(request.raw), request.params)
-        return (await extension.requested(request.method.name, params, self._origin(owner, None))).raw
+        return (await extension.requested(request.method.name, params, self._origin_of(request, owner))).raw
+
+    def _owner(self, ask: Request) -> OpenCall | None:
+        """Return the call an ask belongs to; ``None`` if it belongs to none, or nobody knows to which.
+
+        Raises:
+            InvalidRequest: it came on the stream of a request that has ended.
+        """
+        if ask.related_to is None:
+            return self.open.only_call()
+        if ask.related_to not in self.session.outgoing:
+            raise InvalidRequest("The request that this belongs to has ended")
+        return self.open.call_of(ask.related_to)
+
+    def _origin_of(self, ask: Request, owner: OpenCall | None) -> Origin:
+        return self._origin(owner, None, unclear=owner is None and ask.related_to is None and self.open.may_ask)
 
     async def _asked(self, request: Request, peer: Connection[ClientSession]) -> Wire:
-        owner = self.open.owner(request.related_to)
+        owner = self._owner(request)
         # Roots belong to no call: a server may ask for them at any time (2025-11-25 client/roots).
         is_roots = request.method.name == "roots/list"
         if (len(self.open) or not is_roots) and not self.open.charge(owner, is_certain=request.related_to is not None):
@@ -412,7 +429,7 @@ class Calls:
         try:
             if (turn := self.open.take_turn(owner)) is not None:
                 await turn
-            origin = self._origin(owner, None)
+            origin = self._origin_of(request, owner)
             try:
                 with counting(None if owner is None else owner.time):
                     result = await self._answers.answer(params, origin, raw=request.raw, before=request.params)
@@ -466,9 +483,12 @@ class Calls:
 
     def loose_origin(self) -> Origin:
         """Return the origin of an ask through the model API: the only open tool call, if there is exactly one."""
-        return self._origin(self.open.only_tool_call(), None)
+        call = self.open.only_call("tools/call")
+        return self._origin(call, None, unclear=call is None and self.open.may_ask)
 
-    def _origin(self, call: OpenCall | None, this: Round | None, tool: Tool | None = None) -> Origin:
+    def _origin(
+        self, call: OpenCall | None, this: Round | None, tool: Tool | None = None, *, unclear: bool = False
+    ) -> Origin:
         agreed = self.session.revision
         return Origin(
             id=str(next(_asks)),
@@ -483,6 +503,7 @@ class Calls:
             tool=tool,
             revision=agreed.name if agreed is not None else None,
             patience=self._answers.timeout,
+            unclear=unclear,
         )
 
 

@@ -45,7 +45,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     over_tokens: int | None = None
     """Only requests for more than this many tokens."""
     background: bool | None = None
-    """Only asks that belong to no call of ours (true), or only those that do (false)."""
+    """Only asks that belong to no call of ours, or nobody knows to which (true), or only the others (false)."""
     name: str | None = None
     """Only calls of tools whose name matches this glob."""
     read_only: bool | None = None

@@ -28,6 +28,7 @@ __all__ = ["Place", "Risk", "assess", "assess_elicitation", "assess_tool", "hold
 Level = Literal["note", "warning"]
 RiskKind = Literal[
     "background",
+    "unclear",
     "tools",
     "context",
     "hidden",
@@ -154,7 +155,9 @@ def _risk(kind: RiskKind, level: Level, text: str, places: Iterable[Place] = ())
 
 
 def _origin(origin: Origin) -> Iterator[Risk]:
-    if origin.call is None:
+    if origin.unclear:
+        yield _risk("unclear", "warning", "nobody knows for which call: several are open, or one was given up")
+    elif origin.call is None:
         yield _risk("background", "warning", "asked in the background: it belongs to no call of yours")
     yield from _version(origin)
 

@@ -43,6 +43,13 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     """The task that the call has become; secrets in the server's status message are masked."""
     door: str = ""
     """The way it came, if it was not a message of the protocol: ``"model-api"``."""
+    unclear: bool = False
+    """Whether it may belong to one of several calls."""
+
+    @property
+    def without_call(self) -> str:
+        """The key of the words that stand in the place of the call, if there is none."""
+        return "who.unclear" if self.unclear else "who.background"
 
 
 def who_of(origin: Origin) -> Who:
@@ -61,6 +68,7 @@ def who_of(origin: Origin) -> Who:
         round=(origin.round.n, origin.round.max) if origin.round else None,
         task=None if (task := origin.task) is None else msgspec.structs.replace(task, says=mask(task.says)),
         door=origin.door or "",
+        unclear=origin.unclear,
     )
 
 
@@ -88,7 +96,7 @@ def task_text(task: OriginTask, words: Texts, now: float) -> str:
 
 def headline_of(who: Who, costs: Costs | None, words: Texts) -> str:
     """Return one line: who asks, for what, at which cost. Not inert: the names come from the server."""
-    parts = [who.name, who.call.partition(" ")[2] or who.call or words("who.background")]
+    parts = [who.name, who.call.partition(" ")[2] or who.call or words(who.without_call)]
     if who.task:
         parts.append(words("who.task"))
     if who.round:

@@ -175,7 +175,7 @@ def _call(origin: Origin, layout: Layout, words: Texts) -> Iterator[str]:
     if origin.door:
         yield from layout.labelled("", words("who.model_api"))
     if call is None:
-        yield from layout.labelled(words("show.for"), words("show.no_call"))
+        yield from layout.labelled(words("show.for"), words(who_of(origin).without_call))
         return
     arguments = "" if call.arguments is None else _compact(call.arguments)
     yield from layout.labelled(words("show.for"), f"{call.method} {call.name or ''} {arguments}".rstrip())

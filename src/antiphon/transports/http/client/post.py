@@ -140,7 +140,8 @@ class Call:
     def _deliver(self, reply: bytes) -> Awaitable[None]:
         if self._opens:
             self._line.agreed(reply)
-        return self._line.put(reply)
+        # A batch may hold asks beside the reply.
+        return self._line.put(Related.of(reply, self._id))
 
     async def _refused(self, response: ClientResponse) -> None:
         """Make the reply from an error status: the JSON-RPC error in the body, or one made here."""
