@@ -1,9 +1,9 @@
 """Our open calls: which of them an ask belongs to, how many asks each has left, and whose turn it is.
 
 Before 2026-07-28 an ask does not name the call it belongs to. It is known if the transport knows on whose stream
-the ask came. Otherwise it is the only open call, unless a call was given up and the server may not have heard of it yet. All
-other asks are counted together: as many are allowed as the open calls have left between them. ``calls`` decides what
-happens when there are too many.
+the ask came. Otherwise it is the only open call, unless a call was given up and the server may not have heard of it
+yet. All other asks are counted together: as many are allowed as the open calls have left between them. ``calls``
+decides what happens when there are too many.
 """
 
 from __future__ import annotations
