@@ -32,6 +32,7 @@ import os
 
 from antiphon import Context, Server
 from antiphon.server import PostgresCluster, RedisCluster
+from antiphon.types import ToolAnnotations
 
 url = os.environ["SHOP_ENGINE"]
 server = Server("shop", version="1", cluster=(RedisCluster if url.startswith("redis") else PostgresCluster)(url))
@@ -62,6 +63,12 @@ async def sell() -> str:
     """Change the hat."""
     server.resource_updated("shop://hat")
     return "sold"
+
+
+@server.tool(structured=False, annotations=ToolAnnotations(idempotent_hint=True))
+async def ask(ctx: Context) -> str:
+    """Ask the client's model."""
+    return (await ctx.sample("hat?", max_tokens=5)).text
 '''
 REVISION = "2025-11-25"
 GONE = float(os.environ.get("ANTIPHON_ENGINE_GONE", "3"))
@@ -98,8 +105,9 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 class Shop:
     """Three replicas, and bare HTTP to each of them."""
 
-    def __init__(self, ports: list[int], http: aiohttp.ClientSession) -> None:
+    def __init__(self, ports: list[int], http: aiohttp.ClientSession, pids: list[int]) -> None:
         self.ports = ports
+        self.pids = pids
         self.http = http
         self.answered = [0] * len(ports)
         """How often each replica has answered a probe."""
@@ -134,7 +142,11 @@ class Shop:
 
     async def open(self, at: int) -> str:
         """Open a session at a replica; return its id, empty if it was refused."""
-        client = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        client = {
+            "protocolVersion": REVISION,
+            "capabilities": {"sampling": {}},
+            "clientInfo": {"name": "c", "version": "1"},
+        }
         status, _, session = await self.post(at, {"id": 0, "method": "initialize", "params": client})
         if status != 200:
             assert status == 503
@@ -171,6 +183,30 @@ class Shop:
         return status == 200 and messages[-1]["result"]["content"][0]["text"] == "hat"
 
     @asynccontextmanager
+    async def asking(self, at: int, session: str) -> AsyncIterator[Stream]:
+        """Call the tool that asks, and read the stream of the call."""
+        message = {"jsonrpc": "2.0", "id": "asks", "method": "tools/call", "params": {"name": "ask", "arguments": {}}}
+        async with self.http.post(
+            f"http://127.0.0.1:{self.ports[at]}/mcp", json=message, headers=headers_of(session)
+        ) as got:
+            assert got.status == 200, await got.read()
+            yield Stream(got)
+
+    @asynccontextmanager
+    async def queued(self, at: int, message: Json, session: str) -> AsyncIterator[asyncio.StreamReader]:
+        """Write a message to a replica, also to one that is stopped; yields what reads the response."""
+        body = msgspec.json.encode({"jsonrpc": "2.0", **message})
+        head = {"Host": f"127.0.0.1:{self.ports[at]}", "Content-Type": "application/json", "Content-Length": len(body)}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in (head | headers_of(session)).items())
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.ports[at])
+        writer.write(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + body)
+        try:
+            await writer.drain()
+            yield reader
+        finally:
+            writer.close()
+
+    @asynccontextmanager
     async def listening(self, at: int, session: str, last: str = "") -> AsyncIterator[Stream]:
         """Read the stream of a session at a replica."""
         headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session, "MCP-Protocol-Version": REVISION}
@@ -179,6 +215,20 @@ class Shop:
         async with self.http.get(f"http://127.0.0.1:{self.ports[at]}/mcp", headers=headers) as got:
             assert got.status == 200, await got.read()
             yield Stream(got)
+
+
+def headers_of(session: str) -> dict[str, str]:
+    """Return the headers of a message in a session."""
+    accept = "application/json, text/event-stream"
+    return {"Accept": accept, "Mcp-Session-Id": session, "MCP-Protocol-Version": REVISION}
+
+
+def answer_to(ask: Json | None) -> Json:
+    """Make the client's answer to an ask for a completion."""
+    assert ask is not None
+    assert ask["method"] == "sampling/createMessage"
+    content = {"type": "text", "text": "hat"}
+    return {"id": ask["id"], "result": {"role": "assistant", "model": "m", "content": content}}
 
 
 class Stream:
@@ -214,7 +264,7 @@ async def shop(folder: Path) -> AsyncIterator[Shop]:
         for each in ports:
             await until(lambda each=each: listens(f"127.0.0.1:{each}"), PATIENCE)
         http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-        made = Shop(ports, await ending.enter_async_context(http))
+        made = Shop(ports, await ending.enter_async_context(http), [process.pid for process in processes])
         probing = [asyncio.ensure_future(made.probe(at)) for at in range(3)]
         try:
             yield made
@@ -376,3 +426,26 @@ async def test_an_engine_that_stands_still(engine: Any, tmp_path: Path):
         again = await resumed.next()
         assert again is not None
         assert again["method"] == "notifications/resources/updated"
+
+
+async def test_a_home_that_was_stopped_takes_nothing_for_a_session_that_has_moved(engine: Any, tmp_path: Path):
+    """The answer reaches it first when it goes on, and is passed on to the replica that took the session over."""
+    async with AsyncExitStack() as ending:
+        served = await ending.enter_async_context(shop(tmp_path))
+        session = await served.open(0)
+        call = await ending.enter_async_context(served.asking(0, session))
+        assert await call.next() is not None
+        os.killpg(served.pids[0], signal.SIGSTOP)
+        ending.callback(os.killpg, served.pids[0], signal.SIGCONT)
+        resumed = await ending.enter_async_context(served.listening(1, session, call.last))
+        withdrawn = await resumed.next()
+        assert withdrawn is not None
+        assert withdrawn["method"] == "notifications/cancelled"
+        answer = answer_to(await resumed.next())
+        response = await ending.enter_async_context(served.queued(0, answer, session))
+        os.killpg(served.pids[0], signal.SIGCONT)
+        async with asyncio.timeout(PATIENCE):
+            assert b" 202 " in await response.readline()
+        result = await resumed.next()
+        assert result is not None
+        assert result["result"]["content"][0]["text"] == "hat"

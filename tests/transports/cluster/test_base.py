@@ -10,6 +10,7 @@ import pytest
 from antiphon.errors import ClusterUnavailable
 from antiphon.transports.cluster.base import Member
 from antiphon.transports.cluster.memory import MemoryCluster
+from tests.support.network import until
 
 
 class _Silent(Member):
@@ -87,3 +88,20 @@ async def test_leaving_more_often_than_joining_does_nothing():
     await replica.open()
     await replica.close()
     await replica.close()
+
+
+async def test_a_replica_knows_that_it_is_past_its_lease_until_it_gives_a_sign():
+    """A sign that does not arrive changes nothing; the first one that does also calls the functions."""
+    member, told = _Silent(), asyncio.Event()
+    member.on_lapse(told.set)
+    member.fails = 1_000
+    await member.open()
+    assert not member.is_past_lease
+    await until(lambda: member.is_past_lease, 60)
+    with pytest.raises(ClusterUnavailable):
+        await member.give_sign()
+    assert (member.is_past_lease, told.is_set()) == (True, False)
+    member.fails = 0
+    await member.give_sign()
+    assert (member.is_past_lease, told.is_set()) == (False, True)
+    await member.close()

@@ -55,6 +55,11 @@ class Cluster(Protocol):
     joins_processes: bool
     """Whether replicas in other processes can be reached."""
 
+    @property
+    def is_past_lease(self) -> bool:
+        """Whether this replica has given no sign of life for so long that the others may take it for dead."""
+        ...
+
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
@@ -75,6 +80,10 @@ class Cluster(Protocol):
         Args:
             replica: its name.
         """
+        ...
+
+    async def give_sign(self) -> None:
+        """Give a sign of life now, so that the others take this replica for alive."""
         ...
 
     def on_lapse(self, function: Callable[[], object]) -> Callable[[], None]:
@@ -217,11 +226,14 @@ class Member(ABC):
         self._listeners: dict[str, Deliver] = {}
         self._lapses: list[Callable[[], object]] = []
         self._heart: asyncio.Task[None] | None = None
+        self._signed = 0.0
+        """When the last sign of life was given that has arrived, by the loop's clock."""
 
     async def open(self) -> None:
         """See ``Cluster.open``."""
         async with self._gate:
             if self._users == 0:
+                self._signed = asyncio.get_running_loop().time()
                 await self._join()
                 self._heart = asyncio.get_running_loop().create_task(self._beat())
             self._users += 1
@@ -275,25 +287,31 @@ class Member(ABC):
             log.exception("a message from another replica could not be handled")
 
     async def _beat(self) -> None:
-        """Give a sign of life four times within a lease; note when there was none for so long, or it is lost."""
-        loop = asyncio.get_running_loop()
-        last = loop.time()
+        """Give a sign of life four times within a lease."""
         while True:
             await asyncio.sleep(self._lease / 4)
-            begun = loop.time()
             try:
-                is_known = await self._renew()
+                await self.give_sign()
             except Exception as error:
                 log.debug("no sign of life could be given: %r", error)
-                continue
-            if begun - last > self._lease:
-                log.warning("this replica gave no sign of life for %.1f s; others may have taken over", begun - last)
-            elif not is_known:
-                log.warning("the engine knew nothing of this replica: it may have lost what it kept")
-            if begun - last > self._lease or not is_known:
-                for function in list(self._lapses):
-                    function()
-            last = begun
+
+    @property
+    def is_past_lease(self) -> bool:
+        """See ``Cluster.is_past_lease``."""
+        return asyncio.get_running_loop().time() - self._signed > self._lease
+
+    async def give_sign(self) -> None:
+        """See ``Cluster.give_sign``. Notes when there was none for too long, or the last one is lost."""
+        begun = asyncio.get_running_loop().time()
+        is_known = await self._renew()
+        silent, self._signed = begun - self._signed, begun
+        if silent > self._lease:
+            log.warning("this replica gave no sign of life for %.1f s; others may have taken over", silent)
+        elif not is_known:
+            log.warning("the engine knew nothing of this replica: it may have lost what it kept")
+        if silent > self._lease or not is_known:
+            for function in list(self._lapses):
+                function()
 
     @abstractmethod
     async def _join(self) -> None:

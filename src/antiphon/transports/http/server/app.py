@@ -317,7 +317,7 @@ class HttpApp:
             refusal = Refusal(406, InvalidRequest("Accept must list text/event-stream"))
         if refusal is not None:
             await refuse(http, refusal)
-        elif session is None:
+        elif session is None or (self._membership is not None and self._membership.doubts(http)):
             await self._without_session(http, None)
         elif method == "DELETE":
             if self._membership is not None:
@@ -352,7 +352,7 @@ class HttpApp:
         return self._post_legacy(http, envelope, body)
 
     def _is_elsewhere(self, http: Http, membership: Membership) -> bool:
-        return membership.is_asked(http) and self._session(http) is None
+        return membership.is_asked(http) and (self._session(http) is None or membership.doubts(http))
 
     async def _without_session(self, http: Http, body: bytes | None) -> None:
         """Serve a request whose session, if it names one, does not live here."""

@@ -79,6 +79,8 @@ class Http:
     """Names a call that another replica may go on with; empty until it has a name."""
     is_again: bool = False
     """Whether a replica that has died may have served it."""
+    is_settled: bool = False
+    """Whether it is known that its session lives here, or nobody can say now."""
 
     @property
     def pairs(self) -> Sequence[HeaderPair]:
@@ -142,7 +144,7 @@ class AsgiHttp(Http):
 
     __slots__ = (
         "_receive", "_send", "call", "caller", "earlier", "extra", "gate", "headers", "is_again", "is_relayed",
-        "method", "path", "principal", "query", "root_path", "scope",
+        "is_settled", "method", "path", "principal", "query", "root_path", "scope",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -162,7 +164,7 @@ class AsgiHttp(Http):
         self.principal = None
         self.caller = None
         self.gate = None
-        self.is_relayed = self.is_again = False
+        self.is_relayed = self.is_again = self.is_settled = False
         self.call = b""
 
     def receive(self) -> Awaitable[Message]:

@@ -97,6 +97,7 @@ class Cycle(Http, Struct, eq=False):
     is_relayed: bool = False
     call: bytes = b""
     is_again: bool = False
+    is_settled: bool = False
     disconnected: bool = False
     """Whether the client is gone."""
     more_body: bool = True

@@ -1,7 +1,8 @@
 """What an endpoint does as one of several replicas: it finds the home of a session, or becomes it.
 
 A request for a session that lives elsewhere is passed on to its home. If the home has died or left, this replica
-restores the session from its record and becomes the home; of several that try, one does. Calls that were open there
+restores the session from its record and becomes the home; of several that try, one does. A home that was silent for
+longer than its lease looks for its sessions again, before it takes anything for them. Calls that were open there
 end with an error, or go on here (``Session.listen``), which their clients get when they resume the stream.
 """
 
@@ -18,7 +19,7 @@ from antiphon.protocol.http.rules import Refusal
 from antiphon.transports.cluster.base import LEASE
 from antiphon.transports.http.server.asgi import Http, unavailable
 from antiphon.transports.http.server.event_store import EventStore
-from antiphon.transports.http.server.replicas.moving_response import MovingResponse
+from antiphon.transports.http.server.replicas.moving_response import MovingResponse, is_request
 from antiphon.transports.http.server.replicas.records import (
     KNOWN_FOR,
     Common,
@@ -107,8 +108,10 @@ class Membership:
         self._leaving: set[asyncio.Task[None]] = set()
         self._late: dict[bytes, Session] = {}
         """Sessions that live here whose records the engine has to be given again."""
+        self._doubtful: set[bytes] = set()
+        """Sessions that live here unless others have taken them over, while this replica counted as dead."""
         self._fails = False
-        """Whether the engine could not be given the last one."""
+        """Whether the engine could not be given the last record."""
         self._recorder: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._unsure_until = 0.0
@@ -185,7 +188,9 @@ class Membership:
         self._record_late([session])
 
     async def _keep(self, session: Session) -> None:
-        if not await self._records.keep(session):
+        if await self._records.keep(session):
+            self._doubtful.discard(session.id)
+        else:
             self._lose(session)
 
     def _record_late(self, sessions: Sequence[Session]) -> None:
@@ -219,11 +224,13 @@ class Membership:
     def _lapsed(self) -> None:
         """Others may have taken over sessions of ours, or the engine has lost them: give those up, record these."""
         self._unsure_until = asyncio.get_running_loop().time() + _UNSURE
+        self._doubtful = {session.id for session in self._sessions.all()}
         self._record_late(self._sessions.all())
 
     def _lose(self, session: Session) -> None:
         log.warning("a session has moved to another replica, which took this one for dead")
         self._records.left(session.id)
+        self._doubtful.discard(session.id)
         session.moves = True
         self._sessions.drop(session)
 
@@ -289,15 +296,33 @@ class Membership:
         """Tell whether other replicas may have the session of a request, which does not live here."""
         return rules.SESSION_ID in http.headers
 
+    def doubts(self, http: Http) -> bool:
+        """Tell whether others may have taken over the session of a request, which lived here."""
+        id = http.headers.get(rules.SESSION_ID)
+        return not http.is_settled and (id in self._doubtful or (id is not None and self._cluster.is_past_lease))
+
     async def serve(self, http: Http, body: bytes | None) -> None:
         """Serve a request whose session does not live here: at its home, or here if that has died."""
-        response = MovingResponse(http, body)
+        response, id = MovingResponse(http, body), http.headers[rules.SESSION_ID]
+        session = self._sessions.find(id, http.principal)
+        if session is not None and self._fails and is_request(body):
+            # Others cannot become its home either. An answer would be lost if only this replica is cut off.
+            await self._serve_here(response)
+            return
         try:
-            if not await self._served(http.headers[rules.SESSION_ID], response):
+            if not await self._served(id, response):
                 # The engine may have lost the record, which its home then gives it again.
                 await response.end(None if await self._is_unsure() else _NO_SESSION)
         except ClusterUnavailable:
-            await response.end(None)
+            if session is None or not self._sessions.lives(session):
+                await response.end(None)
+            else:
+                self._record_late([session])
+                await self._serve_here(response)
+
+    async def _serve_here(self, response: MovingResponse) -> None:
+        response.http.is_settled = True
+        await response.served_by(self._serve)
 
     async def served_by(self, holder: str, http: Http, body: bytes) -> bool:
         """Have the replica that holds a call serve its retry; return ``False`` if it cannot, with nothing sent."""
@@ -314,20 +339,37 @@ class Membership:
             return True
         while tries and not self._is_closed:
             tries -= 1
-            found = await self._records.find(id)
+            found = await self._look_up(id)
+            if self._sessions.find(id, http.principal) is not None:
+                # Also without a record, which the engine has lost, and gets again.
+                await self._serve_here(response)
+                return True
             # "Session not found" also for others' sessions: an id is not found out by trying.
             if found is None or found[0].principal != http.principal:
-                return False
+                break
             if found[0].home not in {"", self._cluster.replica} and await self._passed_on(id, found[0], response):
                 if response.is_done:
                     return True
                 tries = _TRIES
             elif self._leaves is not None:
                 return await self._sent_away(id, response)
-            elif await self._lives_here(http, id, *found):
-                await response.served_by(self._serve)
+            elif await self._restored(http, id, *found):
+                await self._serve_here(response)
                 return True
         return False
+
+    async def _look_up(self, id: bytes) -> tuple[SessionRecord, bytes] | None:
+        """Find the record of a session, and give the session up if it lived here and lives elsewhere now."""
+        if self._cluster.is_past_lease:
+            # First, so that nobody takes over what is found to live here.
+            await self._cluster.give_sign()
+        found = await self._records.find(id)
+        session = self._sessions.find(id, found[0].principal) if found is not None else None
+        if session is not None and found is not None and found[0].home not in {"", self._cluster.replica}:
+            self._lose(session)
+        elif session is not None:
+            self._doubtful.discard(id)
+        return found
 
     async def _passed_on_as_known(self, id: bytes, response: MovingResponse) -> bool:
         """Let a response come from where its session was found a moment ago; tell whether that is all.
@@ -368,10 +410,6 @@ class Membership:
         if not response.is_moved(""):
             await response.refuse(_LEFT)
         return True
-
-    async def _lives_here(self, http: Http, id: bytes, record: SessionRecord, stored: bytes) -> bool:
-        """Tell whether a session lives here, or does from now on: its home has died, or is this one and has no more."""
-        return self._sessions.find(id, http.principal) is not None or await self._restored(http, id, record, stored)
 
     async def _is_unsure(self) -> bool:
         """Tell whether the engine has lately lost what it kept, so that sessions live of which it knows nothing yet."""

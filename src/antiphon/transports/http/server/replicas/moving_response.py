@@ -18,7 +18,7 @@ from antiphon.transports.http.server.asgi import AsgiHttp, HeaderPair, Http, Mes
 from antiphon.transports.http.server.replicas.relay import Cut, Relays, give_up, unavailable_unless_begun
 from antiphon.wire.envelope import decode_envelope
 
-__all__ = ["MAX_MOVES", "MovingResponse"]
+__all__ = ["MAX_MOVES", "MovingResponse", "is_request"]
 
 MAX_MOVES = 100
 """How often one response may go on elsewhere."""
@@ -177,6 +177,14 @@ class MovingResponse:
 
 def _scope(http: Http, method: str, headers: list[HeaderPair]) -> Scope:
     return {"type": "http", "method": method, "path": http.path, "headers": headers}
+
+
+def is_request(body: bytes | None) -> bool:
+    """Tell whether a body is a request, which gets a reply."""
+    try:
+        return body is not None and rules.is_request(decode_envelope(body))
+    except PeerError:
+        return False
 
 
 def _may_come_again(body: bytes) -> bool:
