@@ -16,6 +16,8 @@
     │   ├── UrlElicitationRequired    -32042  (2025-11-25 only)
     │   ├── Unauthorized              401     the server wants a login, or signing in failed
     │   ├── InsufficientScope         403     the caller's token does not allow it
+    │   ├── TemporarilyUnavailable    503     a store or engine of the server cannot be reached: call again later
+    │   ├── OutcomeUnknown            -2      another process has the call: nobody knows whether it was carried out
     │   └── Rejected                  -1      a person, a policy, a limit or a budget said no
     ├── ProtocolError                 a rule of the protocol was broken on this side of the wire
     │   ├── LocalProtocolError        by our caller: nothing was sent
@@ -57,6 +59,7 @@ __all__ = [
     "MethodNotFound",
     "MissingCapability",
     "NotInRevision",
+    "OutcomeUnknown",
     "ParseError",
     "PeerError",
     "ProtocolError",
@@ -67,6 +70,7 @@ __all__ = [
     "SamplingFailed",
     "SamplingUnavailable",
     "TaskCancelled",
+    "TemporarilyUnavailable",
     "TooCostly",
     "ToolError",
     "Unauthorized",
@@ -208,6 +212,24 @@ class InsufficientScope(PeerError):
             message = "Insufficient scope" + (f": {' '.join(needed)} needed" if needed else "")
         super().__init__(message, code=code, data={"requiredScopes": needed} if data is None else data)
         self.scopes = frozenset(scopes)
+
+
+class TemporarilyUnavailable(PeerError):
+    """What the server stores cannot be reached now. The call was not carried out, and may be made again.
+
+    The code is the HTTP status, with which the error is sent if no stream has begun.
+    """
+
+    CODE = 503
+
+
+class OutcomeUnknown(PeerError):
+    """Another process of the server has the call, or its effect was not recorded: it may have been carried out or not.
+
+    Find out before calling again, because the effect may then happen twice.
+    """
+
+    CODE = -2
 
 
 class Rejected(PeerError):

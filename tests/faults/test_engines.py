@@ -449,3 +449,56 @@ async def test_a_home_that_was_stopped_takes_nothing_for_a_session_that_has_move
         result = await resumed.next()
         assert result is not None
         assert result["result"]["content"][0]["text"] == "hat"
+
+
+async def test_an_answer_waits_for_an_engine_that_is_gone(engine: Any, tmp_path: Path):
+    """It reaches another replica than the home, which takes it only when it can pass it on."""
+    async with AsyncExitStack() as ending:
+        served = await ending.enter_async_context(shop(tmp_path))
+        session = await served.open(0)
+        call = await ending.enter_async_context(served.asking(0, session))
+        answer = answer_to(await call.next())
+        await asyncio.to_thread(engine.stop)
+        response = await ending.enter_async_context(served.queued(1, answer, session))
+        assert not await served.echoes(1, session)
+        await asyncio.to_thread(engine.start)
+        async with asyncio.timeout(PATIENCE):
+            assert b" 202 " in await response.readline()
+        result = await call.next()
+        assert result is not None
+        assert result["result"]["content"][0]["text"] == "hat"
+
+
+async def test_a_stream_that_is_resumed_without_the_engine_is_refused(engine: Any, tmp_path: Path):
+    """The home cannot read what was sent, so the client comes again later."""
+    async with AsyncExitStack() as ending:
+        served = await ending.enter_async_context(shop(tmp_path))
+        session = await served.open(0)
+        call = await ending.enter_async_context(served.asking(0, session))
+        assert await call.next() is not None
+        await asyncio.to_thread(engine.stop)
+        headers = headers_of(session) | {"Last-Event-ID": call.last}
+        async with served.http.get(f"http://127.0.0.1:{served.ports[0]}/mcp", headers=headers) as got:
+            assert (got.status, got.headers["Retry-After"]) == (503, "5")
+        await asyncio.to_thread(engine.start)
+
+
+async def test_a_call_that_asks_goes_on_without_the_engine(engine: Any, tmp_path: Path):
+    """At 2026-07-28 it is kept in its process, though its journal cannot be stored, nor its owner looked up."""
+    params: Json = {"name": "ask", "arguments": {}, "_meta": META}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "ask"}
+    async with shop(tmp_path) as served:
+        began = await served.post(0, {"id": 1, "method": "tools/call", "params": params}, **headers)
+        await asyncio.to_thread(engine.stop)
+        for round_ in (began, await served.post(0, {"id": 1, "method": "tools/call", "params": params}, **headers)):
+            status, [reply], _ = round_
+            assert (status, reply["result"]["resultType"]) == (200, "input_required")
+            answers = {
+                key: answer_to({"id": 1, **each})["result"] for key, each in reply["result"]["inputRequests"].items()
+            }
+            again = params | {"inputResponses": answers, "requestState": reply["result"]["requestState"]}
+            status, messages, _ = await served.post(0, {"id": 2, "method": "tools/call", "params": again}, **headers)
+            assert (status, messages[-1]["result"]["content"][0]["text"]) == (200, "hat")
+        status, [refused], _ = await served.post(1, {"id": 3, "method": "tools/call", "params": again}, **headers)
+        assert (status, refused["error"]["code"]) == (503, 503)
+        await asyncio.to_thread(engine.start)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import BY_HAND, Client, PendingRound
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, OutcomeUnknown
 from antiphon.server.calls.sql_state_store import SqlStateStore
 from tests.faults.test_replicas import _listens
 from tests.support.network import until
@@ -141,6 +141,21 @@ async def test_a_round_is_claimed_once(balancer: Balancer, tmp_path: Path):
         retries = [client.rounds.resume(step, answers) for _ in range(5)]
         outcomes = await asyncio.gather(*retries, return_exceptions=True)
     assert [outcome.text for outcome in outcomes if not isinstance(outcome, Exception)][:1] == ["a hat"]
+    assert effects(tmp_path) == {"pay": 1}
+
+
+async def test_a_retry_of_what_another_process_has_is_told_that_nobody_knows(balancer: Balancer, tmp_path: Path):
+    """The other process carries the call out, so that calling again would do it twice."""
+    first, second = balancer.replicas
+    async with balancer.client() as client:
+        step, answers = await asked(client, "once")
+    balancer.chosen = second
+    async with balancer.client() as client:
+        assert (await client.rounds.resume(step, answers)).text == "a hat"
+    balancer.chosen = first
+    async with balancer.client() as client:
+        with pytest.raises(OutcomeUnknown):
+            await client.rounds.resume(step, answers)
     assert effects(tmp_path) == {"pay": 1}
 
 

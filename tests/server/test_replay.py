@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from antiphon import Context, Server
+from antiphon.errors import OutcomeUnknown, TemporarilyUnavailable
 from antiphon.server.calls.call import CallAbandoned
-from antiphon.server.calls.request_state import refusal
+from antiphon.server.calls.request_state import outcome_unknown, refusal
 from antiphon.server.calls.state_store import MemoryStateStore
 from tests.support.cluster import KEY, Tool, cluster, hungry, noise, prompts
 from tests.support.raw_client import raw_client, said, text
@@ -167,7 +168,7 @@ async def test_a_call_that_may_run_once_only_is_not_replayed_without_a_store() -
 
     async with cluster(tool, once=True) as processes:
         round = await processes.begin()
-        assert await processes.refused(1, round) == refusal().message
+        assert await processes.refused(1, round) == outcome_unknown().message
         assert text(await processes.go_on(0, round, "yes")) == "yes"
 
 
@@ -199,7 +200,9 @@ async def test_with_a_store_one_process_alone_goes_on() -> None:
         )
     assert len(ended) == 1
     assert sorted("result" in reply for reply in replies) == [False, False, True]
-    assert {reply["error"]["message"] for reply in replies if "error" in reply} == {refusal().message}
+    assert {(reply["error"]["code"], reply["error"]["message"]) for reply in replies if "error" in reply} == {
+        (OutcomeUnknown.CODE, outcome_unknown().message)
+    }
 
 
 async def test_the_run_that_has_the_claim_may_be_asked_again() -> None:
@@ -266,8 +269,8 @@ async def test_a_journal_that_the_store_lost_is_refused() -> None:
         assert await processes.refused(1, round) == refusal().message
 
 
-async def test_a_store_that_fails_fails_the_call_alone() -> None:
-    """The client gets an error without the store's words, and the server goes on."""
+async def test_a_call_goes_on_here_while_the_store_fails() -> None:
+    """Its journal is too large for its state; other processes refuse it, without the words of the store."""
 
     class Broken(MemoryStateStore):
         async def put(self, key: str, value: bytes, ttl: float) -> None:
@@ -275,10 +278,27 @@ async def test_a_store_that_fails_fails_the_call_alone() -> None:
 
     async with cluster(hungry(4), state_store=Broken()) as processes:
         round = await processes.begin()
-        round = await processes.go_on(0, round, noise(40_000))
-        message = await processes.refused(0, round, {next(iter(round["inputRequests"])): said(noise(41_000))})
-        assert "secret" not in message
-        assert "inputRequests" in await processes.begin()
+        for _ in range(2):
+            round = await processes.go_on(0, round, noise(41_000))
+        assert "secret" not in await processes.refused(1, round)
+        round = await processes.go_on(0, round, "yes")
+        assert text(await processes.go_on(0, round, "yes")) == str(2 * len(noise(41_000)) + 6)
+
+
+async def test_a_call_whose_store_fails_may_be_made_again() -> None:
+    """A process that would go on with the call cannot note that it does; the error has a code of its own."""
+
+    class Broken(MemoryStateStore):
+        async def put(self, key: str, value: bytes, ttl: float) -> None:
+            raise OSError("redis://secret@host is down")
+
+    async with cluster(hungry(2), state_store=Broken()) as processes:
+        round = await processes.begin()
+        client = processes.clients[1]
+        message = client.modern("tools/call", name="tool", arguments={}, requestState=round["requestState"])
+        error = (await client.reply(message))["error"]
+    assert error["code"] == TemporarilyUnavailable.CODE
+    assert "secret" not in error["message"]
 
 
 async def test_prompts_and_resources_are_replayed_as_well() -> None:

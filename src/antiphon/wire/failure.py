@@ -15,10 +15,12 @@ from antiphon.errors import (
     InvalidRequest,
     MethodNotFound,
     MissingCapability,
+    OutcomeUnknown,
     ParseError,
     PeerError,
     Rejected,
     ResourceNotFound,
+    TemporarilyUnavailable,
     Unauthorized,
     UnsupportedVersion,
     UrlElicitationRequired,
@@ -43,6 +45,8 @@ _BY_CODE: dict[int, type[PeerError]] = {
         Unauthorized,
         Rejected,
         InsufficientScope,
+        TemporarilyUnavailable,
+        OutcomeUnknown,
     )
 }
 

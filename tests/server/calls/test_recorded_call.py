@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from antiphon import Context, Server
+from antiphon.errors import TemporarilyUnavailable
 from antiphon.server import MemoryCluster
 from antiphon.server.calls import recorded_call
 from antiphon.types import ToolAnnotations
@@ -260,7 +261,8 @@ async def test_a_step_of_a_marked_call_fails_where_it_cannot_be_recorded(shops: 
 
     trio = await shops.open(tool, annotations=IDEMPOTENT)
     trio.replicas[0].cluster.reachable(False)
-    assert (await trio.call(0, "tool").done()).json["result"]["isError"]
+    response = await trio.call(0, "tool").done()
+    assert (response.status, response.json["error"]["code"]) == (503, TemporarilyUnavailable.CODE)
     assert taken == []
 
 

@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import UNSET, Struct
 
-from antiphon.errors import HeaderMismatch, InsufficientScope, InvalidRequest, PeerError, UnsupportedVersion
+from antiphon.errors import (
+    HeaderMismatch,
+    InsufficientScope,
+    InvalidRequest,
+    PeerError,
+    TemporarilyUnavailable,
+    UnsupportedVersion,
+)
 from antiphon.wire.envelope import Envelope, RequestId, error_frame
 from antiphon.wire.failure import to_wire
 from antiphon.wire.revisions import LEGACY, REVISIONS, revision
@@ -96,10 +103,11 @@ class Refusal(Struct, frozen=True):
 def status_of(code: int | None, *, modern: bool) -> int:
     """Return the HTTP status for a reply with this error code (``None``: a result).
 
-    Legacy revisions always use 200, but for a missing scope: that is 403 in every revision (basic/authorization).
+    Legacy revisions always use 200, but for a missing scope, which is 403 in every revision (basic/authorization), and
+    for what may be sent again later.
     """
-    if code == InsufficientScope.CODE:
-        return 403
+    if code in (InsufficientScope.CODE, TemporarilyUnavailable.CODE):
+        return code
     return _STATUS.get(code, 200) if modern and code is not None else 200
 
 

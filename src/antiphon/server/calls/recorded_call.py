@@ -21,7 +21,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from antiphon.engine.connection import Connection
-from antiphon.errors import CallTimeout, ClusterUnavailable, PeerError
+from antiphon.errors import CallTimeout, PeerError, TemporarilyUnavailable
 from antiphon.protocol.call_record import CallRecord, stopped
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
@@ -194,7 +194,7 @@ class RecordedCall(Call):
             return
         try:
             await self._stored.note_step(self, place.name, _encode(entry))
-        except ClusterUnavailable as error:
+        except TemporarilyUnavailable as error:
             log.warning("%s: an answer is not recorded: %s", self.handled.name, error)
 
     # --- steps --------------------------------------------------------------------------------------------------
@@ -213,14 +213,14 @@ class RecordedCall(Call):
         if not is_recorded:
             return value
         with beside_lanes():
-            packed = await self._stored.note_step(self, place.name, _encode(Entry("step", place.digest, value)))
+            packed = await self._stored.note_effect(self, place.name, _encode(Entry("step", place.digest, value)))
         return _decode(packed).value
 
     async def _begin_journal(self) -> bool:
         """Record that this call may run again, and what it has learnt so far; tell whether it is recorded.
 
         Raises:
-            ClusterUnavailable: the call may run again in any case, so its step must be recorded.
+            TemporarilyUnavailable: the call may run again in any case, so its step must be recorded.
         """
         if self._has_journal:
             return True
@@ -238,7 +238,7 @@ class RecordedCall(Call):
                 await self._stored.note_step(self, place.name, _encode(entry))
                 recorded += 1
             await self._stored.begin_journal(self)
-        except ClusterUnavailable as error:
+        except TemporarilyUnavailable as error:
             if self._is_kept:
                 raise
             self._before = None

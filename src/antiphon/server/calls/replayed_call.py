@@ -228,7 +228,7 @@ class JournalledCall(RoundCall):
         try:
             value = await self.taken(name, work, f"{self.key.hex()}/{place.name}")
             if self._others.stored is not None:
-                value = await outside_lanes(self._others.stored.note_step(self, place.name, value))
+                value = await outside_lanes(self._others.stored.note_effect(self, place.name, value))
             self.journal.note(place, "step", value, secret=secret)
         finally:
             self._holds -= 1

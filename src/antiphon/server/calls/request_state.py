@@ -23,12 +23,21 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from antiphon.errors import ConfigError, InvalidParams
+from antiphon.errors import ConfigError, InvalidParams, OutcomeUnknown
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["MAX_STATE", "DerivedKeys", "OpenAsk", "Seal", "State", "binding", "refusal"]
+__all__ = [
+    "MAX_STATE",
+    "DerivedKeys",
+    "OpenAsk",
+    "Seal",
+    "State",
+    "binding",
+    "outcome_unknown",
+    "refusal",
+]
 
 MAX_STATE = 512 * 1024
 """Longest state made and accepted, in characters. Without a journal it is below 200; a journal grows with what the call
@@ -86,6 +95,11 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 def refusal() -> InvalidParams:
     """Make the one error for every state that is refused, so that it tells an attacker nothing."""
     return InvalidParams("Invalid or expired requestState")
+
+
+def outcome_unknown() -> OutcomeUnknown:
+    """Make the error for a call that nobody here can go on with, although another process may have carried it out."""
+    return OutcomeUnknown("Whether this call was carried out is not known: another process may have gone on with it")
 
 
 _SHARES = 1024

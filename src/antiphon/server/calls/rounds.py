@@ -17,20 +17,21 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from msgspec import Raw, Struct, json, structs
 
 from antiphon.engine.connection import LATER, Connection, Later
-from antiphon.errors import PeerError
+from antiphon.errors import PeerError, TemporarilyUnavailable
 from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Handled
 from antiphon.server.calls.call_states import CallEvent, CallState
 from antiphon.server.calls.parked_call import RoundCall
-from antiphon.server.calls.request_state import MAX_STATE, OpenAsk, Seal, State, binding, refusal
+from antiphon.server.calls.request_state import MAX_STATE, OpenAsk, Seal, State, binding, outcome_unknown, refusal
 from antiphon.server.core import Core
 from antiphon.wire.common import RoundParams
 from antiphon.wire.envelope import ErrorObject
@@ -350,7 +351,9 @@ class Rounds:
             self._kept.keep(call.id, call)
 
     def _replay(self, retry: _Retry, journal: bytes | None, run: bytes) -> None:
-        if not journal or self.closed or (retry.handled.once and not run):
+        if retry.handled.once and not run:
+            raise outcome_unknown()
+        if not journal or self.closed:
             raise refusal()
         from antiphon.server.calls.journal import Journal
 
@@ -377,8 +380,10 @@ class Rounds:
                 if journal == b"":
                     journal = await stored.journal(state, retry.bound_to)
                 await stored.take(state, run)
-            elif _may_be_owned_elsewhere(call, stored) and await stored.take_back(call, state.generation):
-                call.was_elsewhere = True
+            elif _may_be_owned_elsewhere(call, stored):
+                # Nobody else can have taken it over while the store cannot be reached.
+                with suppress(TemporarilyUnavailable):
+                    call.was_elsewhere = await stored.take_back(call, state.generation) or call.was_elsewhere
             if not request.cancelled:
                 self._go_on(retry, self._copy_of(state), journal, run)
         except asyncio.CancelledError:
@@ -431,7 +436,12 @@ class Rounds:
         return await self.tasks().begin(peer, request, handled, journal, asked)
 
     async def _store_journal(self, stored: StoredCalls, call: JournalledCall, state: State, packed: bytes) -> str:
-        await stored.put_journal(call, state.generation, packed)
+        try:
+            await stored.put_journal(call, state.generation, packed)
+        except TemporarilyUnavailable:
+            # It goes on here, and elsewhere only if the client can carry the journal.
+            carried = packed if len(packed) <= _CARRIED else None
+            return self._seal.seal(structs.replace(state, journal=carried), call.bound_to)
         return self._seal.seal(structs.replace(state, journal=b""), call.bound_to)
 
     def _warn_once(self, call: RoundCall) -> None:

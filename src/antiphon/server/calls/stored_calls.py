@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from typing import Protocol
+from collections.abc import Awaitable
+from typing import Protocol, TypeVar
 
-from antiphon.errors import PeerError
+from antiphon.errors import PeerError, TemporarilyUnavailable
 from antiphon.server.calls.call import CallAbandoned
 from antiphon.server.calls.journal import MAX_JOURNAL
-from antiphon.server.calls.request_state import Seal, State, refusal
+from antiphon.server.calls.request_state import Seal, State, outcome_unknown, refusal
 from antiphon.server.calls.state_store import CompareAndSetStore, StateStore
 
 __all__ = ["StoredCalls"]
@@ -25,6 +26,8 @@ _TRIES = 4
 """How often a copy tries to take its call back while others do the same; each failure means that another succeeded."""
 
 log = logging.getLogger("antiphon.server")
+
+T = TypeVar("T")
 
 
 class Owned(Protocol):
@@ -62,19 +65,33 @@ class StoredCalls:
         """Whether a parked copy can take back a call that another process has taken over."""
         return self._comparing is not None
 
+    async def _done(self, operation: Awaitable[T]) -> T:
+        """Wait for an operation of the store.
+
+        Raises:
+            TemporarilyUnavailable: it failed; the error of the store is logged, and no peer sees it.
+        """
+        try:
+            return await operation
+        except Exception as error:
+            # Its text may have the address with a password.
+            log.warning("what this server stores cannot be reached: %s", type(error).__name__)
+            raise TemporarilyUnavailable("What this server stores cannot be reached now; call again later") from None
+
     async def claim(self, state: State, run: bytes) -> None:
         """Let only one run continue from a round; the same run may do so again, if its client lost the reply.
 
         Raises:
-            InvalidParams: another run has continued.
+            OutcomeUnknown: another run has continued.
         """
         key = f"antiphon/once/{state.call.hex()}/{state.generation}"
-        if not await self._store.add(key, run, self._ttl) and await self._store.get(key) != run:
-            raise refusal()
+        added = await self._done(self._store.add(key, run, self._ttl))
+        if not added and await self._done(self._store.get(key)) != run:
+            raise outcome_unknown()
 
     async def take(self, state: State, run: bytes) -> None:
         """Make a run that begins at a state the owner of its call, replacing an earlier owner."""
-        await self._store.put(_owner_key(state.call), _owner(run, state.generation), self._ttl)
+        await self._done(self._store.put(_owner_key(state.call), _owner(run, state.generation), self._ttl))
 
     async def take_back(self, call: Owned, generation: int) -> bool:
         """Make the parked copy of a call the owner again, since a retry has come to it; tell whether it was not.
@@ -87,18 +104,18 @@ class StoredCalls:
             return False
         key, ours = _owner_key(call.id), _owner(call.run, generation)
         for _ in range(_TRIES):
-            owner = await comparing.get(key)
+            owner = await self._done(comparing.get(key))
             if owner is None or _run(owner) == call.run:
                 return False
             if _generation(owner) > generation:
                 return False
-            if await comparing.replace(key, ours, self._ttl, expected=owner):
+            if await self._done(comparing.replace(key, ours, self._ttl, expected=owner)):
                 return True
         raise refusal()
 
     async def check_not_overtaken(self, call: Owned) -> None:
         """Raise ``CallAbandoned`` if another run owns the call."""
-        owner = await self._store.get(_owner_key(call.id))
+        owner = await self._done(self._store.get(_owner_key(call.id)))
         if owner is not None and _run(owner) != call.run:
             raise CallAbandoned("the call went on in another process")
 
@@ -106,7 +123,7 @@ class StoredCalls:
 
     async def noted_step(self, call: Owned, place: str) -> bytes | None:
         """Return the result of a step from any run of a call; ``None`` if there is none."""
-        blob = await self._store.get(_step_key(call, place))
+        blob = await self._done(self._store.get(_step_key(call, place)))
         if blob is None:
             return None
         return self._seal.open_bytes(blob, call.bound_to + call.key)
@@ -120,22 +137,34 @@ class StoredCalls:
             log.warning("a step's result of %d bytes is too long to be noted: a replay may take it again", len(value))
             return value
         blob = self._seal.seal_bytes(value, call.bound_to + call.key)
-        if await self._store.add(_step_key(call, place), blob, self._ttl):
+        if await self._done(self._store.add(_step_key(call, place), blob, self._ttl)):
             return value
         return await self.noted_step(call, place) or value
+
+    async def note_effect(self, call: Owned, place: str, value: bytes) -> bytes:
+        """Record the result of a step that was taken just now, as ``note_step`` does.
+
+        Raises:
+            OutcomeUnknown: it cannot be recorded, so that a process that goes on with the call would repeat the step.
+        """
+        try:
+            return await self.note_step(call, place, value)
+        except TemporarilyUnavailable:
+            raise outcome_unknown() from None
 
     # --- legacy calls ---------------------------------------------------------------------------------------------
 
     async def begin_journal(self, call: Owned) -> None:
         """Record that a legacy call may be begun again, since what must not be repeated is recorded from now on."""
-        await self._store.put(_begun_key(call), self._seal.seal_bytes(b"", call.bound_to + call.id), self._ttl)
+        blob = self._seal.seal_bytes(b"", call.bound_to + call.id)
+        await self._done(self._store.put(_begun_key(call), blob, self._ttl))
 
     async def has_journal(self, call: Owned) -> bool | None:
         """Tell whether a legacy call has a journal that fits it; ``None`` if it has none, ``False`` if it has another.
 
         A journal of other code counts as another: the new code might repeat steps that it knows under other names.
         """
-        blob = await self._store.get(_begun_key(call))
+        blob = await self._done(self._store.get(_begun_key(call)))
         if blob is None:
             return None
         try:
@@ -149,7 +178,7 @@ class StoredCalls:
     async def put_journal(self, call: Owned, generation: int, packed: bytes) -> None:
         """Store the journal of a call as it was when it sent a round."""
         blob = self._seal.seal_bytes(packed, call.bound_to + call.id)
-        await self._store.put(_journal_key(call.id, generation, call.run), blob, self._ttl)
+        await self._done(self._store.put(_journal_key(call.id, generation, call.run), blob, self._ttl))
 
     async def journal(self, state: State, bound_to: bytes) -> bytes:
         """Return the journal of a state that carries none.
@@ -157,7 +186,7 @@ class StoredCalls:
         Raises:
             InvalidParams: the store no longer has it.
         """
-        blob = await self._store.get(_journal_key(state.call, state.generation, state.run))
+        blob = await self._done(self._store.get(_journal_key(state.call, state.generation, state.run)))
         if blob is None:
             raise refusal()
         return self._seal.open_bytes(blob, bound_to + state.call)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from antiphon.channel import MAX_FRAME
-from antiphon.errors import InvalidRequest, ParseError, PeerError
+from antiphon.errors import ClusterUnavailable, InvalidRequest, ParseError, PeerError
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.gate import Gate
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
@@ -326,8 +326,11 @@ class HttpApp:
             await self._sessions.remove(session)
             await send_empty(http, 204)
         else:
-            if not await session.listen(http, http.headers.get(rules.LAST_EVENT_ID)):
-                await refuse(http, _UNKNOWN_EVENT)
+            try:
+                if not await session.listen(http, http.headers.get(rules.LAST_EVENT_ID)):
+                    await refuse(http, _UNKNOWN_EVENT)
+            except ClusterUnavailable:
+                await unavailable(http, "What was sent on this stream cannot be read now")
             self._sessions.touch(session)
 
     # --- POST ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from antiphon.errors import InsufficientScope, InvalidRequest
+from antiphon.errors import InsufficientScope, InvalidRequest, TemporarilyUnavailable
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.gate import Denied, Gate, HeaderPair
 from antiphon.protocol.http.rules import Refusal
@@ -70,7 +70,9 @@ async def send_document(http: Http, document: bytes) -> None:
 
 
 def challenge(http: Http, reply: bytes, code: int | None) -> tuple[HeaderPair, ...]:
-    """Return extra headers for an error reply: the challenge, if scopes are missing."""
+    """Return extra headers for an error reply: the challenge, if scopes are missing, or when to call again."""
+    if code == TemporarilyUnavailable.CODE:
+        return ((b"retry-after", b"5"),)
     if code != InsufficientScope.CODE or http.gate is None:
         return ()
     try:

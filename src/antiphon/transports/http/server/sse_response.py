@@ -44,7 +44,8 @@ class Carrier:
         self._ended: asyncio.Future[None] | None = None
         self._has_ended = False
         self._lost = False
-        self._is_complete = False
+        self._is_complete = True
+        """Whether nothing is left to send: the end was sent, or not even the head yet."""
         self._is_bare = False
         """Whether nothing but the head was sent."""
         self.stopped = False
@@ -52,7 +53,9 @@ class Carrier:
 
     def begin(self, first: bytes) -> bool:
         """Send the head of the response and the first data, if that is possible in one step; else do nothing."""
-        return self._http.begin(200, _HEADERS, first)
+        begun = self._http.begin(200, _HEADERS, first)
+        self._is_complete = not begun
+        return begun
 
     def pass_on(self, data: bytes, *, last: bool) -> bool:
         """Like ``write``, and after the ``last`` bytes ``end``, if that needs no waiting; else do nothing."""
@@ -67,7 +70,7 @@ class Carrier:
         """Send the head of the response."""
         if not self.begin(b""):
             await self._put({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
-            self._is_bare = True
+            self._is_bare, self._is_complete = True, False
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
         """Send data, with ``last`` also the end of the response.

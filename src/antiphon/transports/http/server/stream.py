@@ -166,8 +166,10 @@ class Stream:
             self.slow_down()
             before.stop()
             await before.wait_ended()
+        # Before the head, because the store may not be reached.
+        first = await self._begin(after)
         await carrier.open()
-        await self._flow(carrier, await self._begin(after))
+        await self._flow(carrier, first)
 
     async def _ending(self, carrier: Carrier, carrying: Awaitable[None]) -> None:
         try:

@@ -49,6 +49,9 @@ _UNSURE = 2 * LEASE
 """Seconds for which a session that is not found may yet be recorded again, after the engine has lost its data: the
 others find that out within a quarter of their lease, and record as many as they have."""
 
+_HELD = 60.0
+"""Seconds for which an answer or a notification of a client waits for the engine, before it is refused."""
+
 _STAYS = 2 * KNOWN_FOR
 """Seconds for which a replica that stops still refuses requests of the others, which may not know yet that a session
 has left it."""
@@ -303,6 +306,9 @@ class Membership:
 
     async def serve(self, http: Http, body: bytes | None) -> None:
         """Serve a request whose session does not live here: at its home, or here if that has died."""
+        await self._serve_until(asyncio.get_running_loop().time() + _HELD, http, body)
+
+    async def _serve_until(self, until: float, http: Http, body: bytes | None) -> None:
         response, id = MovingResponse(http, body), http.headers[rules.SESSION_ID]
         session = self._sessions.find(id, http.principal)
         if session is not None and self._fails and is_request(body):
@@ -314,11 +320,15 @@ class Membership:
                 # The engine may have lost the record, which its home then gives it again.
                 await response.end(None if await self._is_unsure() else _NO_SESSION)
         except ClusterUnavailable:
-            if session is None or not self._sessions.lives(session):
-                await response.end(None)
-            else:
+            if session is not None and self._sessions.lives(session):
                 self._record_late([session])
                 await self._serve_here(response)
+            elif body is None or is_request(body) or asyncio.get_running_loop().time() > until:
+                await response.end(None)
+            else:
+                # Clients do not send an answer or a cancellation again that was refused.
+                await asyncio.sleep(LEASE / 4)
+                await self._serve_until(until, http, body)
 
     async def _serve_here(self, response: MovingResponse) -> None:
         response.http.is_settled = True
