@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
 
 import msgspec
 import pytest
+import uvloop
 
 from antiphon.errors import ClusterUnavailable
 from antiphon.transports.cluster import unix
@@ -129,3 +131,33 @@ async def test_a_process_that_sends_something_else_is_given_up(hub: Hub, togethe
     writer.transport.abort()
     await one.put("key", b"value", 60)
     assert await one.get("key") == b"value"
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_connection_that_was_just_closed_makes_the_cluster_unavailable(
+    run: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reader has not seen the end yet; uvloop raises an error of its own for a write then."""
+    writers: list[asyncio.StreamWriter] = []
+    connect = asyncio.open_connection
+
+    async def remembered(**options: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await connect(**options)
+        writers.append(writer)
+        return reader, writer
+
+    async def main() -> None:
+        hub = Hub()
+        ours, theirs = socket.socketpair()
+        hub.serve(ours)
+        async with joining(lambda: UnixCluster(theirs)) as join:
+            cluster = await join()
+            for writer in writers:
+                writer.transport.abort()
+            await asyncio.sleep(0)
+            with pytest.raises(ClusterUnavailable):
+                await cluster.send("other", "topic", b"data")
+        await hub.close()
+
+    monkeypatch.setattr(asyncio, "open_connection", remembered)
+    run(main())

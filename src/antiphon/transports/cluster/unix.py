@@ -85,7 +85,7 @@ class _Agent(MemoryCluster):
 
     def take(self, sender: str, topic: str, data: bytes) -> None:
         """Pass a message on, unless it was given up: messages of the same moment may follow then."""
-        if self.is_given_up:
+        if self.is_given_up or self._writer.is_closing():
             return
         self._writer.write(_frame(_DELIVERY, sender, topic, data))
         if self._writer.transport.get_write_buffer_size() > MAX_BEHIND:
@@ -120,7 +120,7 @@ class Hub:
             while True:
                 number, name, *given = await _read(reader)
                 reply = await agent.operations[name](*given)
-                if agent.is_given_up:
+                if agent.is_given_up or writer.is_closing():
                     break
                 writer.write(_frame(number, reply))
                 await writer.drain()
@@ -229,7 +229,8 @@ class UnixCluster(Member):
 
     async def _do(self, name: str, *given: object) -> Any:
         """Have the hub carry out an operation; return its result."""
-        if self._writer is None or self._reading is None or self._reading.done():
+        if self._writer is None or self._writer.is_closing() or self._reading is None or self._reading.done():
+            # A transport can be closed before its reader has seen the end; uvloop raises RuntimeError for a write then.
             raise ClusterUnavailable("The processes of this server cannot reach each other")
         for each in given:
             if isinstance(each, bytes):
