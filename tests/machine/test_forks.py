@@ -18,8 +18,6 @@ from antiphon.machine.forks import guard_children
 from tests.support.network import until
 from tests.support.ports import free_port
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-
 PROGRAM = r"""
 import asyncio, concurrent.futures, multiprocessing, os, pty, signal, subprocess, sys, warnings
 from antiphon import Server
@@ -120,6 +118,12 @@ def answers(port: int) -> bool:
         return trial.connect_ex(("127.0.0.1", port)) == 0
 
 
+def served_by(program: Path, port: int, workers: str) -> subprocess.Popen[bytes]:
+    """Start the program over HTTP."""
+    command = [sys.executable, str(program), "http", str(port), workers]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+
 @asynccontextmanager
 async def connected(how: str, folder: Path) -> AsyncGenerator[Client]:
     """Run the program in this way, and connect to it."""
@@ -131,9 +135,7 @@ async def connected(how: str, folder: Path) -> AsyncGenerator[Client]:
         return
     port = free_port()
     workers = "2" if how == "workers" else "1"
-    with subprocess.Popen(  # noqa: ASYNC220 (it starts at once)
-        [sys.executable, str(program), "http", str(port), workers], stderr=subprocess.DEVNULL
-    ) as served:
+    with served_by(program, port, workers) as served:
         try:
             await until(lambda: answers(port))
             async with Client(f"http://127.0.0.1:{port}/mcp") as client:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import DecodeError, Raw
 
@@ -13,7 +13,7 @@ from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesRe
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.tools import ListToolsResult, Tool
 
-__all__ = ["decode_list", "readable_list"]
+__all__ = ["readable_list"]
 
 _ENTRIES: Mapping[Any, tuple[str, type]] = {
     ListToolsResult: ("tools", Tool),
@@ -26,30 +26,15 @@ _ENTRIES: Mapping[Any, tuple[str, type]] = {
 _MAX_NAMED = 10
 """Most unreadable entries of one list that are named."""
 
-T = TypeVar("T")
 
-
-def decode_list(raw: Raw, kind: type[T], left_out: Callable[[str], object]) -> T:
-    """Decode a result; if it is a list, without the entries that do not fit.
+def readable_list(raw: Raw, kind: type, left_out: Callable[[str], object]) -> Raw:
+    """Return the JSON of a result; if it is a list, without the entries that do not fit.
 
     Args:
         raw: the result.
         kind: its type.
         left_out: called with a text that names the entries that were left out, and says why.
-
-    Raises:
-        msgspec.DecodeError: it does not fit, apart from entries of a list.
     """
-    try:
-        return decode(raw, kind)
-    except DecodeError:
-        if (readable := _without_unreadable(raw, kind, left_out)) is None:
-            raise
-    return decode(readable, kind)
-
-
-def readable_list(raw: Raw, kind: type, left_out: Callable[[str], object]) -> Raw:
-    """Return the JSON of a result without the entries of a list that do not fit. See ``decode_list``."""
     if kind not in _ENTRIES:
         return raw
     try:

@@ -25,10 +25,10 @@ from antiphon.engine.requests import OnProgress
 from antiphon.errors import CallTimeout, PeerError, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.wire.common import RoundParams, Wire
-from antiphon.wire.envelope import ErrorObject, problem_of
+from antiphon.wire.envelope import ErrorObject, decode, problem_of
 from antiphon.wire.failure import from_wire
 from antiphon.wire.lifecycle import ProgressNotificationParams
-from antiphon.wire.lists import decode_list, readable_list
+from antiphon.wire.lists import readable_list
 from antiphon.wire.logging import LoggingLevel
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec
@@ -179,7 +179,7 @@ def read_legacy(raw: Raw, method: str, result: type[R]) -> R:
         RemoteProtocolError: it does not fit its type.
     """
     try:
-        return decode_list(raw, result, partial(_left_out, method))
+        return _decode(raw, method, result)
     except (DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(method, error) from None
 
@@ -194,7 +194,7 @@ def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResu
     if _may_be_round(raw) and _result_type(raw) == INPUT_REQUIRED:
         return read_legacy(raw, method, InputRequiredResult)
     try:
-        done = decode_list(raw, result, partial(_left_out, method))
+        done = _decode(raw, method, result)
     except (DecodeError, UnicodeDecodeError) as error:
         found = _result_type(raw)
         if found == INPUT_REQUIRED:
@@ -209,6 +209,16 @@ def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResu
         return read_legacy(raw, method, InputRequiredResult)
     # 2026-07-28 basic: an absent resultType is complete, an unknown one is invalid.
     raise RemoteProtocolError(f"The server's answer to {method} has the unknown resultType {kind!r}")
+
+
+def _decode(raw: Raw, method: str, result: type[R]) -> R:
+    try:
+        return decode(raw, result)
+    except DecodeError:
+        readable = readable_list(raw, result, partial(_left_out, method))
+        if readable is raw:
+            raise
+    return decode(readable, result)
 
 
 def _left_out(method: str, problems: str) -> None:

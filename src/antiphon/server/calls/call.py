@@ -14,6 +14,7 @@ import os
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from types import CoroutineType
 from typing import Any, TypeVar, cast
 
@@ -37,7 +38,8 @@ from antiphon.server.calls.tool_timeouts import CLOCK, standing_still
 from antiphon.server.core import Core
 from antiphon.server.limits import PROGRESS_RATE, Bucket
 from antiphon.wire.common import Wire
-from antiphon.wire.lists import decode_list
+from antiphon.wire.envelope import decode
+from antiphon.wire.lists import readable_list
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, MethodSpec, unknown_request
 from antiphon.wire.task import TASKS
@@ -80,12 +82,15 @@ log = logging.getLogger("antiphon.server")
 
 
 def _decode_answer(answer: Raw, spec: MethodSpec) -> Wire:
-    def left_out(problems: str) -> None:
-        log.warning(
-            "the client's answer to %s has entries that cannot be read and are left out: %s", spec.name, problems
-        )
-
-    return decode_list(answer, spec.result or Wire, left_out)
+    kind = spec.result or Wire
+    try:
+        return decode(answer, kind)
+    except DecodeError:
+        report = partial(log.warning, "the client's answer to %s has unreadable entries, left out: %s", spec.name)
+        readable = readable_list(answer, kind, report)
+        if readable is answer:
+            raise
+    return decode(readable, kind)
 
 
 R = TypeVar("R", bound=Wire)
