@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def test_one_word_is_a_configured_server_or_a_program(folder: Path):
     """The configuration comes first."""
     assert resolve_target("shop") == {"command": "serve-shop", "args": ["-v"], "env": {"A": "1"}, "cwd": None}
     assert resolve_target("far") == {"url": "https://x.y", "headers": {"A": "b"}}
-    assert resolve_target(sys.executable) == [sys.executable]
+    assert resolve_target(shlex.quote(sys.executable)) == [sys.executable]
 
 
 @pytest.mark.parametrize(

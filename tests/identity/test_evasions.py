@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -131,7 +132,7 @@ async def test_one_file_is_one_server_by_every_way_in(folders: tuple[Path, Path]
     assert name.exists()
     ways = [
         "./shopserver.py",
-        f"{name} shopserver.py",
+        shlex.join([str(name), "shopserver.py"]),
         [str(name), str(mine / "shopserver.py")],
         entry(mine, "shopserver.py"),
     ]
