@@ -55,7 +55,8 @@ if place != "memory":
     options["store"] = open_store(place)
 servers = {f"s{number}": idle if number else command for number in range(count)}
 port = int(os.environ.get("PORT", "0"))
-Gateway(servers, Host(Scripted([]), **options), max_processes=1000).run("http" if port else "stdio", port=port)
+gateway = Gateway(servers, Host(Scripted([]), **options), max_processes=1000, list_timeout=60)
+gateway.run("http" if port else "stdio", port=port)
 """
 FASTMCP = """
 import sys

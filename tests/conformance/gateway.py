@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("url")
     given = parser.parse_args()
     host = Host(Scripted([]), policy=Policy(default="allow"))
-    Gateway({"everything": given.url}, host, names="none", asks="relay").run("http", port=given.port)
+    Gateway({"everything": given.url}, host, names="none", asks="relay", list_timeout=60).run("http", port=given.port)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from antiphon.host import Host, Limits, Policy, Scripted
 def main() -> None:
     """Serve stdio until the client ends it."""
     host = Host(Scripted([]), policy=Policy(default="allow"), limits=Limits(per_minute=None))
-    Gateway({"behind": sys.argv[1:]}, host, names="none", asks="relay").run()
+    Gateway({"behind": sys.argv[1:]}, host, names="none", asks="relay", list_timeout=60).run()
 
 
 if __name__ == "__main__":
