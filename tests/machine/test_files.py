@@ -120,7 +120,6 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path):
         open_file(tmp_path / "link", follow=False)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders")
 def test_a_pipe_a_device_and_a_folder_are_no_files(tmp_path: Path):
     """Reading one could wait for ever; nothing is read, and nobody is waited for."""
     os.mkfifo(tmp_path / "pipe")
@@ -167,7 +166,6 @@ READERS = {
 }
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders")
 @pytest.mark.parametrize("reader", READERS)
 async def test_a_pipe_in_the_place_of_a_file_of_ours_is_an_error(tmp_path: Path, reader: str):
     """Nobody writes to it, so that a reader would wait for ever."""

@@ -104,7 +104,6 @@ async def test_without_a_keyring_the_file_says_where_its_key_is(tmp_path):
     assert (tmp_path / "logins.key").exists()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="mode bits say nothing about other users there")
 async def test_a_key_that_others_could_read_is_closed_to_them(tmp_path, caplog):
     """And the log says it, since they may have read it."""
     path = tmp_path / "logins"

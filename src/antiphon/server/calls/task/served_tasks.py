@@ -225,11 +225,10 @@ class ServedTasks:
         taken = await self._without_overdue(taken)
         if taken is None:
             return
-        opened = await self._open_journal(taken)
-        if opened is None or not opened[0]:
-            # It has failed, or its end was written meanwhile.
+        params, journal = await self._open_journal(taken)
+        if not params:
+            # Its end was written meanwhile, or now.
             return
-        params, journal = opened
         try:
             request = stored_request(taken, params)
             handled = self._find(request, absent_peer(self._offer(), taken))
@@ -243,22 +242,19 @@ class ServedTasks:
             return
         code = self.core.code_version.encode() if self.core.code_version is not None else handled.code()
         if code != taken.code:
-            await self._fail(
-                taken,
-                InternalError(f"CallDiverged: the code of {handled.name!r} has changed since this task began"),
-            )
+            why = f"CallDiverged: the code of {handled.name!r} has changed since this task began"
+            await self._fail(taken, InternalError(why))
             return
         self._run(taken, request, journal, handled)
 
-    async def _open_journal(self, record: TaskRecord) -> tuple[bytes, Journal] | None:
-        """Return the call of a task and what it has learnt; ``None`` if that cannot be opened, and the task failed."""
+    async def _open_journal(self, record: TaskRecord) -> tuple[bytes, Journal]:
+        """Return the call of a task and what it has learnt; empty if it cannot be opened, and the task fails."""
         try:
             return await self.stored.call(record.id)
         except (PeerError, msgspec.DecodeError):
-            # Nor could the next process open it, which would take the task again and again.
             log.exception("a task failed: its journal in the store is damaged, or sealed with other keys")
             await self._fail(record, InternalError("Internal error"))
-            return None
+            return b"", Journal({})
 
     async def _take(self, seen: TaskRecord) -> TaskRecord | None:
         """Take a task; ``None`` if another process was faster, or another attempt of this process."""
@@ -453,11 +449,8 @@ class ServedTasks:
         """Deliver to a handler here what others have written to its task."""
         missing = call.missing(record)
         if missing:
-            opened = await self._open_journal(record)
-            if opened is None:
-                call.leave("its journal cannot be opened")
-                return
-            found = {key: opened[1].entry_at(place) for key, place in missing.items()}
+            _, journal = await self._open_journal(record)
+            found = {key: journal.entry_at(place) for key, place in missing.items()}
             call.settle({key: entry for key, entry in found.items() if entry is not None})
         self.stop(record)
 
