@@ -184,6 +184,7 @@ HOSTS = {
             "ANTHROPIC_API_KEY": "none",
             # It would ask the model before it has the tools, and show them to a search of its own.
             "MCP_CONNECTION_NONBLOCKING": "false",
+            "MCP_TIMEOUT": "60000",
             "ENABLE_TOOL_SEARCH": "false",
         },
         ["claude", "--debug-file", "debug.log", "-p", "Go.", "--allowedTools", "mcp__antiphon"],
@@ -195,7 +196,7 @@ HOSTS = {
         # It would ask the model before it has the tools of a server that is not required.
         [
             *("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
-            *("-c", "mcp_servers.antiphon.required=true", "Go."),
+            *("-c", "mcp_servers.antiphon.required=true", "-c", "mcp_servers.antiphon.startup_timeout_sec=60", "Go."),
         ],
     ),
     "gemini": HostProgram(

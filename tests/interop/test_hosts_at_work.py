@@ -2,7 +2,7 @@
 
 Installed by our command, a host calls a tool whose server samples, one that a person refuses, and one that sends a
 form; then it is as it was before. Beside the server that does so are four that are of no use. What cannot be driven
-stands in ``HOSTS`` and ``FORMS``, with the reason.
+stands in ``HOSTS`` and at ``SCRIPT``, with the reason.
 """
 
 from __future__ import annotations
@@ -19,10 +19,15 @@ from typing import Any
 import pytest
 
 from antiphon import Client
+from antiphon.gateway import Gateway
+from antiphon.host import Host, Policy, Scripted
+from antiphon.types import ElicitResult
 from tests.cli.program import SERVERS, SHOP
 from tests.interop.host_homes import ANTIPHON, HOSTS, Home
 from tests.interop.peers import HERE, PATIENCE, Peers
 from tests.interop.scripted_model import LAST_WORDS, ScriptedModel, ToolUse
+from tests.support.behind_gateway import Person
+from tests.support.network import listening
 
 USELESS = {
     "hanging": {"command": sys.executable, "args": [str(SERVERS / "silent.py")]},
@@ -33,30 +38,22 @@ USELESS = {
 """Servers that never answer, end at once, need a variable that is not set, or greet and list nothing."""
 SHOPPING = {"shop": {"command": sys.executable, "args": [SHOP]}}
 
-FORMS = {
-    "claude-code": ("claude-code", {"MCP_PROTOCOL_NEGOTIATION": "legacy"}),
-    "claude-code at 2026-07-28": ("claude-code", {"MCP_PROTOCOL_NEGOTIATION": "auto"}),
-    "codex": ("codex", {}),
-    "gemini": ("gemini", {}),
-    # It speaks 2026-07-28 by itself.
-    "copilot": ("copilot", {}),
-    "opencode": ("opencode", {}),
-}
-"""The hosts, with variables. What none of them does without a person at its terminal is to show a form: Claude Code
-cancels it, Codex and Copilot CLI decline it, Gemini CLI and opencode do not offer it. So each is filled in in the
-review."""
-
 SCRIPT = [
     ToolUse("shop__describe", {"product": "hats"}),
     ToolUse("shop__price", {"product": "hats", "pieces": 2}),
     ToolUse("shop__wrap"),
 ]
+"""No host shows a form without a person at its terminal: Claude Code cancels it, Codex and Copilot CLI decline it,
+Gemini CLI and opencode do not offer it. So each form is answered in the review."""
 SETTINGS = """\
 [defaults]
 model = "parrot"
 [models.parrot]
 provider = "echo"
 model = "echo"
+[gateway]
+# For a busy machine.
+quick_cancel = 30
 [policy]
 default = "ask"
 [[policy.rules]]
@@ -75,13 +72,12 @@ name = "wrap"
 
 # Hosts take up to 15 seconds alone, and much longer beside other work.
 @pytest.mark.timeout(2 * PATIENCE)
-@pytest.mark.parametrize("name", FORMS)
-async def test_a_host_works_behind_the_gateway(name: str, tmp_path: Path, peers: Peers):
+@pytest.mark.parametrize("host", HOSTS)
+async def test_a_host_works_behind_the_gateway(host: str, tmp_path: Path, peers: Peers):
     """It calls, is refused and has a form filled in beside servers of no use, and gets its file back."""
-    host, environ = FORMS[name]
     program = HOSTS[host]
     async with ScriptedModel(SCRIPT) as model:
-        home = Home(tmp_path, peers, {**program.environ(model.url), **environ})
+        home = Home(tmp_path, peers, program.environ(model.url))
         home.write(tmp_path / ".config" / "antiphon" / "antiphon.toml", SETTINGS)
         file = home.file(host)
         home.write(file, program.settings({**USELESS, **SHOPPING}, model.url))
@@ -98,8 +94,6 @@ async def test_a_host_works_behind_the_gateway(name: str, tmp_path: Path, peers:
             said = await home.run(*program.ask)
         assert LAST_WORDS in said
         assert_served(model, decided)
-        if host == "claude-code":
-            assert_asked_first((tmp_path / "debug.log").read_text(), environ["MCP_PROTOCOL_NEGOTIATION"])
 
         left = file.read_bytes()
         await home.antiphon("uninstall", host)
@@ -127,6 +121,32 @@ async def test_servers_of_no_use_hold_up_no_others(tmp_path: Path, peers: Peers)
     assert max([await seconds() for _ in range(2)]) - alone < 3
 
 
+class Reviewer(Person):
+    """Fills in the form, and lets all else pass."""
+
+    async def elicit(self, item: Any) -> ElicitResult:
+        """Accept."""
+        return ElicitResult(action="accept", content={"colour": "green", "ribbon": False})
+
+
+async def test_claude_code_takes_rounds_and_its_cancel_leads_to_the_review(tmp_path: Path, peers: Peers):
+    """Over HTTP at 2026-07-28: a completion, and a form that it cancels by itself, are asked for in rounds."""
+    host = Host(Scripted(["A hat."]), policy=Policy(default="allow"), reviewer=Reviewer())
+    gateway = Gateway({"shop": [sys.executable, SHOP]}, host, quick_cancel=30)
+    program = HOSTS["claude-code"]
+    async with ScriptedModel([SCRIPT[0], SCRIPT[2]]) as model, listening(gateway.server) as network:
+        home = Home(tmp_path, peers, {**program.environ(model.url), "MCP_PROTOCOL_NEGOTIATION": "auto"})
+        entry = {"type": "http", "url": f"http://{network.place}/mcp"}
+        home.write(home.file("claude-code"), json.dumps({"mcpServers": {"antiphon": entry}}))
+        assert LAST_WORDS in await home.run(*program.ask)
+    described, wrapped = model.results
+    assert "A hat." in described
+    assert "accept: Wrapping(colour='green', ribbon=False)" in wrapped
+    noted = (tmp_path / "debug.log").read_text()
+    assert '"negotiatedProtocolVersion":"2026-07-28"' in noted
+    assert "Elicitation request received in print mode" in noted
+
+
 def assert_served(model: ScriptedModel, decided: list[str]) -> None:
     """Check that the host had the tools, and passed on what became of each call."""
     assert any(name.endswith("shop__describe") for name in model.offered)
@@ -135,12 +155,6 @@ def assert_served(model: ScriptedModel, decided: list[str]) -> None:
     assert "The call was refused" in refused
     assert "accept: Wrapping(colour='green', ribbon=False)" in wrapped
     assert decided == ["tool", "elicitation"]
-
-
-def assert_asked_first(noted: str, negotiation: str) -> None:
-    """Check that Claude Code spoke the revision that it should, and was asked before the review was."""
-    assert f'"protocolEra":"{"modern" if negotiation == "auto" else negotiation}"' in noted
-    assert "Elicitation request received in print mode" in noted
 
 
 async def install(home: Home, host: str) -> None:
