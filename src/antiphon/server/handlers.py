@@ -315,7 +315,9 @@ class Handlers:
         params = request.params
         is_wished = isinstance(params, CallToolRequestParams) and params.task is not None
         if (handled.task != "never" or is_wished) and (
-            begun := self.task_requests().as_task(request, peer, handled)
+            begun := self.task_requests().as_task(
+                request, peer, handled, partial(self._rounds.serve, peer, request, handled)
+            )
         ) is not None:
             return begun
         if request.revision.modern and handled.asks:

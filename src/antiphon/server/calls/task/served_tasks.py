@@ -32,7 +32,7 @@ from antiphon.server.calls.journal import Entry, Journal, Kind
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.task.nowhere import absent_peer
 from antiphon.server.calls.task.stored_call import call_params, stored_request
-from antiphon.server.calls.task.stored_tasks import Change, OutOfRoom, StoredTasks
+from antiphon.server.calls.task.stored_tasks import Change, OutOfRoom, StoredTasks, cannot_store
 from antiphon.server.calls.task.task_call import Overtaken, TaskCall
 from antiphon.server.calls.task.task_options import TaskOptions
 from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
@@ -143,11 +143,17 @@ class ServedTasks:
 
         Raises:
             InvalidRequest: there are too many tasks, or they are too large.
+            TemporarilyUnavailable: the store cannot be used; nothing was stored.
+            OutcomeUnknown: the store did not answer, and may have stored it.
         """
         # Imported here, since most servers have no tasks.
         from secrets import token_urlsafe
 
-        now, params, caller = await self.clock(), call_params(request), request.caller
+        try:
+            now = await self.clock()
+        except Exception as error:
+            raise cannot_store(error) from None
+        params, caller = call_params(request), request.caller
         record = TaskRecord(
             id=token_urlsafe(24),
             owner=peer.principal,

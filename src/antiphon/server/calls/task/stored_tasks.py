@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import msgspec
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, TemporarilyUnavailable
 from antiphon.server.calls.journal import Entry, Journal
-from antiphon.server.calls.request_state import Seal
+from antiphon.server.calls.request_state import Seal, outcome_unknown
 from antiphon.server.calls.task.task_record import TaskRecord
 from antiphon.server.calls.task.task_states import HELD
 from antiphon.server.calls.task.task_store import StoredTask, TaskRoom, TasksFull, TaskStore
+from antiphon.sql.patience import StoreStalled
 
-__all__ = ["Change", "OutOfRoom", "StoredTasks"]
+__all__ = ["Change", "OutOfRoom", "StoredTasks", "cannot_store"]
+
+log = logging.getLogger("antiphon.server")
 
 T = TypeVar("T")
 
@@ -67,6 +71,8 @@ class StoredTasks:
 
         Raises:
             OutOfRoom: there are too many, or they are too large; the message says which bound that is.
+            TemporarilyUnavailable: the store is full, cannot be written or is damaged; nothing was stored.
+            OutcomeUnknown: the store did not answer, and may have stored it.
         """
         record = msgspec.structs.replace(record, version=1)
         packed = await self._packed_entries(record.id, {_CALL: Entry("step", b"", params), **entries})
@@ -74,6 +80,12 @@ class StoredTasks:
             await self.store.add(await self._packed(record), packed, room)
         except TasksFull as error:
             raise _out_of(error, room) from None
+        except Exception as error:
+            # A database that does not answer, or whose connection was lost, may have stored it.
+            if isinstance(error, StoreStalled) or getattr(error, "connection_invalidated", False):
+                log.warning("whether a task was stored is not known: %s", type(error).__name__)
+                raise outcome_unknown() from None
+            raise cannot_store(error) from None
         return record
 
     async def get(self, id: str) -> TaskRecord | None:
@@ -165,6 +177,13 @@ class StoredTasks:
 
     def _opened(self, data: bytes, place: str) -> bytes:
         return data if self._seal is None else self._seal.open_bytes(data, self._server + place.encode())
+
+
+def cannot_store(error: Exception) -> TemporarilyUnavailable:
+    """Make the error for a task that cannot be stored, and log the reason."""
+    # What the database says itself, without the statement and its values.
+    log.error("no task can be stored: %s", getattr(error, "orig", None) or type(error).__name__)
+    return TemporarilyUnavailable("The server cannot store tasks now; call again later")
 
 
 def _out_of(error: TasksFull, room: TaskRoom) -> OutOfRoom:

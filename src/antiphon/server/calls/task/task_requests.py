@@ -10,13 +10,14 @@ from types import CoroutineType
 from typing import Any
 
 from antiphon.engine.connection import LATER, Connection, Later
-from antiphon.errors import InvalidParams, MethodNotFound, MissingCapability
+from antiphon.errors import InvalidParams, MethodNotFound, MissingCapability, TemporarilyUnavailable
 from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Handled, read_answer
 from antiphon.server.calls.task.awaited_results import AwaitedResults
 from antiphon.server.calls.task.served_tasks import ServedTasks, unknown_task, wish_of
+from antiphon.server.calls.task.stored_tasks import OutOfRoom
 from antiphon.server.calls.task.task_record import TaskRecord
 from antiphon.server.calls.task.task_states import TaskEvent
 from antiphon.server.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
@@ -65,9 +66,11 @@ class TaskRequests:
     # --- calls --------------------------------------------------------------------------------------------------
 
     def as_task(
-        self, request: Request, peer: Peer, handled: Handled
-    ) -> CallToolResult | CoroutineType[Any, Any, CreateTaskResult] | None:
+        self, request: Request, peer: Peer, handled: Handled, serve: Callable[[], Later]
+    ) -> CallToolResult | CoroutineType[Any, Any, CreateTaskResult | Later] | None:
         """Make a call a task if its client can have one; return ``None`` if it is served as any other call.
+
+        ``serve`` serves it without a task.
 
         Raises:
             MissingCapability: the tool needs a client that declares the extension.
@@ -78,6 +81,8 @@ class TaskRequests:
         if handled.task == "never":
             return None
         if request.revision.modern and extends(request.capabilities, TASKS):
+            if handled.task == "allowed":
+                return self._begin_or_serve(request, peer, handled, serve)
             return None if handled.task == "later" else self._tasks.begin(peer, request, handled)
         if handled.task != "required":
             return None
@@ -85,6 +90,15 @@ class TaskRequests:
             check_declared(request.capabilities)
         text = f"{handled.name} needs a client that offers the extension {TASKS}"
         return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+    async def _begin_or_serve(
+        self, request: Request, peer: Peer, handled: Handled, serve: Callable[[], Any]
+    ) -> CreateTaskResult | Later:
+        """Make a call a task; serve it at once if the store has no room or cannot be written."""
+        try:
+            return await self._tasks.begin(peer, request, handled)
+        except (OutOfRoom, TemporarilyUnavailable):
+            return serve()
 
     def _as_wished(
         self, request: Request, peer: Peer, handled: Handled

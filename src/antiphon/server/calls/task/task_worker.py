@@ -100,7 +100,7 @@ class TaskWorker:
                 await self.look()
             except Exception as error:
                 self._is_stale = True
-                log.warning("the tasks could not be polled: %s", type(error).__name__)
+                log.warning("the task store cannot be used: %s", getattr(error, "orig", None) or type(error).__name__)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK if self._is_stale else self._pause()):
                     await self._news.wait()
