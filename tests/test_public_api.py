@@ -191,7 +191,7 @@ MEMBERS = {
     "subscribed task_changed templates tool tool_definition tools watched_tasks",
     "Context": "cancelled close_stream debug elicit elicit_url error go_on_as_task info list_roots log progress "
     "read_resource request sample sample_step server state step warning",
-    "Host": "aclose ask audit capabilities complete confirm elicit embed equip grants handed_over model_names offers "
+    "Host": "aclose answer audit capabilities complete confirm elicit embed equip grants handed_over model_names offers "
     "policy provider reviewer store",
     "Gateway": "configure expose run server switch_tool upstreams",
     "Client": "call_tool close complete connect forward get_prompt instructions is_answering is_open list_prompts "

@@ -16,7 +16,7 @@ from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.host.models.choice import Chosen
 from antiphon.host.open import open_host
-from antiphon.host.own_request import Offer, OwnAnswer
+from antiphon.host.own_request import Offer, OwnAnswer, OwnMembers
 from antiphon.host.providers import Echo, Manual, Provider, Scripted
 from antiphon.host.providers.base import Completion, Growth, Usage
 from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, Embeds
@@ -88,6 +88,7 @@ __all__ = [
     "Offer",
     "Outcome",
     "OwnAnswer",
+    "OwnMembers",
     "Place",
     "Policy",
     "Price",

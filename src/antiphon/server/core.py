@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from msgspec import Raw
 
@@ -253,5 +253,5 @@ class Core:
         """Return the arguments of a request as JSON, empty if it has none. Not copied, since they may be megabytes."""
         arguments = getattr(request.params, "arguments", None)
         if isinstance(arguments, dict):
-            return encode(arguments)
+            return encode(cast("dict[str, Any]", arguments))
         return arguments or b""

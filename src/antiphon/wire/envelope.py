@@ -239,7 +239,7 @@ def as_id(id: object) -> RequestId | None:
     """Return a decoded id as ours are compared: 3.0 is 3, since JSON has one kind of number; ``None`` if it is none."""
     if type(id) is float and id.is_integer() and abs(id) <= _MAX_WHOLE:
         return int(id)
-    return id if type(id) in (int, str) else None
+    return id if isinstance(id, int | str) and not isinstance(id, bool) else None
 
 
 _MAX_WHOLE = 2.0**53

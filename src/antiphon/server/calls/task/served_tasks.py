@@ -32,7 +32,7 @@ from antiphon.server.calls.journal import Entry, Journal, Kind
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.task.nowhere import absent_peer
 from antiphon.server.calls.task.stored_call import call_params, stored_request
-from antiphon.server.calls.task.stored_tasks import Change, OutOfRoom, StoredTasks, cannot_store
+from antiphon.server.calls.task.stored_tasks import Change, OutOfRoom, StoredTasks, cannot_store, unknown_task
 from antiphon.server.calls.task.task_call import Overtaken, TaskCall
 from antiphon.server.calls.task.task_options import TaskOptions
 from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
@@ -45,7 +45,7 @@ from antiphon.wire.failure import cause_of, to_wire
 from antiphon.wire.task import TASK, CreateTaskResult, GetTaskResult, TaskWish
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["ServedTasks", "unknown_task", "wish_of"]
+__all__ = ["ServedTasks", "wish_of"]
 
 log = logging.getLogger("antiphon.server")
 
@@ -551,8 +551,3 @@ def _answered(record: TaskRecord, answers: Mapping[str, object], now: float) -> 
     open_keys = {ask.key for ask in record.asks}
     answered = open_keys & answers.keys()
     return record.answered(answered, now) if answered and not record.is_over else None
-
-
-def unknown_task() -> InvalidParams:
-    """Make the error for a task that does not exist, or belongs to another client."""
-    return InvalidParams("Unknown task: there is none with this id, or its time is over")

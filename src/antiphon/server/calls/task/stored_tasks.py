@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from antiphon.errors import InvalidRequest, TemporarilyUnavailable
+from antiphon.errors import InvalidParams, InvalidRequest, TemporarilyUnavailable
 from antiphon.server.calls.journal import Entry, Journal
 from antiphon.server.calls.request_state import Seal, outcome_unknown
 from antiphon.server.calls.task.task_record import TaskRecord
@@ -22,7 +22,7 @@ from antiphon.server.calls.task.task_states import HELD
 from antiphon.server.calls.task.task_store import StoredTask, TaskRoom, TasksFull, TaskStore
 from antiphon.sql.patience import StoreStalled
 
-__all__ = ["Change", "OutOfRoom", "StoredTasks", "cannot_store"]
+__all__ = ["Change", "OutOfRoom", "StoredTasks", "cannot_store", "unknown_task"]
 
 log = logging.getLogger("antiphon.server")
 
@@ -205,3 +205,8 @@ def _out_of(error: TasksFull, room: TaskRoom) -> OutOfRoom:
                 f"The tasks are too large: {room.bytes_of_owner} bytes of one client and {room.bytes} together are "
                 f"kept; {later}. The server sets this by TaskOptions(most_bytes=)"
             )
+
+
+def unknown_task() -> InvalidParams:
+    """Make the error for a task that does not exist, or belongs to another client."""
+    return InvalidParams("Unknown task: there is none with this id, or its time is over")

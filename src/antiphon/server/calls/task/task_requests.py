@@ -16,8 +16,8 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Handled, read_answer
 from antiphon.server.calls.task.awaited_results import AwaitedResults
-from antiphon.server.calls.task.served_tasks import ServedTasks, unknown_task, wish_of
-from antiphon.server.calls.task.stored_tasks import OutOfRoom
+from antiphon.server.calls.task.served_tasks import ServedTasks, wish_of
+from antiphon.server.calls.task.stored_tasks import OutOfRoom, unknown_task
 from antiphon.server.calls.task.task_record import TaskRecord
 from antiphon.server.calls.task.task_states import TaskEvent
 from antiphon.server.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions

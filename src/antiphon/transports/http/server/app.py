@@ -252,17 +252,13 @@ class HttpApp:
             http.sent_by(caller, gate)
         return caller is not None
 
-    def _check(self, http: Http) -> Refusal | None:
-        """Refuse a request with a foreign host or origin, or with ambiguous headers."""
-        return self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
-
     async def _let_in(self, http: Http) -> bool:
         """Check the path, the token and the method; refuse what may not proceed, and tell whether it may."""
         if self._settings.health and http.path in (_HEALTH, _READY):
             # Before the guard: whoever probes a container knows it by its address alone. Nothing is told but a status.
             await send_empty(http, self._health(http))
             return False
-        refusal = self._check(http)
+        refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
         document = None if refusal is not None or self._gate is None else document_at(self._gate, http)
         if refusal is None and document is None and not self._is_here(http):
             refusal = Refusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
