@@ -40,7 +40,7 @@ def layout() -> Layout:
 
 
 async def list_pending(store: Store, *, as_json: bool) -> None:
-    """List once: grouped by call on a terminal, else one line per question."""
+    """List once: grouped by call on a terminal, else one line per question; ``left`` if its process has ended."""
     questions = await Queue(store).pending()
     now = time.time()
     if as_json or not is_terminal():
@@ -110,7 +110,7 @@ def _write(question: Question, now: float, *, as_json: bool) -> None:
     left = time_left(question, now)
     cells = [
         listed(question),
-        question.state,
+        question.state if question.waited_for or question.state != "pending" else "left",
         question.kind,
         "" if left is None else f"{left:.0f}",
         about(question),

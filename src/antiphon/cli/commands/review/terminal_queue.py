@@ -200,7 +200,8 @@ class ReviewQueue:
         when = clock(left, words) if left is not None and left < _URGENT else span(now - row.created, words)
         flags = f"! {row.warnings}" if row.warnings else ""
         cost = rounded_dollars(row.worst) if row.worst else ""
-        facts = "  ".join(filter(None, (words(f"kind.{row.kind}"), when, cost, flags)))
+        gone = "" if row.waited_for else words("queue.nobody")
+        facts = "  ".join(filter(None, (words(f"kind.{row.kind}"), when, cost, flags, gone)))
         yield from layout.labelled(name, facts, "1;36" if not row.warnings else "1;33")
         yield next(layout.quoted(row.summary, 2))
 
