@@ -7,7 +7,9 @@ import pytest
 from antiphon import Client
 from antiphon.auth.client.access import SignedIn, access_to
 from antiphon.auth.client.oauth import OAuth
+from antiphon.auth.client.registration import preregistered
 from antiphon.auth.client.store import MemoryLogins
+from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized
 from tests.support.authority import Authority, Person, listening, protected
 
@@ -57,7 +59,17 @@ async def test_a_channel_tells_the_address_of_its_connection(monkeypatch):
     assert set(met) == {"127.0.0.1"}
 
 
-def test_a_secret_without_the_server_that_it_is_for_is_refused():
-    """Whatever the MCP server names would be sent it."""
+async def test_a_secret_without_the_server_that_it_is_for_is_refused():
+    """The authorization server that the MCP server names would be sent it; before that, nothing is sent."""
     with pytest.raises(ConfigError, match="give its issuer"):
-        OAuth(client_id="me", client_secret="s3cret")
+        async with Client("https://shop.example/mcp", auth=OAuth(client_id="me", client_secret="s3cret")):
+            pass
+
+
+def test_a_server_of_this_machine_gets_a_secret_sent_to_this_machine_only():
+    """An issuer elsewhere has to be named."""
+    settings = OAuth(client_id="me", client_secret="s3cret")
+    near, far = (ServerMetadata(issuer=issuer) for issuer in ("http://127.0.0.1:9", "https://elsewhere.example"))
+    assert preregistered(settings, near, None).secret == "s3cret"
+    with pytest.raises(Unauthorized, match="give its issuer"):
+        preregistered(settings, far, None)

@@ -120,6 +120,9 @@ class SignedIn:
     """Signs in when the server requires it, and sends the resulting token."""
 
     def __init__(self, settings: OAuth, server: URL, *, ssl: tls.SSLContext | bool, proxy: str | None) -> None:
+        if settings.client_secret is not None and settings.issuer is None and not is_loopback(server.host or ""):
+            # Any server could name an authorization server of its own, and would be sent the secret.
+            raise ConfigError("OAuth: a client_secret is for one authorization server only: give its issuer (--issuer)")
         self.settings = settings
         self.server = URL(shown(_as_http(server)))
         self.owner = os.urandom(16).hex()

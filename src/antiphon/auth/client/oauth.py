@@ -27,7 +27,8 @@ class OAuth:
 
     Args:
         client_id: id of a client that was registered with the authorization server beforehand; none by default.
-        client_secret: secret of ``client_id``, with ``issuer``, the only one that it is sent to; none by default.
+        client_secret: secret of ``client_id``; none by default. It needs ``issuer``, the only authorization server that
+            it is sent to; without one, it signs in only at servers of this machine.
         private_key: PEM; authenticates the client instead of a secret; none by default.
         algorithm: signature algorithm of ``private_key``; ``"ES256"`` by default.
         client_metadata_url: address of the client's metadata document (an https URL with a path); used if the
@@ -68,9 +69,6 @@ class OAuth:
     ) -> None:
         if client_id is None and (client_secret is not None or private_key is not None):
             raise ConfigError("OAuth: a client_secret or a private_key belongs to a client: give its client_id")
-        if client_secret is not None and issuer is None:
-            # Any server could name an authorization server of its own, and would be sent the secret.
-            raise ConfigError("OAuth: a client_secret is for one authorization server only: give its issuer (--issuer)")
         if isinstance(scopes, str):
             raise ConfigError("OAuth: scopes is a list of scopes, not one text")
         if client_metadata_url is not None and not _is_document(client_metadata_url):

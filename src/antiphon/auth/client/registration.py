@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
+from yarl import URL
+
 from antiphon.auth.client.addresses import checked_address
 from antiphon.auth.client.exchange import Answer, ClientIdentity
 from antiphon.auth.client.fetch import Fetch
@@ -18,6 +20,7 @@ from antiphon.auth.client.store import Registered
 from antiphon.auth.client.token_endpoint import refusal_of
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import Unauthorized
+from antiphon.machine.loopback import is_loopback
 
 __all__ = ["choose", "preregistered", "register", "registration_request"]
 
@@ -51,13 +54,20 @@ def preregistered(settings: OAuth, server: ServerMetadata, known_issuer: str | N
         known_issuer: the issuer it was used at before, if any.
 
     Raises:
-        Unauthorized: the MCP server now uses another authorization server, where this client is not registered.
+        Unauthorized: the MCP server now uses another authorization server, where this client is not registered; or a
+            server of this machine asks for its secret elsewhere.
     """
     assert settings.client_id is not None
     if known_issuer is not None and known_issuer != server.issuer:
         raise Unauthorized(
             f"signing in was stopped: the server now uses {server.issuer}, but {settings.client_id} is "
             f"registered at {known_issuer}: register a client there, or log out first"
+        )
+    is_here = is_loopback(URL(server.issuer).host or "")
+    if settings.client_secret is not None and settings.issuer is None and not is_here:
+        raise Unauthorized(
+            f"signing in was stopped: the server asks for the secret of {settings.client_id} at {server.issuer}: give "
+            "its issuer (--issuer) if the secret belongs there"
         )
     return ClientIdentity(
         client_id=settings.client_id,
