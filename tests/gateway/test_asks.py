@@ -139,7 +139,7 @@ async def test_a_cancel_counts_as_the_persons_only_after_some_time(seconds: floa
     asked = Cancelling(seconds)
     answerers = by_host(host(), "client", quick_cancel, clock=lambda: asked.now)
     form = ElicitRequestParams(message="How many?", requested_schema={"type": "object", "properties": {}})
-    origin = Origin(id="1", identity="x", target="x")
+    origin = Origin(id="1", identity="x", target="x", call=OriginCall(id="1", method="tools/call"))
     async with (
         Client(Server("s", revisions=["2025-11-25"])) as client,
         answerers.open.during(cast("ServerRequest", asked), client),
