@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from antiphon.channel import MAX_FRAME
-from antiphon.errors import ClusterUnavailable, InvalidRequest, ParseError, PeerError
+from antiphon.errors import InvalidRequest, ParseError, PeerError
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.gate import Gate
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
@@ -56,7 +56,6 @@ _METHODS = b"GET, POST, DELETE"
 _HEALTH, _READY = "/healthz", "/readyz"
 _NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
 _NEEDS_SESSION = Refusal(400, InvalidRequest("Mcp-Session-Id is required"))
-_UNKNOWN_EVENT = Refusal(400, InvalidRequest("Last-Event-ID names nothing that can be resumed"))
 _ID_IN_USE = Refusal(400, InvalidRequest("Invalid request: this id is in use"))
 _EMPTY = Refusal(400, InvalidRequest("Invalid request: empty batch"))
 _NO_BATCHES = Refusal(400, InvalidRequest("Invalid request: this revision has no batches"))
@@ -322,11 +321,7 @@ class HttpApp:
             await self._sessions.remove(session)
             await send_empty(http, 204)
         else:
-            try:
-                if not await session.listen(http, http.headers.get(rules.LAST_EVENT_ID)):
-                    await refuse(http, _UNKNOWN_EVENT)
-            except ClusterUnavailable:
-                await unavailable(http, "What was sent on this stream cannot be read now")
+            await session.serve_stream(http, http.headers.get(rules.LAST_EVENT_ID))
             self._sessions.touch(session)
 
     # --- POST ---------------------------------------------------------------------------------------------------

@@ -16,11 +16,11 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from antiphon.channel import Frame, Oversized, Peer
-from antiphon.errors import ConnectionClosed
+from antiphon.errors import ClusterUnavailable, ConnectionClosed, InvalidRequest
 from antiphon.protocol.call_record import CallRecord, EarlyReplies, Head, Sent, first_id, read_head, stopped
 from antiphon.protocol.http import rules
-from antiphon.protocol.http.rules import is_priming, takes_batches
-from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty
+from antiphon.protocol.http.rules import Refusal, is_priming, takes_batches
+from antiphon.transports.http.server.asgi import Http, RequestHeaders, refuse, send_empty, unavailable
 from antiphon.transports.http.server.cursor import Cursor
 from antiphon.transports.http.server.early_cancellations import EarlyCancellations, cancelled_by
 from antiphon.transports.http.server.entrance import expiry
@@ -37,6 +37,8 @@ __all__ = ["LegacyExchange", "Place", "Session"]
 
 _STANDING = "0"
 """Number of the stream that a GET opens."""
+
+_UNKNOWN_EVENT = Refusal(400, InvalidRequest("Last-Event-ID names nothing that can be resumed"))
 
 _KEPT = 32
 """Number of complete streams that a client may still resume."""
@@ -311,6 +313,14 @@ class Session:
         return result is not None
 
     # --- streams ------------------------------------------------------------------------------------------------
+
+    async def serve_stream(self, http: Http, last_event: bytes | None) -> None:
+        """Respond to a GET as ``listen`` does, or refuse it."""
+        try:
+            if not await self.listen(http, last_event):
+                await refuse(http, _UNKNOWN_EVENT)
+        except ClusterUnavailable:
+            await unavailable(http, "What was sent on this stream cannot be read now")
 
     async def listen(self, http: Http, last_event: bytes | None) -> bool:
         """Respond to a GET with a stream until the client leaves: that of ``Last-Event-ID``, or the standing one.
