@@ -71,7 +71,9 @@ async def test_notifications_with_foreign_tokens_and_ids_reach_no_other_call(rev
         )
         await server.begun.wait()
         for _ in range(3):
-            assert (await client.call_tool("evil__read")).text == "evil"
+            # A server that spells the id of its own call otherwise spoils that call, and no other.
+            spoilt = await client.call_tool("evil__read")
+            assert spoilt.text == "evil" or spoilt.is_error
         assert not reading.done()
         server.go_on.set()
     assert reading.result().text == "good"

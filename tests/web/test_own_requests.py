@@ -72,7 +72,7 @@ async def test_the_configured_host_is_opened_when_it_is_first_asked():
     asker = ConfiguredAsker(Config(models=(mine,), order=("mine",)), store)
     assert asker._host is None
     assert [each.model for each in await asker.offers(request(), "command:x")] == ["mine"]
-    done = await asker.ask(request(), "command:x", by="Ann")
+    done = await asker.complete(request(), identity="command:x", by="Ann")
     assert done.result.text == "[echo] Describe a sweater"
     assert (await store.head()).seq > 0
     await asker.aclose()

@@ -47,7 +47,7 @@ def _contained(address: IPv6Address) -> tuple[IPv4Address, ...]:
         return address.teredo
     if address.sixtofour is not None:
         return (address.sixtofour,)
-    if address in _LOCAL_NAT64 and not int(last) & 0xFF_FFFF:
+    if address in _LOCAL_NAT64 and not int(last) & 0xFF_FFFF and int(address) & 0xFFFF_FFFF_FFFF_FFFF:
         # RFC 6052, section 2.2: after a prefix of 48 bits, the address stands around the byte of bits 64 to 71.
         number = int(address)
         return (IPv4Address((number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF),)

@@ -237,12 +237,12 @@ def _envelope_with_float(data: bytes) -> Envelope | None:
 
 def as_id(id: object) -> RequestId | None:
     """Return a decoded id as ours are compared: 3.0 is 3, since JSON has one kind of number; ``None`` if it is none."""
-    if type(id) is float and id.is_integer() and abs(id) <= _MAX_WHOLE:
+    if type(id) is float and id.is_integer() and abs(id) <= _LARGEST_WHOLE:
         return int(id)
     return id if isinstance(id, int | str) and not isinstance(id, bool) else None
 
 
-_MAX_WHOLE = 2.0**53
+_LARGEST_WHOLE = 2.0**53
 """Largest number up to which every integer has a float of its own."""
 
 

@@ -63,9 +63,9 @@ def command(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Put the gateway in front of the servers of a host; without HOST, list the hosts found here.
+    """Put the gateway before a host's servers, or list the hosts.
 
-    Its servers are moved behind one entry, antiphon gateway, which has what they ask answered on the review page. A
+    Without HOST, the hosts found here are listed. With one, its servers are moved behind one entry, antiphon gateway, which has what they ask answered on the review page. A
     backup is kept; antiphon uninstall gives the file back.
     """
     if host is None:

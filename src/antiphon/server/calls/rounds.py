@@ -352,7 +352,8 @@ class Rounds:
 
     def _replay(self, retry: _Retry, journal: bytes | None, run: bytes) -> None:
         if retry.handled.once and not run:
-            raise outcome_unknown()
+            # Alone, no other process can have gone on with it: the call has ended here.
+            raise outcome_unknown() if self.is_shared else refusal()
         if not journal or self.closed:
             raise refusal()
         from antiphon.server.calls.journal import Journal
