@@ -256,7 +256,7 @@ class Attacker:
     def _check_reply(self, call: int, reply: Json) -> None:
         if "error" in reply:
             # A call that runs once may have been carried out elsewhere, which its own client is told.
-            is_claimed = self.calls[call][0] == claimed.__name__
+            is_claimed = self.calls[call][0] == "claimed"
             assert reply["error"] == FROZEN or (is_claimed and reply["error"]["code"] == OutcomeUnknown.CODE)
         elif "inputRequests" in (result := reply["result"]):
             asked = [ask["params"]["messages"][0]["content"]["text"] for ask in result["inputRequests"].values()]

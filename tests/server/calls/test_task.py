@@ -290,26 +290,17 @@ async def test_a_person_does_not_use_up_the_time_of_a_task() -> None:
         assert (await client.error("tasks/get", taskId=handle["taskId"]))["code"] == -32602
 
 
-async def test_a_call_beyond_the_room_for_tasks_is_served_at_once() -> None:
-    """One client may have a quarter, so that none is left for no other."""
+async def test_more_tasks_than_there_is_room_for() -> None:
+    """One client may have a quarter; its next call is served at once, or refused if it has to be a task."""
     server = serving(asking, tasks=TaskOptions(most=4))
+    server.tool(name="must", task="required")(asking)
     async with AsyncExitStack() as stack:
-        alice = await stack.enter_async_context(tasking(server, principal="alice"))
-        bob = await stack.enter_async_context(tasking(server, principal="bob"))
+        alice, bob = [await stack.enter_async_context(tasking(server, principal=one)) for one in ("alice", "bob")]
         await alice.start("tool")
-        served = await alice.raw.call("tool", capabilities=DECLARED)
-        assert served["resultType"] == "input_required"
+        assert (await alice.raw.call("tool", capabilities=DECLARED))["resultType"] == "input_required"
+        error = await alice.error("tools/call", name="must", arguments={})
+        assert (error["code"], error["message"][:29]) == (-32600, "Too many tasks: 1 of one clie")
         await bob.start("tool")
-
-
-async def test_too_many_tasks_are_refused_with_the_reason() -> None:
-    """Where the call has to be a task."""
-    server = serving(asking, task="required", tasks=TaskOptions(most=4))
-    async with tasking(server, principal="alice") as alice:
-        await alice.start("tool")
-        error = await alice.error("tools/call", name="tool", arguments={})
-        assert error["code"] == -32600
-        assert error["message"].startswith("Too many tasks: 1 of one client and 4 together are kept")
 
 
 async def test_a_task_asks_only_for_what_its_call_declared() -> None:

@@ -65,8 +65,8 @@ def command(
 ) -> int:
     """Put the gateway before a host's servers, or list the hosts.
 
-    Without HOST, the hosts found here are listed. With one, its servers are moved behind one entry, antiphon gateway, which has what they ask answered on the review page. A
-    backup is kept; antiphon uninstall gives the file back.
+    Without HOST, the hosts found here are listed. With one, its servers are moved behind one entry, antiphon gateway,
+    which has what they ask answered on the review page. A backup is kept; antiphon uninstall gives the file back.
     """
     if host is None:
         return _print_hosts(as_json=as_json)
