@@ -22,7 +22,7 @@ async def main():
     store = open_store(sys.argv[1])
     host = Host(Scripted(["one"]), reviewer=Queue(store), store=store)
     asked = [asyncio.ensure_future(host(request(f"{sys.argv[2]} {n}"), origin(f"{sys.argv[2]}-{n}"))) for n in range(2)]
-    while len(await Queue(store).pending()) < 2:
+    while len(await Queue(store).pending()) < int(sys.argv[3]):
         await asyncio.sleep(0.05)
     print("asked", flush=True)
     await asyncio.wait(asked)
@@ -31,10 +31,10 @@ asyncio.run(main())
 """
 
 
-async def started(place: Path, name: str) -> asyncio.subprocess.Process:
-    """Start a host, and wait until its questions are in the store."""
+async def started(place: Path, name: str, waiting: int) -> asyncio.subprocess.Process:
+    """Start a host, and wait until so many questions are in the store."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", HOST, str(place), name, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", HOST, str(place), name, str(waiting), cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     assert await process.stdout.readline() == b"asked\n"
@@ -44,8 +44,8 @@ async def started(place: Path, name: str) -> asyncio.subprocess.Process:
 async def test_questions_of_killed_hosts_are_marked(tmp_path: Path):
     """By whoever looks at the store next, in a command and in a queue that was open before; others keep waiting."""
     place = tmp_path / "host.db"
-    first = await started(place, "first")
-    second = await started(place, "second")
+    first = await started(place, "first", 2)
+    second = await started(place, "second", 4)
     store = open_store(str(place))
     queue = Queue(store)
     try:

@@ -333,3 +333,27 @@ def test_a_type_without_json_fails_when_it_is_added_however_many_others_are_lazy
     for function in (first, second):
         with pytest.raises(ConfigError, match=f'{function.__name__}.*parameter "bad"'):
             arguments_of(function)
+
+
+def test_a_factory_makes_a_default_for_each_call():
+    """Also for text, where Python itself knows only pydantic's ``Field``; the schema names no default."""
+    parameters = (
+        Parameter(name="x", annotation=list[str], default=pydantic.Field(default_factory=list)),
+        Parameter(name="y", annotation=int, default=3),
+        Parameter(name="z", annotation=str, default=pydantic.Field("a", description="b")),
+    )
+    made = Arguments(parameters, "tool")
+    assert made.required == ()
+    first, second = made.decode(b"{}"), made.decode(b"{}")
+    assert first == second == {"x": [], "y": 3, "z": "a"}
+    assert first["x"] is not second["x"]
+    assert made.from_text({}) == {"x": [], "z": "a"}
+    assert "default" not in made.schema["properties"]["x"]
+
+
+@pytest.mark.parametrize("default", [None, float("nan")])
+def test_a_default_that_its_type_refuses_is_not_published(default: object):
+    """A client that sends it back would be refused."""
+    made = Arguments((Parameter(name="x", annotation=float, default=default),), "tool")
+    assert "default" not in made.schema["properties"]["x"]
+    assert made.required == ()

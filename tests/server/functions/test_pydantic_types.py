@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict
 
+import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
@@ -117,12 +118,13 @@ def test_text_that_does_not_fit_is_refused():
 )
 def test_fields_give_plain_defaults(annotation, default, expected):
     """``x: int = Field(3)`` is how users of other libraries write it."""
-    assert field_default(annotation, default, REQUIRED)[1] == expected
+    _, plain, factory = field_default(annotation, default, REQUIRED)
+    assert (plain if factory is None else factory()) == expected
 
 
 def test_a_field_as_default_becomes_metadata():
     """So that its limits hold."""
-    annotation, _ = field_default(int, pydantic.Field(3, ge=1), REQUIRED)
+    annotation, *_ = field_default(int, pydantic.Field(3, ge=1), REQUIRED)
     assert is_pydantic(annotation)
     with pytest.raises(MismatchError):
         Adapter(annotation).decode(b"0")
@@ -137,3 +139,33 @@ def test_pydantic_is_not_loaded_for_other_types():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "bad"),
+    [
+        (Annotated[int, msgspec.Meta(ge=1), pydantic.Field(le=5)], b"0"),
+        (Annotated[str, msgspec.Meta(pattern="^a+$"), pydantic.Field(description="d")], b'"b"'),
+        (Annotated[list[Model], msgspec.Meta(min_length=1)], b"[]"),
+        (Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], pydantic.Field(min_length=1)], b'{"a":0}'),
+        (Annotated[int, msgspec.Meta(ge=1)] | Model, b"0"),
+    ],
+)
+def test_bounds_by_meta_hold_where_pydantic_reads_a_type(annotation, bad):
+    """In the schema and in the check."""
+    adapter = Adapter(annotation)
+    assert not jsonschema_rs.validator_for(adapter.schema("validation")).is_valid(msgspec.json.decode(bad))
+    with pytest.raises(MismatchError):
+        adapter.decode(bad)
+
+
+def test_bounds_by_meta_in_a_class_beside_a_model_are_refused():
+    """Pydantic reads the class itself, and would drop them without a word."""
+
+    @dataclass
+    class Beside:
+        n: Annotated[int, msgspec.Meta(ge=1)]
+        model: Model
+
+    with pytest.raises(TypeError, match=r"Beside\.n has bounds by msgspec\.Meta"):
+        Adapter(Beside)

@@ -251,3 +251,27 @@ def test_a_value_without_json_becomes_no_content():
     """The error says so."""
     with pytest.raises(ResultInvalid, match="no JSON form"):
         content_of(object())
+
+
+class Bits(enum.IntFlag):
+    R = 1
+    W = 2
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (float, float("nan")),
+        (dict[str, float], {"mean": float("inf")}),
+        (Item, Item(float("-inf"))),
+        (Model, Model.model_construct(price=float("nan"))),
+        (Bits, Bits.R | Bits.W),
+        (int, "three"),
+        (Annotated[int, msgspec.Meta(ge=1)], 0),
+    ],
+)
+async def test_a_result_that_breaks_its_own_schema_is_never_sent(annotation, value):
+    """2025-11-25 server/tools, "Output Schema": servers MUST provide structured results that conform to it."""
+    converter = ResultConverter("tool", shape=output_shape(annotation, "tool"), validator=None)
+    with pytest.raises(ResultInvalid, match="does not fit the output schema"):
+        await converter.checked(value)

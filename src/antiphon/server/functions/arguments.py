@@ -52,7 +52,7 @@ class Arguments:
     Raises ``ConfigError``, which begins with ``place`` and names the parameter, for types without a JSON form.
     """
 
-    __slots__ = ("_foreign", "_form", "_place", "names", "parameters")
+    __slots__ = ("_foreign", "_form", "_place", "_resolved", "names", "parameters")
 
     def __init__(self, parameters: Sequence[Parameter], place: str) -> None:
         self._place = place
@@ -60,6 +60,12 @@ class Arguments:
         self.parameters = tuple(
             found or _normal(parameter, place) for found, parameter in zip(known, parameters, strict=True)
         )
+        self._resolved = frozenset(
+            new.name
+            for new, old in zip(self.parameters, parameters, strict=True)
+            if new.factory is not None or new.default is not old.default
+        )
+        """Names of parameters whose default is in pydantic's ``Field``, so that Python does not know it."""
         self.names = tuple(parameter.name for parameter in self.parameters)
         self._foreign = {p.name: p.annotation for p in self.parameters if isinstance(p.annotation, Adapter)}
         self._form: _Form | None = None
@@ -114,6 +120,8 @@ class Arguments:
                 values[parameter.name] = self._from_text(parameter, texts[parameter.name])
             elif parameter.required:
                 raise self._error(Mismatch(parameter.name, "", "missing"))
+            elif parameter.name in self._resolved:
+                values[parameter.name] = parameter.default if parameter.factory is None else parameter.factory()
         return values
 
     def _from_text(self, parameter: Parameter, text: str | list[str]) -> Any:
@@ -188,7 +196,7 @@ _forms: WeakValueDictionary[tuple[object, ...], _Form] = WeakValueDictionary()
 def _identity(parameter: Parameter) -> tuple[object, ...]:
     """Return a key that is equal for equal parameters. Raises ``_Unlike``."""
     name, annotation, default = parameter.name, parameter.annotation, parameter.default
-    if not _is_plain(default):
+    if parameter.factory is not None or not _is_plain(default):
         raise _Unlike
     try:
         hash(annotation)
@@ -231,14 +239,16 @@ def _native(annotation: Any, _text: str) -> tuple[Any] | None:
 
 def _normal(parameter: Parameter, place: str) -> Parameter:
     """Resolve text metadata and pydantic defaults; a pydantic type becomes an ``Adapter``."""
-    annotation, default = field_default(parameter.annotation, parameter.default, REQUIRED)
+    annotation, default, factory = field_default(parameter.annotation, parameter.default, REQUIRED)
     kind = adapted(with_text_metadata(annotation), f'{place}: parameter "{parameter.name}"')
-    return Parameter(name=parameter.name, annotation=kind, default=default)
+    return Parameter(name=parameter.name, annotation=kind, default=default, factory=factory)
 
 
 def _field(parameter: Parameter) -> Any:
     if parameter.required:
         return msgspec.field()
+    if parameter.factory is not None:
+        return msgspec.field(default_factory=parameter.factory)
     if isinstance(parameter.default, list | dict | set | bytearray):
         # As in a direct call of the function, every call without the argument gets the same object.
         return msgspec.field(default_factory=lambda: parameter.default)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import msgspec
@@ -31,7 +31,7 @@ class Adapter:
     def __init__(self, annotation: Any) -> None:
         from pydantic import TypeAdapter
 
-        self._adapter: Any = TypeAdapter(annotation)
+        self._adapter: Any = TypeAdapter(_with_fields(annotation))
 
     def schema(self, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
         """Return the JSON Schema, with its definitions under ``$defs``."""
@@ -63,13 +63,14 @@ def is_pydantic(annotation: Any) -> bool:
     return "pydantic" in sys.modules and _mentions(annotation, set())
 
 
-def field_default(annotation: Any, default: Any, required: Any) -> tuple[Any, Any]:
+def field_default(annotation: Any, default: Any, required: Any) -> tuple[Any, Any, Callable[[], Any] | None]:
     """Resolve ``x: int = Field(3, ge=0)`` and ``Annotated[int, Field(default=3)]`` to a type and a plain default.
 
-    ``required`` stands for no default, in the argument and in the result.
+    ``required`` stands for no default, in the argument and in the result. The last value makes a default for each call
+    (``Field(default_factory=...)``), if there is one.
     """
     if "pydantic" not in sys.modules:
-        return annotation, default
+        return annotation, default, None
     from pydantic.fields import FieldInfo
     from pydantic_core import PydanticUndefined
 
@@ -79,9 +80,54 @@ def field_default(annotation: Any, default: Any, required: Any) -> tuple[Any, An
         metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
         info = next((item for item in metadata if isinstance(item, FieldInfo)), None)
         if info is None or default is not required:
-            return annotation, default
-    value = info.get_default(call_default_factory=True, validated_data={})
-    return annotation, required if value is PydanticUndefined else value
+            return annotation, default, None
+    if info.default_factory is not None:
+        return annotation, required, lambda: info.get_default(call_default_factory=True, validated_data={})
+    return annotation, required if info.default is PydanticUndefined else info.default, None
+
+
+_BOUNDS = (
+    *("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length"),
+    *("title", "description", "examples"),
+)
+"""The members of ``msgspec.Meta`` that pydantic's ``Field`` has under the same name."""
+
+
+def _with_fields(annotation: Any) -> Any:
+    """Write bounds and texts by ``msgspec.Meta`` as pydantic's ``Field``, since pydantic does not read ``Meta``.
+
+    Raises:
+        TypeError: a class has members with such bounds; pydantic reads the class itself.
+    """
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        from pydantic import Field
+
+        inner, *metadata = arguments
+        fields = [
+            Field(**{name: value for name in _BOUNDS if (value := getattr(item, name)) is not None})
+            if isinstance(item, msgspec.Meta)
+            else item
+            for item in metadata
+        ]
+        return Annotated[_with_fields(inner), *fields]
+    if get_origin(annotation) in (None, Literal):
+        bounded = [name for name, kind in _field_types(annotation).items() if _is_bounded(kind)]
+        if bounded and _has_fields(annotation):
+            raise TypeError(f"{annotation.__name__}.{bounded[0]} has bounds by msgspec.Meta: write them by Field")
+        return annotation
+    if isinstance(annotation, types.UnionType) or get_origin(annotation) is typing.Union:
+        first, *others = map(_with_fields, arguments)
+        for each in others:
+            first = first | each
+        return first
+    inner = tuple(each if each is Ellipsis else _with_fields(each) for each in arguments)
+    return annotation if inner == arguments else get_origin(annotation)[inner]
+
+
+def _is_bounded(annotation: Any) -> bool:
+    arguments = get_args(annotation)
+    return any(isinstance(each, msgspec.Meta) for each in arguments) or any(map(_is_bounded, arguments))
 
 
 def _mentions(annotation: Any, seen: set[int]) -> bool:

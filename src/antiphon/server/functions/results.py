@@ -46,7 +46,7 @@ class ResultConverter:
     false there is no structured content.
     """
 
-    __slots__ = ("_place", "_shape", "_structured", "_validator", "is_plain", "validates")
+    __slots__ = ("_place", "_promise", "_shape", "_structured", "_validator", "is_plain", "validates")
 
     def __init__(
         self, place: str, *, shape: Shape | None, validator: SchemaValidator | None, structured: bool = True
@@ -57,7 +57,9 @@ class ResultConverter:
         self._structured = structured
         self.is_plain = shape is None and validator is None
         """Whether a string becomes a text result and nothing more."""
-        self.validates = validator is not None
+        self._promise: SchemaValidator | None = None
+        """Checks what ``shape`` promises to clients, made when the first result is checked."""
+        self.validates = validator is not None or (shape is not None and structured)
         """Whether results must be converted by ``checked``."""
 
     def convert(self, value: Any) -> CallToolResult:
@@ -82,7 +84,13 @@ class ResultConverter:
                 await self._validate(self._validator, self._encode(value))
             elif not value.is_error:
                 await self._validate(self._validator, self._structured_part(value))
-        return self.convert(value)
+            return self.convert(value)
+        result = self.convert(value)
+        if self._shape is not None and result is not value and result.structured_content is not None:
+            # A type is no proof: NaN has no JSON form, and nothing keeps a function from returning something else.
+            self._promise = self._promise or SchemaValidator(self._shape.schema, place=self._place, lazy=True)
+            await self._validate(self._promise, encode_value(result.structured_content))
+        return result
 
     def _structured_part(self, result: CallToolResult) -> bytes:
         if result.structured_content is None:

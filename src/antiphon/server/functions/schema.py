@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.server.functions.pydantic_types import Adapter
 from antiphon.server.functions.shape import Schema, encode_value, schemas_of
 from antiphon.server.functions.signature import Parameter
 
@@ -71,11 +72,20 @@ def text_choices(schema: Schema) -> dict[str, tuple[str, ...]]:
 
 
 def _with_default(parameter: Parameter, schema: Schema) -> Schema:
-    """Add the default, if it has a JSON form (a sentinel object of the author has none)."""
-    if parameter.required:
+    """Add the default, if it has a JSON form that the argument takes; a sentinel and ``x: int = None`` have none.
+
+    JSON Schema 2020-12, validation 9.2: a default is RECOMMENDED to be valid by its schema.
+    """
+    if parameter.required or parameter.factory is not None:
         return schema
+    kind = parameter.annotation
     try:
-        default = msgspec.json.decode(encode_value(parameter.default))
+        raw = encode_value(parameter.default)
+        default = msgspec.json.decode(raw)
+        if isinstance(kind, Adapter):
+            kind.decode(raw)
+        else:
+            msgspec.convert(default, kind)
     except (TypeError, ValueError, RecursionError):
         return schema
     return {**schema, "default": default}

@@ -35,11 +35,13 @@ class Parameter(Struct, frozen=True, kw_only=True):
     name: str
     annotation: Any
     default: Any
+    factory: Callable[[], Any] | None = None
+    """Makes the default of each call that leaves the argument out, in place of ``default``."""
 
     @property
     def required(self) -> bool:
         """Whether a call must give it."""
-        return self.default is REQUIRED
+        return self.default is REQUIRED and self.factory is None
 
 
 class Signature(Struct, frozen=True, kw_only=True):
