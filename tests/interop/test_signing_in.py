@@ -106,11 +106,12 @@ async def test_a_program_signs_in_by_itself(peers: Peers) -> None:
 @pytest.mark.parametrize("as_program", [True, False])
 async def test_tokens_are_bound_to_our_key(peers: Peers, *, as_program: bool) -> None:
     """DPoP at both servers: our proofs are taken by theirs, and by ours."""
-    program = {"client_id": PROGRAM[0], "client_secret": PROGRAM[1], "grant": ClientCredentials()}
-    browser = Browser()
-    oauth = OAuth(**program, dpop=True) if as_program else OAuth(open_page=browser, dpop=True)  # pyright: ignore[reportArgumentType]
-    async with serving(peers) as (_, url), Client(url, auth=oauth) as client:
-        assert await text(client, "whoami")
+    secret = {"client_id": PROGRAM[0], "client_secret": PROGRAM[1], "grant": ClientCredentials()}
+    async with serving(peers) as (authority, url):
+        given: dict[str, Any] = {**secret, "issuer": authority.issuer} if as_program else {"open_page": Browser()}
+        oauth = OAuth(**given, dpop=True)
+        async with Client(url, auth=oauth) as client:
+            assert await text(client, "whoami")
         (login,) = (await oauth.store.read()).logins
         assert login.token_type == "DPoP"
         assert login.key is not None
