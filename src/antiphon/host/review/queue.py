@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from secrets import token_hex
@@ -17,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from antiphon.host.review.decision_watch import CHECK, LATER, SOON, DecisionWatch
 from antiphon.host.review.fit import AnyDecision, AnyItem, Mismatch, NotShown, check
 from antiphon.host.review.open_questions import OpenQuestions
 from antiphon.host.review.question import Question, decision_of, question_of, undone_records
@@ -35,7 +35,6 @@ from antiphon.host.review.review import (
 )
 from antiphon.host.store.base import (
     BLOCKED,
-    OPEN,
     BlockRow,
     Change,
     Decided,
@@ -44,7 +43,6 @@ from antiphon.host.store.base import (
     ReviewState,
     Store,
 )
-from antiphon.host.store.news import Listening
 from antiphon.machine.asyncio_tasks import start_in
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode
@@ -59,21 +57,13 @@ _SHARE = 4
 MAX_DRAFT = 4 * 1024 * 1024
 """Most bytes of a draft: enough for the longest request a server may make, edited."""
 
-_SOON, _LATER = 0.02, 0.5
-"""Seconds between two reads of the store: at first, and when nobody has decided for a while. People take seconds."""
 _SLOWER = 1.3
-_CHECK = 1.0
-"""Seconds between two reads of a store that sends notices of changes: a notice may be lost with its connection, and
-processes of earlier releases send none."""
 _HISTORY: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 _ENDING = 1.0
 """Seconds that a caller that stops waiting for a question waits for this to be stored."""
 _AT_ONCE = 1.0
 """Seconds of tolerance: the caller's deadline starts a little before the question is stored, and so ends a little
 before the question expires."""
-
-
-_log = logging.getLogger("antiphon.host")
 
 
 class AlreadyDecided(Exception):
@@ -113,8 +103,7 @@ class Queue:
         self.undo_seconds = undo
         self._clock = clock
         self._notify = notify
-        self._unreached = False
-        """Whether the store could not be reached the last time, so that this is logged once and not twice a second."""
+        self._waiting = DecisionWatch(store, clock)
         self._endings: set[asyncio.Task[None]] = set()
         self._open = OpenQuestions(store)
 
@@ -326,21 +315,22 @@ class Queue:
         body = await self._store.draft(id)
         return None if body is None else msgspec.json.decode(body, type=list[tuple[str, str]])
 
-    async def changes(self, slowest: float = _LATER) -> AsyncIterator[int]:
+    async def changes(self, slowest: float = LATER) -> AsyncIterator[int]:
         """Yield a number now, and another one whenever any question has changed, in this process or another.
 
         Args:
             slowest: most seconds between two reads of the store while it sends no notices of changes by other
                 processes, default 0.5.
         """
-        seen, wait = -1, _SOON
+        seen, wait = -1, SOON
         with self._store.news.listening() as news:
             while True:
                 version = await self._store.reviews_version()
                 if version != seen:
-                    seen, wait = version, _SOON
+                    seen, wait = version, SOON
                     yield version
-                wait = min(slowest, await self._pause(news, wait))
+                await news.wait(CHECK if self._store.news.are_heard else wait)
+                wait = min(slowest, wait * _SLOWER)
 
     async def _put(
         self,
@@ -375,11 +365,8 @@ class Queue:
 
     async def _decided(self, row: ReviewRow) -> ReviewRow:
         """Wait for a decision. A caller that stops waiting withdraws the question."""
-        wait = _SOON
         try:
-            with self._store.news.listening(row.id) as news:
-                while (row := await self._looked(row)).state == "pending":
-                    wait = await self._pause(news, wait, until=row.release)
+            row = await self._waiting.wait(row)
         except BaseException:
             over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
             await self._ended(row.id, "expired" if over else "withdrawn")
@@ -397,37 +384,6 @@ class Queue:
         """
         ending = start_in(self._endings, self._store.close_review(id, state, keep_item=False))
         await asyncio.wait([ending], timeout=_ENDING)
-
-    async def _looked(self, row: ReviewRow) -> ReviewRow:
-        """Return a question as it is now, or as it was if the store cannot be reached.
-
-        A database that restarts is back within seconds, and people take longer, so the wait ends only when the question
-        expires.
-        """
-        try:
-            if row.held and row.release is not None and row.release <= self._clock():
-                await self._store.release(row.id)
-            found = await self._store.review(row.id)
-            if found is not None and found.host is None and found.state in OPEN:
-                # Another process took this one for dead while it was suspended.
-                await self._store.claim_review(row.id)
-        except Exception as error:
-            if not self._unreached:
-                _log.warning("reviews wait for the store: %s", type(error).__name__)
-            self._unreached = True
-            return row
-        self._unreached = False
-        return found or msgspec.structs.replace(row, state="withdrawn")
-
-    async def _pause(self, news: Listening, seconds: float, *, until: float | None = None) -> float:
-        """Wait for a change, for some seconds or until a time; for longer while the store sends notices of changes.
-
-        Returns how many seconds to wait the next time.
-        """
-        longest = _CHECK if self._store.news.are_heard else seconds
-        left = longest if until is None else max(_SOON, until - self._clock())
-        await news.wait(min(longest, left))
-        return min(seconds * _SLOWER, _LATER)
 
 
 def _fingerprint(kind: str, origin: Origin, digests: list[str]) -> str:

@@ -634,6 +634,10 @@ class Store(Protocol):
         """Return a number that increases with every change of a question."""
         ...
 
+    async def undecided(self) -> set[str]:
+        """Return the ids of the questions of this process that nobody has decided or ended."""
+        ...
+
     async def watch(self, until: float) -> None:
         """Record that a person looks at what this process shows.
 

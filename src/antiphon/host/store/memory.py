@@ -309,6 +309,10 @@ class MemoryStore:
         """See ``base.Store.reviews_version``."""
         return self._version
 
+    async def undecided(self) -> set[str]:
+        """See ``base.Store.undecided``."""
+        return {id for id, row in self._reviews.items() if row.state == "pending" and not row.held}
+
     async def watch(self, until: float) -> None:
         """See ``base.Store.watch``."""
         self._watched = until

@@ -69,17 +69,17 @@ class News:
             id: id of the question that has changed; by default it may be any.
         """
         for listening in list(self._listening):
-            if not id or listening.id in (None, id):
-                listening.told.set()
+            listening.on_change(id)
 
     @contextmanager
-    def listening(self, id: str | None = None) -> Generator[Listening]:
+    def listening(self, on_change: Told | None = None) -> Generator[Listening]:
         """Note changes while the context lasts.
 
         Args:
-            id: id of the question whose changes are wanted; by default those of all.
+            on_change: called with the id of each question that has changed, or ``None`` if it may be any; by default
+                each change ends ``Listening.wait``.
         """
-        listening = Listening(self, id)
+        listening = Listening(self, on_change)
         self._listening.add(listening)
         try:
             yield listening
@@ -147,13 +147,16 @@ class Listening:
 
     Args:
         news: the news of the store.
-        id: id of the question whose changes are wanted, or ``None`` for those of all.
+        on_change: called with the id of each question that has changed; by default the change is noted in ``told``.
     """
 
-    def __init__(self, news: News, id: str | None) -> None:
+    def __init__(self, news: News, on_change: Told | None) -> None:
         self._news = news
-        self.id = id
         self.told = asyncio.Event()
+        self.on_change: Told = on_change or self._note
+
+    def _note(self, _id: str | None) -> None:
+        self.told.set()
 
     async def wait(self, seconds: float) -> None:
         """Wait until something has changed since the last wait ended.

@@ -27,6 +27,7 @@ __all__ = [
     "keep_draft",
     "put",
     "release",
+    "undecided",
     "undo",
     "version",
     "withdraw_from",
@@ -195,6 +196,12 @@ def changed(connection: Connection, *ids: str) -> None:
 def version(connection: Connection) -> int:
     """Return the number of changes so far."""
     return connection.execute(_VERSION).scalar_one()
+
+
+def undecided(connection: Connection, host: str) -> set[str]:
+    """Return the ids of the questions of a process that nobody has decided or ended."""
+    waits = and_(reviews.c.state == "pending", reviews.c.host == host, reviews.c.decision.is_(None))
+    return set(connection.scalars(select(reviews.c.id).where(waits)))
 
 
 _UNDECIDED: dict[str, Any] = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}

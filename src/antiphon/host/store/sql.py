@@ -116,8 +116,9 @@ class SqlStore:
             await self._patience.wait(self._changes.add(change))
         except money.Refused as refused:
             return str(refused)
-        if change.finish is not None or change.ended is not None:
-            self.news.tell()
+        for id in [change.finish, *(change.ended.reviews if change.ended is not None else ())]:
+            if id is not None:
+                self.news.tell(id)
         return None
 
     async def balances(self, prefix: str = "") -> list[Balance]:
@@ -206,7 +207,7 @@ class SqlStore:
 
     async def put_review(self, row: ReviewRow) -> ReviewRow:
         """See ``base.Store.put_review``."""
-        return await self._change(partial(questions.put, row=row, now=self._clock()))
+        return await self._change(partial(questions.put, row=row, now=self._clock()), row.id)
 
     async def review(self, id: str) -> ReviewRow | None:
         """See ``base.Store.review``."""
@@ -227,9 +228,11 @@ class SqlStore:
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
         """See ``base.Store.decide``."""
         try:
-            await self._change(partial(self._decided, decisions))
+            await self._write(partial(self._decided, decisions))
         except money.Refused as refused:
             return await self.review(str(refused))
+        for decided in decisions:
+            self.news.tell(None if decided.block is not None else decided.id)
         return None
 
     async def undo(self, id: str, *records: Record) -> bool:
@@ -263,6 +266,10 @@ class SqlStore:
     async def reviews_version(self) -> int:
         """See ``base.Store.reviews_version``."""
         return await self._read(questions.version)
+
+    async def undecided(self) -> set[str]:
+        """See ``base.Store.undecided``."""
+        return await self._read(partial(questions.undecided, host=self.host))
 
     async def watch(self, until: float) -> None:
         """See ``base.Store.watch``."""
