@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, bindparam, insert, select, text, update
 
-from antiphon.host.store import migrations
+from antiphon.host.store import tables
 from antiphon.host.store.tables import holds
 from antiphon.sql.prepared import Prepared
 from antiphon.sql.runner import PostgresRunner, SqliteRunner
@@ -29,7 +29,7 @@ async def runner(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     """Make a database of each kind, with its tables."""
     async with Place(request.param, tmp_path) as place:
         runner = place.runner()
-        await runner.run(migrations.upgrade)
+        await runner.run(tables.make)
         yield runner
         await runner.aclose()
 

@@ -12,48 +12,60 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, inspect, text
 
 from antiphon.errors import ConfigError
+from antiphon.server.calls import state_table
 from antiphon.server.calls.sql_state_store import SqlStateStore
+from antiphon.server.calls.task import task_table
 from antiphon.server.calls.task.sql_task_store import SqlTaskStore
 from antiphon.sql.location import runner_at
-from antiphon.sql.revision import check_revision, revisions
+from antiphon.sql.revision import TableSet
 from tests.support.postgres import own_postgres
 
 OPENER = """
 import asyncio, sys
+from antiphon.host import open_store
 from antiphon.server import SqlStateStore, SqlTaskStore
 
 async def main(place):
     async with SqlStateStore(place) as states:
-        tasks = SqlTaskStore(place)
+        tasks, records = SqlTaskStore(place), open_store(place)
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
-        print(*await asyncio.gather(states.get("key"), tasks.get("id")), flush=True)
+        values = await asyncio.gather(states.get("key"), tasks.get("id"), records.head())
+        print(*values[:2], values[2].seq, flush=True)
+        await records.aclose()
         await tasks.aclose()
 
 asyncio.run(main(sys.argv[1]))
 """
-"""Opens both stores at a database when a line is sent to it."""
+"""Opens all stores at a database when a line is sent to it."""
 
 
-def told(connection: Connection) -> list[tuple[object, ...]]:
-    """Return what is known of all tables."""
-    return [tuple(row) for row in connection.execute(select(revisions).order_by(revisions.c.tables))]
-
-
-def newer(connection: Connection, tables: str, oldest: int) -> None:
+def newer(connection: Connection, tables: TableSet, oldest: int) -> None:
     """Let a newer release have extended some tables."""
-    check_revision(connection, tables, 9, oldest)
+    tables._replace(revision=9, oldest=oldest).make(connection)
 
 
-async def test_a_release_raises_what_it_extends_and_nothing_else(tmp_path: Path) -> None:
-    """The older one leaves the numbers of a newer one as they are."""
+async def test_a_release_makes_what_it_adds_and_an_older_one_leaves_it(tmp_path: Path) -> None:
+    """The numbers of the newer one stay, also when the older one opens the tables again."""
+    first, second = MetaData(), MetaData()
+    Table("one", first, Column("id", Integer))
+    Table("one", second, Column("id", Integer))
+    Table("two", second, Column("id", Integer))
+    old, new = TableSet("set", first), TableSet("set", second, revision=3)
     runner = runner_at(tmp_path / "file.db", extra="sql")
-    for tables, revision, oldest in (("a", 1, 1), ("b", 1, 1), ("a", 3, 1), ("a", 2, 2)):
-        await runner.run(partial(check_revision, tables=tables, revision=revision, oldest=oldest))
-    assert await runner.run(told) == [("a", 3, 1), ("b", 1, 1)]
+    made = [await runner.run(tables.make) for tables in (old, old, new, old, new)]
+    assert made == [True, False, True, False, False]
+    assert await runner.run(lambda connection: inspect(connection).get_table_names()) == [
+        "one",
+        "table_revisions",
+        "two",
+    ]
+    assert await runner.run(old.check) == 3
+    await runner.run(lambda connection: connection.execute(text("DROP TABLE two")))
+    assert [await runner.run(tables.make) for tables in (old, new, new)] == [False, True, False]
     await runner.aclose()
 
 
@@ -65,7 +77,7 @@ async def test_a_newer_release_may_leave_an_older_one_the_tables(
     async with SqlStateStore(path) as store:
         await store.put("key", b"old", 60)
     runner = runner_at(path, extra="sql")
-    await runner.run(partial(newer, tables="server_states", oldest=1))
+    await runner.run(partial(newer, tables=state_table.TABLES, oldest=1))
     added = text("ALTER TABLE server_states ADD COLUMN more INTEGER NOT NULL DEFAULT 0")
     await runner.run(lambda connection: connection.execute(added))
     await runner.aclose()
@@ -75,20 +87,16 @@ async def test_a_newer_release_may_leave_an_older_one_the_tables(
     assert caplog.text.count("the tables server_states are of a newer release (9) than this one (1)") == 1
 
 
-@pytest.mark.parametrize("tables", ["server_states", "server_tasks"])
-async def test_a_newer_release_may_take_the_tables_from_an_older_one(tables: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tables", [state_table.TABLES, task_table.TABLES], ids=lambda tables: tables.name)
+async def test_a_newer_release_may_take_the_tables_from_an_older_one(tables: TableSet, tmp_path: Path) -> None:
     """It says which revisions these are and what to do, and touches nothing."""
     runner = runner_at(tmp_path / "file.db", extra="sql")
     await runner.run(partial(newer, tables=tables, oldest=9))
-    store = (SqlStateStore if tables == "server_states" else SqlTaskStore)(tmp_path / "file.db")
-    with pytest.raises(ConfigError, match=rf"{tables} .*revision 9.*code of 9 or later, and this is 1\. Update"):
+    store = (SqlStateStore if tables is state_table.TABLES else SqlTaskStore)(tmp_path / "file.db")
+    match = rf"{tables.name} .*revision 9.*code of 9 or later, and this is 1\. Update"
+    with pytest.raises(ConfigError, match=match):
         await store.get("key")
     await store.aclose()
-    names = await runner.run(
-        lambda connection: connection.execute(text("SELECT name FROM sqlite_master")).scalars().all()
-    )
-    assert "server_revisions" in names
-    assert tables not in names
     await runner.aclose()
 
 
@@ -110,7 +118,7 @@ async def test_processes_that_start_together_make_the_tables_once() -> None:
                 assert each.stdout is not None
                 assert await each.stdout.readline() == b"ready\n"
             said = await asyncio.gather(*(each.communicate(b"go\n") for each in started))
-        assert said == [(b"None None\n", b"")] * len(started)
+        assert said == [(b"None None 0\n", b"")] * len(started)
 
 
 async def _killed(process: asyncio.subprocess.Process) -> None:

@@ -1,19 +1,20 @@
-"""Which code may work with a set of tables that several processes share, while releases change.
+"""Sets of tables that several processes share, while releases change.
 
-Each set of tables has one row with its revision, and the oldest revision whose code may work with it. A release that
-only adds what older code may ignore (a table, an index, a column with a default) raises the revision; one that adds
-what older code must not ignore raises both.
+Each set has one row with its revision, and the oldest revision whose code may work with it. A release that only adds
+what older code may ignore (a table, an index) raises the revision; one that adds what older code must not ignore raises
+both.
 """
 
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, func, insert, select, update
+from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, func, insert, inspect, select, update
 
 from antiphon.errors import ConfigError
 
-__all__ = ["check_revision", "revisions"]
+__all__ = ["TableSet"]
 
 _log = logging.getLogger("antiphon")
 
@@ -22,8 +23,8 @@ _LOCK = 0x72657673
 
 _metadata = MetaData()
 
-revisions = Table(
-    "server_revisions",
+_revisions = Table(
+    "table_revisions",
     _metadata,
     Column("tables", Text, primary_key=True),
     Column("revision", BigInteger, nullable=False),
@@ -31,30 +32,71 @@ revisions = Table(
 )
 
 
-def check_revision(connection: Connection, tables: str, revision: int, oldest: int) -> None:
-    """Check that this code may work with a set of tables, and record its revision if that is newer.
+class TableSet(NamedTuple):
+    """Tables that change together.
 
-    ``tables`` names the set; ``revision`` and ``oldest`` are those of this release. Call it
-    before the tables are made: until the transaction ends, other processes wait, since two that create a table at the
-    same time fail.
-
-    Raises:
-        ConfigError: a newer release has added what this one must not ignore; says what to do.
+    ``name`` stands in errors; ``revision`` is that of this release, and ``oldest`` the oldest whose code may work with
+    the tables.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-    _metadata.create_all(connection)
-    row = revisions.c.tables == tables
-    found = connection.execute(select(revisions).where(row)).first()
-    if found is None:
-        connection.execute(insert(revisions).values(tables=tables, revision=revision, oldest=oldest))
-    elif found.revision < revision:
-        connection.execute(update(revisions).where(row).values(revision=revision, oldest=oldest))
-    elif found.oldest > revision:
-        raise ConfigError(
-            f"the tables {tables} are of a newer release of antiphon: they are at revision {found.revision}, which "
-            f"takes code of {found.oldest} or later, and this is {revision}. Update antiphon here, or use another "
-            "database"
-        )
-    elif found.revision > revision:
-        _log.warning("the tables %s are of a newer release (%d) than this one (%d)", tables, found.revision, revision)
+
+    name: str
+    metadata: MetaData
+    revision: int = 1
+    oldest: int = 1
+
+    def make(self, connection: Connection) -> bool:
+        """Create the tables that are missing; return whether there were any.
+
+        One process at a time: until the transaction ends, the others wait, since two that create a table at the same
+        time fail.
+
+        Raises:
+            ConfigError: as ``check``.
+        """
+        if self.are_made(connection):
+            return False
+        if connection.dialect.name == "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+        if self.are_made(connection):
+            return False
+        _metadata.create_all(connection)
+        self.metadata.create_all(connection)
+        found = self.check(connection)
+        values = {"revision": self.revision, "oldest": self.oldest}
+        if not found:
+            connection.execute(insert(_revisions).values(tables=self.name, **values))
+        elif found < self.revision:
+            connection.execute(update(_revisions).where(_revisions.c.tables == self.name).values(**values))
+        return True
+
+    def are_made(self, connection: Connection) -> bool:
+        """Return whether all tables are there, as this release or a newer one makes them.
+
+        Raises:
+            ConfigError: as ``check``.
+        """
+        names = set(inspect(connection).get_table_names())
+        if _revisions.name not in names:
+            return False
+        found = self.check(connection)
+        if found > self.revision:
+            newer = "the tables %s are of a newer release (%d) than this one (%d)"
+            _log.warning(newer, self.name, found, self.revision)
+        return found >= self.revision and names.issuperset(self.metadata.tables)
+
+    def check(self, connection: Connection) -> int:
+        """Return the revision of the tables, 0 without any, if this release may work with them.
+
+        Raises:
+            ConfigError: a newer release has added what this one must not ignore; says what to do.
+        """
+        found = connection.execute(select(_revisions).where(_revisions.c.tables == self.name)).first()
+        if found is None:
+            return 0
+        if found.oldest > self.revision:
+            raise ConfigError(
+                f"the tables {self.name} are of a newer release of antiphon: they are at revision {found.revision}, "
+                f"which takes code of {found.oldest} or later, and this is {self.revision}. Update antiphon here, or "
+                "use another database"
+            )
+        return found.revision

@@ -21,8 +21,8 @@ async def runner(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     place = shared_postgres() if request.param == "postgres" else tmp_path / "states.db"
     runner = runner_at(place, extra="sql")
     await runner.run(state_table.metadata.drop_all)
-    await runner.run(state_table.make)
-    await runner.run(state_table.make)
+    await runner.run(state_table.TABLES.make)
+    await runner.run(state_table.TABLES.make)
     yield runner
     await runner.aclose()
 

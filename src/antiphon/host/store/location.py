@@ -55,20 +55,18 @@ def usual_store(*, soon: bool = False) -> Store:
             is first stored.
     """
     folder = state_folder(os.environ)
-    if find_spec("sqlalchemy") is None or find_spec("alembic") is None or not _can_be_written(folder):
+    if find_spec("sqlalchemy") is None or not _can_be_written(folder):
         return MemoryStore()
     if soon:
         # A daemon thread, so that a program that ends earlier does not wait for it.
-        Thread(target=_load, args=(folder / "host.db",), name="antiphon-store-load", daemon=True).start()
+        Thread(target=_load, name="antiphon-store-load", daemon=True).start()
     return cast("Store", _Later(partial(open_store, "default")))
 
 
-def _load(file: Path) -> None:
+def _load() -> None:
     """Import what opening a store needs. A failure here is ignored, since it is repeated and reported when opening."""
     with suppress(Exception):
         import_module("antiphon.host.store.sql")
-        if not file.exists():
-            import_module("alembic.command")
 
 
 class _Later:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from typing import Literal, TypeVar
 
 from sqlalchemy import Connection
@@ -22,7 +21,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.budget import Amount
 from antiphon.host.store import audit as trail
 from antiphon.host.store import grants as permits
-from antiphon.host.store import history, migrations, money, partials, process
+from antiphon.host.store import history, money, partials, process, tables
 from antiphon.host.store import pages as places
 from antiphon.host.store import recovery as leftovers
 from antiphon.host.store import reviews as questions
@@ -62,11 +61,7 @@ _MARK = 0.001
 back."""
 
 LISTING = 60.0
-"""Seconds for operations that may take long: opening a store, which may migrate its tables, and reading many
-records."""
-
-_AGAIN = 0.1
-"""Seconds between two looks whether another process has brought the store up to date."""
+"""Seconds for operations that may take long: opening a store, which may make its tables, and reading many records."""
 
 _log = logging.getLogger("antiphon.host")
 
@@ -360,27 +355,17 @@ class SqlStore:
             elif self._heart is None:
                 if not process.is_own(self.host):
                     self.host = process.named()
-                await self._patience.wait(self._prepare(), LISTING)
+                await self._patience.wait(self._runner.run(self._prepared), LISTING)
                 self._heart = asyncio.create_task(self._beating(), name="antiphon-store-lease")
 
-    async def _prepare(self) -> None:
-        while not await self._runner.run(self._prepared):
-            # Beside the event loop, and outside of a transaction: it takes longer than the migrations.
-            await asyncio.to_thread(import_module, "alembic.command")
-            if not await self._runner.run(migrations.upgrade):
-                await asyncio.sleep(_AGAIN)
-
-    def _prepared(self, connection: Connection) -> bool:
-        """Prepare to use the store; return ``False`` if it has to be brought up to date first."""
-        if not migrations.is_current(connection):
-            return False
+    def _prepared(self, connection: Connection) -> None:
+        tables.make(connection)
         self._recovered(connection)
-        return True
 
     def _recovered(self, connection: Connection) -> int:
         try:
-            # Another process may have brought the store up to date since we opened it.
-            migrations.refuse_newer(connection)
+            # A newer release may have changed the tables since we opened the store.
+            tables.TABLES.check(connection)
         except ConfigError as error:
             self._outdated = error
             raise
@@ -480,6 +465,6 @@ class SqlStore:
 
 def _readable(connection: Connection) -> bool:
     """Check that a read-only store can be read without changing it."""
-    if not migrations.is_current(connection):
-        raise ConfigError("the store is of another release, and cannot be brought up to date where it is read-only")
+    if not tables.TABLES.are_made(connection):
+        raise ConfigError("the store has no tables, and is read-only, so that none can be made")
     return True

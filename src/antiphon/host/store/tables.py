@@ -1,29 +1,43 @@
-"""The tables of a store. The migrations create the same ones; a test compares the two.
+"""The tables of a store.
 
 Integers have 64 bits: nine thousand million dollars in nano-dollars. Times are seconds since the epoch.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, MetaData, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    insert,
+    select,
+)
+
+from antiphon.host.store.chain import GENESIS
+from antiphon.sql.revision import TableSet
 
 __all__ = [
-    "OLDEST",
-    "REVISION",
+    "TABLES",
     "accounts",
     "asks",
     "audit",
     "audit_head",
     "blocks",
     "browsers",
-    "compatible",
     "definitions",
     "drafts",
     "gathered",
     "grants",
     "holds",
     "hosts",
-    "metadata",
+    "make",
     "pages",
     "partials",
     "reviews",
@@ -32,24 +46,7 @@ __all__ = [
     "task_asks",
 ]
 
-REVISION = "v0011"
-"""The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
-
-OLDEST = "v0008"
-"""The oldest revision whose code may work with these tables.
-
-Such code must obey everything that decides about a request: blocks, permissions that can still be undone, reservations.
-A migration that adds only what older code may ignore leaves this as it is; any other sets it to its own number."""
-
 metadata = MetaData()
-
-compatible = Table(
-    "compatible",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("oldest", Text, nullable=False),
-)
-"""One row: ``OLDEST`` of the release that made the tables what they are."""
 
 hosts = Table(
     "hosts",
@@ -107,7 +104,7 @@ task_asks = Table(
     Column("at", Double, nullable=False),
     Index("task_asks_by_time", "at"),
 )
-"""The asks of tasks, by hashes: how many there were, and since when. Older code does not count them."""
+"""The asks of tasks, by hashes: how many there were, and since when."""
 
 grants = Table(
     "grants",
@@ -134,8 +131,7 @@ definitions = Table(
     Column("by", Text),
     Column("off", Double),
 )
-"""The definitions of tools as they were allowed, and since when a tool is switched off. Older code does not look at
-them, and decides as it always has."""
+"""The definitions of tools as they were allowed, and since when a tool is switched off."""
 
 blocks = Table(
     "blocks",
@@ -267,3 +263,20 @@ gathered = Table(
     Column("seq", BigInteger, nullable=False),
 )
 """One row: the last record that is counted in ``asks`` and ``spent``."""
+
+TABLES = TableSet("host", metadata)
+"""Code of an older revision may work with them only if it obeys everything that decides about a request: blocks,
+permissions that can still be undone, reservations."""
+
+
+def make(connection: Connection) -> None:
+    """Create the tables that are missing, and the rows that count."""
+    if not TABLES.make(connection):
+        return
+    for head, values in (
+        (audit_head, {"seq": 0, "hash": GENESIS}),
+        (reviews_head, {"version": 0}),
+        (gathered, {"seq": 0}),
+    ):
+        if connection.execute(select(head)).first() is None:
+            connection.execute(insert(head).values(id=1, **values))

@@ -59,7 +59,7 @@ class SqlStateStore(DatabaseStore):
         # Imported here, so that servers without such a store do not need its packages.
         from antiphon.server.calls import state_table
 
-        self._table, self._make = state_table, state_table.make
+        self._table, self._make = state_table, state_table.TABLES.make
         self._limit = limit
         self._clock = clock
         self._swept = -SWEEP

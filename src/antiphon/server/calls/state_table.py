@@ -29,15 +29,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from antiphon.sql.revision import check_revision
+from antiphon.sql.revision import TableSet
 
-__all__ = ["add", "delete", "get", "make", "put", "replace", "states", "sweep"]
+__all__ = ["TABLES", "add", "delete", "get", "put", "replace", "states", "sweep"]
 
 _OVERHEAD = 200
 """Estimate of the bytes an entry costs in addition to its key and value."""
-
-_REVISION, _OLDEST = 1, 1
-"""Revision of the table, and the oldest revision whose code may work with it; see ``check_revision``."""
 
 metadata = MetaData()
 
@@ -51,11 +48,7 @@ states = Table(
     Index("server_states_by_end", "until"),
 )
 
-
-def make(connection: Connection) -> None:
-    """Create the table if it is missing; one process at a time."""
-    check_revision(connection, states.name, _REVISION, _OLDEST)
-    metadata.create_all(connection)
+TABLES = TableSet("server_states", metadata)
 
 
 def get(connection: Connection, key: str, at: float | None) -> bytes | None:

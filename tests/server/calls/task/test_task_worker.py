@@ -95,6 +95,8 @@ async def fill(store: SqlTaskStore) -> None:
     def insert(connection: Connection) -> None:
         values = [{**task_table._members(row), "learnt": 0, "size": len(row.data)} for row in rows]
         connection.execute(task_table._tasks.insert(), values)
+        size = sum(len(row.data) for row in rows)
+        connection.execute(task_table._totals.insert().values(owner=rows[0].owner, tasks=PARKED, bytes=size))
 
     await store._run(insert)
 

@@ -29,7 +29,7 @@ __all__ = ["Finding", "local_findings"]
 _NEEDED = ("msgspec", "cryptography", "jsonschema-rs", "docstring-parser", "typer", "rich", "aiohttp", "uvicorn")
 _EXTRAS = {
     "host": (
-        ("pydantic-ai-slim", "genai-prices", "sqlalchemy", "alembic", "starlette", "jinja2"),
+        ("pydantic-ai-slim", "genai-prices", "sqlalchemy", "starlette", "jinja2"),
         "models and a store",
     ),
     "postgres": (("asyncpg",), "a store in PostgreSQL"),

@@ -46,7 +46,7 @@ class SqlTaskStore(DatabaseStore):
         # Imported here, so that servers without such a store do not need its packages.
         from antiphon.server.calls.task import task_table
 
-        self._table, self._make = task_table, task_table.make
+        self._table, self._make = task_table, task_table.TABLES.make
         self._notices: list[Notices] = []
         """One for each server that watches; usually there is one."""
 

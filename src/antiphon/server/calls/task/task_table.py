@@ -27,7 +27,6 @@ from sqlalchemy import (
     literal,
     literal_column,
     select,
-    text,
     update,
 )
 from sqlalchemy import (
@@ -36,10 +35,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from antiphon.server.calls.task.task_store import StoredTask, TaskNotice, TaskRoom, bytes_of
-from antiphon.sql.revision import check_revision
+from antiphon.sql.revision import TableSet
 
 __all__ = [
-    "CHANNEL", "add", "clock", "due", "get", "held", "journal", "make", "next_due", "notice", "renew", "sweep",
+    "CHANNEL", "TABLES", "add", "clock", "due", "get", "held", "journal", "next_due", "notice", "renew", "sweep",
     "versions", "write",
 ]  # fmt: skip
 
@@ -48,9 +47,6 @@ CHANNEL = "antiphon_server_tasks"
 
 _AT_ONCE = 1_000
 """Places in one statement, which may have some 32,000 parameters."""
-
-_REVISION, _OLDEST = 1, 1
-"""Revision of the tables, and the oldest revision whose code may work with them; see ``check_revision``."""
 
 _metadata = MetaData()
 
@@ -97,21 +93,7 @@ order.
 """
 
 
-def make(connection: Connection) -> None:
-    """Create the tables if they are missing; one process at a time."""
-    check_revision(connection, _tasks.name, _REVISION, _OLDEST)
-    _metadata.create_all(connection)
-    _recount(connection)
-
-
-def _recount(connection: Connection) -> None:
-    """Count everything, because an earlier version, which knows no totals, may have written tasks."""
-    if connection.dialect.name == "postgresql":
-        # Waits for transactions that have changed a total; later ones change the totals that are counted here.
-        connection.execute(text("LOCK TABLE server_task_totals IN EXCLUSIVE MODE"))
-    connection.execute(deletion(_totals))
-    sums = select(_tasks.c.owner, func.count(), func.sum(_tasks.c.size)).group_by(_tasks.c.owner)
-    connection.execute(insert(_totals).from_select(["owner", "tasks", "bytes"], sums))
+TABLES = TableSet("server_tasks", _metadata)
 
 
 def clock(connection: Connection) -> float:
