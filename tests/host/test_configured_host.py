@@ -188,7 +188,7 @@ async def test_a_change_of_folder_begins_no_new_count(tmp_path: Path):
     shop = ServerEntry(target=("python", "shop.py"), cwd=str(tmp_path), review="never", caps=Caps(per_minute=2))
     host = configured(shop, person=Person(approve))
     await host(request(), Origin(id="1", identity=shop.known_as, target="shop", coarser=shop.coarser))
-    moved = Origin(id="2", identity="command:2.moved", target="shop", coarser=shop.coarser)
+    moved = Origin(id="2", identity="command:moved", target="shop", coarser=shop.coarser)
     await host(request(), moved)
     with pytest.raises(Rejected) as refused:
         await host(request(), moved)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.identity import command_of, identity_of, launch_of
-from antiphon.wire.origin import coarser, identify, is_former
+from antiphon.wire.origin import coarser, identify
 
 VARIABLES = [
     "PATH",
@@ -282,14 +282,6 @@ def test_another_server_is_not_alike(here: Path, programs: Path):
     assert not alike(["python", "server.py"], ["python", "other.py"])
     assert not alike(["python", "-m", "server"], ["python", "-m", "other"])
     assert not alike(["npx", "pkg@1.0.0"], ["npx", "other@1.0.0"])
-
-
-def test_denials_of_earlier_releases_hold(here: Path, programs: Path):
-    """A command line is still known by the hash of its words, to those who deny and to nobody else."""
-    launch = launch_of(["python", "server.py"])
-    former = identify(["python", "server.py"])
-    assert former in coarser(launch) and identify(launch) != former
-    assert is_former(former) and not is_former(identify(launch))
 
 
 # --- versions -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import re
 import time
 from decimal import Decimal
 
-import msgspec
 import pytest
 
 from antiphon.errors import Rejected
@@ -76,16 +75,6 @@ async def test_a_grant_for_a_tool_names_it():
         shown = text_of((await page.get("/grants")).text).replace(" ,", ",")
         assert "The next 2 calls of order, this session" in shown
         assert "used 1 of 3" in shown
-
-
-async def test_a_grant_of_an_earlier_release_says_that_it_asks_again():
-    """It named a server by the words of its command line, and covers nothing any more."""
-    former = msgspec.structs.replace(Grant.give(request(), origin(), "always"), identity="command:" + "a" * 64)
-    async with desk() as page:
-        await page.host.grants.add(Grant.give(request(), origin(), "always"))
-        assert "Asks again" not in (await page.get("/grants")).text
-        await page.host.grants.add(former)
-        assert (await page.get("/grants")).text.count("Asks again") == 1
 
 
 async def test_what_is_offered_for_more_than_once_is_bounded():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.wire.origin import describe_target, identify
+from antiphon.wire.origin import MEMORY, Launch, describe_target, identify
 
 
 @pytest.mark.parametrize(
@@ -35,16 +35,16 @@ def test_another_place_is_another_identity(other: str):
     assert identify(other) != identify("https://shop.example/mcp")
 
 
-def test_a_command_line_is_its_words():
+def test_a_server_in_memory_is_its_words():
     """Where one word ends and the next begins counts."""
-    assert identify(["python", "a b"]) != identify(["python", "a", "b"])
-    assert identify(["python", "a"]).startswith("command:")
+    assert identify([MEMORY, "a b"]) != identify([MEMORY, "a", "b"])
+    assert identify([MEMORY, "a"]).startswith("memory:")
 
 
 def test_a_url_is_never_the_identity_of_a_command():
     """The kind is part of the identity."""
     assert identify("https://x/")[:4] == "url:"
-    assert identify(["https://x/"])[:8] == "command:"
+    assert identify(Launch(program="https://x/"))[:8] == "command:"
 
 
 def test_a_target_is_shown_without_its_credentials():

@@ -224,7 +224,7 @@ class Configured:
         own = self._config.for_server(entry.known_as)
         gate = Gate(own.limits())
         self._hosts[entry.known_as] = self._made(own, self.reviewer, gate, together=False)
-        # An entry may also name a server by a coarser identity, or by one in the form of an earlier release.
+        # An entry may also name a server by its coarser identity.
         for name in (entry.known_as, *entry.coarser):
             if name not in self._alike:
                 bounds = self._config.for_server("", name)

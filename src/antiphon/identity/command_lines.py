@@ -184,7 +184,7 @@ def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd:
     given = dict(env or {})
     if any("\0" in word for word in (*argv, *given, *given.values(), str(cwd or ""))):
         # No operating system can start this.
-        return Launch(program=argv[0], arguments=tuple(argv[1:]), alike=tuple(argv), typed=tuple(argv))
+        return Launch(program=argv[0], arguments=tuple(argv[1:]), alike=tuple(argv))
     folder = os.path.realpath(cwd or ".")
     words, given, through, is_certain = _unwrapped(list(argv), given)
     place = _Place(folder, given.get("PATH", os.environ.get("PATH", os.defpath)), given)
@@ -199,7 +199,6 @@ def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd:
         variables=variables,
         folder=folder if counts else read.folder,
         alike=(name, *read.alike),
-        typed=tuple(argv),
         # Leave out what was only added to tell modules apart, and include the wrapper that was removed.
         shown=(*argv[: len(argv) - len(words) + 1], *read.arguments[: len(words) - 1]),
         pinned=read.pinned and not any(map(_runs_unpinned, words[1:])),

@@ -28,15 +28,12 @@ __all__ = [
     "coarser",
     "describe_target",
     "identify",
-    "is_former",
     "task_name",
 ]
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 MEMORY = "memory:"
 """First word of a target that is an object in this process, and not a program."""
-_COMMAND = "command:2."
-"""Prefix of a launch's identity. Earlier releases hashed the words of the command line: ``command:<sha256>``."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +49,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Working folder, if it determines which code runs."""
     alike: tuple[str, ...] = ()
     """The words without folders, versions and options of the interpreter."""
-    typed: tuple[str, ...] = ()
-    """The command line as it was configured."""
     shown: tuple[str, ...] = ()
     """The command line for people: as configured, except that the file of a script is absolute."""
     pinned: bool = True
@@ -112,8 +107,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Identifies the server by what its command line runs, or by its URL (see ``identify``), not by what it
     declares."""
     coarser: tuple[str, ...] = ()
-    """Identities shared with similar servers: without folders, versions and variables, and in the forms of earlier
-    releases. Denials, caps and spending apply to these as well, permissions never do."""
+    """Identities shared with similar servers: without folders, versions and variables. Denials, caps and spending apply
+    to these as well, permissions never do."""
     pinned: bool = True
     """Whether it is known which version runs; if not, no permission outlasts the process."""
     target: str
@@ -180,44 +175,36 @@ class Equipment(Protocol):
 
 
 def identify(target: str | Sequence[str] | Launch) -> str:
-    """Compute who a server is from where it was found: ``"url:<sha256>"`` or ``"command:2.<sha256>"``.
+    """Compute who a server is from where it was found: ``"url:<sha256>"`` or ``"command:<sha256>"``.
 
     A string is a URL. Two spellings of one URL (case of the host, default port, fragment, credentials) are one
-    identity. Of a launch, everything counts that chooses what runs. A sequence of words is a server in memory
-    (``"memory:<sha256>"``), or a command line as earlier releases hashed it: ``"command:<sha256>"``.
+    identity. Of a launch, everything counts that chooses what runs. A sequence of words is a server in memory:
+    ``"memory:<sha256>"``.
     """
     if isinstance(target, str):
         return f"url:{_digest(_normal_url(target))}"
     if isinstance(target, Launch):
-        return _COMMAND + _digest(json.dumps([target.program, target.arguments, target.variables, target.folder]))
-    return f"{'memory' if _is_memory(target) else 'command'}:{_digest(chr(0).join(target))}"
+        return f"command:{_digest(json.dumps([target.program, target.arguments, target.variables, target.folder]))}"
+    return MEMORY + _digest(chr(0).join(target))
 
 
 def coarser(target: str | Sequence[str] | Launch) -> tuple[str, ...]:
     """Compute the identities that a server shares with those alike, the one that caps count by first.
 
     Of a URL: that of its host, port and path, whatever its scheme and query. Of a launch: that of its words without
-    folders, versions and variables, and that which earlier releases would have computed.
+    folders, versions and variables.
     """
     if isinstance(target, str):
         parts = urlsplit(_normal_url(target))
         return (f"coarse:{_digest(parts.netloc + parts.path.rstrip('/'))}",)
     if isinstance(target, Launch):
-        return (f"coarse:{_digest(json.dumps(target.alike))}", identify(target.typed))
-    return (f"command:{_digest(chr(0).join(target))}",) if _is_memory(target) else ()
+        return (f"coarse:{_digest(json.dumps(target.alike))}",)
+    return ()
 
 
 def task_name(identity: str, *words: str) -> str:
     """Make the name of a task, or of an ask of it, as a hash of words that only its client and its server know."""
     return _digest(chr(0).join((identity, *words)))[:32]
-
-
-def is_former(identity: str) -> bool:
-    """Tell whether an identity is in the form of earlier releases, which hashed a command line as it was typed.
-
-    Permissions for such an identity are not used any more.
-    """
-    return identity.startswith("command:") and not identity.startswith(_COMMAND)
 
 
 def describe_target(target: str | Sequence[str] | Launch) -> str:
@@ -234,10 +221,6 @@ def describe_target(target: str | Sequence[str] | Launch) -> str:
         return shlex.join(target)
     parts = urlsplit(target)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def _is_memory(words: Sequence[str]) -> bool:
-    return words[:1] == [MEMORY]
 
 
 def _normal_url(url: str) -> str:

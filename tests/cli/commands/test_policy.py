@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from antiphon.host import Grant, Grants
 from antiphon.host.store.base import BlockRow
 from antiphon.identity import identity_of
 from tests.cli.conftest import Cli
@@ -219,12 +217,3 @@ async def test_a_block_that_is_not_clear_stays(desk: Waiting):
 def test_a_py_file_is_the_server_that_call_starts(policy: Cli):
     """As for every TARGET."""
     assert policy("explain", ask(), "--server", SHOP).code == 0
-
-
-async def test_grants_of_an_earlier_release_are_listed_as_asking_again(desk: Waiting):
-    """They named a server by the words of its command line."""
-    given = msgspec.structs.replace(Grant.give(request(), origin(), "always"), identity="command:" + "a" * 64)
-    await Grants(desk.store).add(given)
-    assert "\tasks again\t" in (await desk.run("policy", "grants")).out
-    [listed] = (await desk.run("policy", "grants", "list", "--json")).objects
-    assert listed["asks_again"] is True

@@ -155,13 +155,3 @@ def test_a_permission_for_what_is_not_pinned_ends_with_the_process():
     given = Grant.give(request(), origin(pinned=False), "always")
     assert given.scope == "session"
     assert not Grant.give(request(), origin(), "always").covers(request(), origin(pinned=False))
-
-
-async def test_a_grant_of_an_earlier_release_is_listed_and_covers_nothing():
-    """It was for the words of a command line, whatever they ran: it is asked about again, never widened."""
-    grants = Grants()
-    former = msgspec.structs.replace(Grant.give(request(), origin(), "always"), identity="command:" + "a" * 64)
-    given = [await grants.add(former), await grants.add(Grant.give(request(), origin(), "always"))]
-    assert [one.asks_again for one in await grants.all()] == [one.asks_again for one in given] == [True, False]
-    moved = origin(coarser=("coarse:1", former.identity))
-    assert [one.id for one in await grants.covering(request(), moved)] == [given[1].id]

@@ -33,7 +33,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     effect: Effect
     server: str = "*"
-    """Glob over the server's *identity* (``url:<sha256>``, ``command:2.<sha256>``), never over the name it declares. A
+    """Glob over the server's *identity* (``url:<sha256>``, ``command:<sha256>``), never over the name it declares. A
     deny or an ask also matches a coarser identity (``coarse:<sha256>``), so that starting the server in another folder
     does not evade it."""
     kind: Kind | None = None

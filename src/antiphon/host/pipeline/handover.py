@@ -53,7 +53,6 @@ class Released:
 
 
 async def _recorded(audit: Audit, store: Store, origin: Origin, answer: _Answer, why: str | None) -> None:
-    # Both use steps that older releases know, so that these can read the record as well.
     if why is None:
         record = audit.note(origin, answer.method, "answered", "handed-over")
         outcome = Outcome(became="handed-over")

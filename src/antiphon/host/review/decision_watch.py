@@ -20,8 +20,7 @@ __all__ = ["CHECK", "LATER", "SOON", "DecisionWatch"]
 SOON, LATER = 0.02, 0.5
 """Seconds between two reads of the store: at first, and when nobody has decided for a while. People take seconds."""
 CHECK = 1.0
-"""Seconds between two reads of a store that sends notices of changes: a notice may be lost with its connection, and
-processes of earlier releases send none."""
+"""Seconds between two reads of a store that sends notices of changes: a notice may be lost with its connection."""
 _EACH = 50e-6
 """Seconds of rest for each question that waits, after all were compared: some twenty times as long as that takes."""
 _log = logging.getLogger("antiphon.host")

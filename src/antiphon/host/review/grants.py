@@ -18,7 +18,7 @@ from antiphon.host.review.review import UNBOUNDED, Terms, digest, usual_terms
 from antiphon.host.store.base import GrantRow, Store
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.envelope import encode
-from antiphon.wire.origin import Origin, is_former
+from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 
@@ -140,7 +140,6 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             wanted,
             max_tokens=self.max_tokens,
             size_class=self.size_class,
-            # Grants of earlier releases may have no terms: these stay as they are.
             terms=self.terms,
             # ``reduced`` decides about the model.
             models=self.models,
@@ -157,11 +156,6 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     given: float
     """Seconds since the epoch."""
     used: int = 0
-
-    @property
-    def asks_again(self) -> bool:
-        """Whether it covers nothing any more: it is of a release that identified servers by the words typed."""
-        return is_former(self.grant.identity)
 
     @property
     def accounts(self) -> tuple[Account, ...]:

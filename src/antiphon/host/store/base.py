@@ -259,7 +259,7 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
     decided: float | None = None
     hash: str | None = None
-    """Hash of what is shown; ``None`` if a process of an older release asked."""
+    """Hash of what is shown."""
     release: float | None = None
     """Time at which the decision takes effect. Until then the state is ``"pending"``, and it can be undone."""
     outcome: str | None = None

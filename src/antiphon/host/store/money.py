@@ -63,7 +63,7 @@ _KEEP = Prepared(
     insert(holds).from_select(
         list(holds.c),
         select(*(bindparam(f"new_{column.name}", type_=column.type) for column in holds.c)).where(
-            ~select(blocks.c.identity).where(or_(*(_is(name) for name in ("new_identity", "alike", "former")))).exists()
+            ~select(blocks.c.identity).where(or_(*(_is(name) for name in ("new_identity", "alike")))).exists()
         ),
     )
 )
@@ -105,9 +105,8 @@ def take(connection: Connection, hold: Hold, *, host: str, now: float) -> None:
         "new_money": hold.amount.money,
         "new_tokens": hold.amount.tokens,
         "new_sent": hold.sent,
-        # A server has at most two coarser identities.
+        # A server has at most one coarser identity.
         "alike": hold.coarser[0] if hold.coarser else hold.identity,
-        "former": hold.coarser[-1] if hold.coarser else hold.identity,
     }
     if _KEEP.count(connection, kept) != 1:
         raise Refused("block")

@@ -47,7 +47,7 @@ def is_running(name: str) -> bool:
 
 
 def _began(name: str) -> str:
-    """Return when the process of a name began; empty in a name of an earlier version, which does not say it."""
+    """Return when the process of a name began; empty in a name that does not say it."""
     return name.partition("-")[0].partition("t")[2]
 
 

@@ -201,7 +201,7 @@ def _run(owner: bytes) -> bytes:
 
 
 def _generation(owner: bytes) -> int:
-    """Return the round at which an owner began; 0 for a value written by a process of an older release."""
+    """Return the round at which an owner began."""
     return int.from_bytes(owner[8:], "big")
 
 

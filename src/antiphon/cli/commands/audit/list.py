@@ -34,7 +34,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     since: float | None = None
     servers: tuple[str, ...] = ()
-    """Identities of one server, or prefixes of them; earlier releases recorded another one."""
+    """Identities of one server, or prefixes of them."""
     step: str | None = None
     outcome: str | None = None
     """The outcome, or a prefix of it."""

@@ -29,16 +29,14 @@ async def list_grants(store: Store, names: Mapping[str, str], *, as_json: bool) 
     spent = {balance.key: balance.spent.money for balance in await store.balances("grant:")}
     if as_json:
         for one in given:
-            print_json(
-                {**msgspec.to_builtins(one), "asks_again": one.asks_again, "spent": spent.get(f"grant:{one.id}", 0)}
-            )
+            print_json({**msgspec.to_builtins(one), "spent": spent.get(f"grant:{one.id}", 0)})
         return
     columns: dict[str, Callable[[Given], str]] = {
         "grant": lambda one: one.id,
         "given": lambda one: shown(one.given),
         "server": lambda one: names.get(one.grant.identity, one.grant.identity),
         "for": _purpose,
-        "scope": lambda one: "asks again" if one.asks_again else one.grant.scope,
+        "scope": lambda one: one.grant.scope,
         "used": lambda one: _bounded(str(one.used), one.grant.terms.uses),
         "spent": lambda one: _spent(spent.get(f"grant:{one.id}", 0), one.grant.terms.money),
         "until": lambda one: shown(one.grant.terms.until),

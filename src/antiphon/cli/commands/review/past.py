@@ -36,8 +36,6 @@ def draw_grant(given: Given, name: str, names: Mapping[str, str], layout: Layout
     grant = given.grant
     yield from layout.labelled(name, _sentence(given, words), "1")
     yield from layout.labelled("", names.get(grant.identity, "") or grant.identity[:_DIGITS])
-    if given.asks_again:
-        yield from layout.labelled("", words("grants.asks_again"), "33")
     like = words("grants.like", n=grant.max_tokens) if grant.tool is None else words("grants.like_call")
     used = words("grants.used_times", n=given.used)
     yield from layout.labelled("", f"{like} {words('grants.given')} {shown(given.given)} · {used}", "2")
