@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 
 from antiphon.errors import AntiphonError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
+from antiphon.machine.listening_sockets import accept_rest
 from antiphon.server.multiprocess.worker_link import (
     VARIABLE,
     Closed,
@@ -418,10 +419,12 @@ class Parent:
     async def _end(self) -> None:
         for each in self._listening:
             asyncio.get_running_loop().remove_reader(each.fileno())
-            each.close()
         if self._again is not None:
             self._again.cancel()
-        for connection, _ in self._held:
+        rest = [(connection, Take()) for each in self._listening for connection in accept_rest(each)]
+        for connection, take in (*self._held, *rest):
+            # To a worker that answers it before it leaves, if one takes it.
+            self._hand_over(connection, take)
             connection.close()
         await end_tasks(*self._keepers, *self._finishing, self._rolling)
         for worker in self._workers.values():

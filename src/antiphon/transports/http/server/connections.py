@@ -301,6 +301,12 @@ class BoundedConnection(HttpToolsProtocol):
         return read is not None and read.response_complete and not read.more_body
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether no request is being served, and none has come but the beginning of a head."""
+        served = self._served
+        return self.is_resting or (self.reads_head and (served is None or served.response_complete))
+
+    @property
     def is_stuck(self) -> bool:
         """Whether more data waits for the client than should."""
         return self.flow.write_paused

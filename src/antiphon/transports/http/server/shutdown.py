@@ -12,18 +12,19 @@ import contextlib
 import selectors
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
+from antiphon.machine.listening_sockets import accept_rest
 from antiphon.transports.http.server.connections import BoundedConnection, Give, Limits, Sweep
 
 __all__ = ["GracefulServer"]
 
 _LEAVE = 0.5
-"""Seconds in which an idle connection may still bring a request, whose response then closes it. Far longer than a
+"""Seconds in which an idle or new connection may bring a request, whose response then closes it. Far longer than a
 request is in flight, short compared with the time for open requests. Connections idle after that are closed."""
 
 _LOOKS = 10
@@ -114,10 +115,10 @@ class GracefulServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, let the application end what is open, then continue as uvicorn does."""
-        for server in self.servers:
-            server.close()
-        for each in sockets or ():
-            each.close()
+        rest = self._stop_listening(sockets or ())
+        if rest:
+            # What takes longer is a handshake of TLS.
+            await asyncio.wait([asyncio.ensure_future(self._take(each)) for each in rest], timeout=_LEAVE)
         await self._take_leave()
         if self._grace is None:
             await self._close()
@@ -156,32 +157,45 @@ class GracefulServer(uvicorn.Server):
             if each.is_given_back:
                 each.hand_back()
 
+    def _stop_listening(self, sockets: Iterable[socket.socket]) -> list[socket.socket]:
+        """Accept no more connections, and return those of which the system has not told the event loop yet."""
+        listening = [
+            socket.fromfd(each.fileno(), each.family, each.type) for server in self.servers for each in server.sockets
+        ]
+        for server in (*self.servers, *sockets):
+            server.close()
+        return [connection for each in listening for connection in accept_rest(each)]
+
+    async def _take(self, connection: socket.socket) -> None:
+        try:
+            await self.take(connection)
+        except OSError:
+            connection.close()
+
     async def _take_leave(self) -> None:
         """Close idle connections without losing requests that are already in flight; or give them away."""
-        for each in self._kept():
-            each.take_leave(gives=self._grace is not None)
-        if self._resting():
+        if self._awaiting():
             await asyncio.sleep(_LEAVE)
         for _ in range(_LOOKS):
-            for each in self._resting():
+            for each in self._awaiting():
                 # On a busy machine the event loop may not have seen yet what has come: closing would lose it.
                 if not _has_come(each.transport):
                     each.transport.close()
-            if not self._resting():
+            if not self._awaiting():
                 return
             await asyncio.sleep(0)
-        for each in self._resting():
+        for each in self._awaiting():
             each.transport.close()
 
     def _kept(self) -> list[BoundedConnection]:
         return [each for each in list(self.server_state.connections) if isinstance(each, BoundedConnection)]
 
-    def _resting(self) -> list[BoundedConnection]:
-        return [
-            each
-            for each in self._kept()
-            if each.is_resting and not each.is_given_back and not each.transport.is_closing()
-        ]
+    def _awaiting(self) -> list[BoundedConnection]:
+        """Return the connections that serve nothing, after telling all of them that the next response is the last."""
+        kept = self._kept()
+        for each in kept:
+            each.take_leave(gives=self._grace is not None)
+        return [each for each in kept if each.is_quiet and not each.is_given_back and not each.transport.is_closing()]
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop at a signal, or stop waiting; uvicorn alone waits for the application's lifespan for ever."""
