@@ -18,7 +18,7 @@ def test_the_version_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     version, _, loaded = done.stdout.partition("\n")
     assert version == f"antiphon {__version__}"
-    assert set(loaded.split()) & {"typer", "rich", "msgspec", "asyncio"} == set()
+    assert set(loaded.split()) & {"click", "rich", "msgspec", "asyncio"} == set()
 
 
 def test_the_version_is_known_to_the_command_tree_as_well(cli: Cli):
@@ -48,7 +48,7 @@ def test_every_command_has_help(name: str, cli: Cli):
     [
         (["nonsense"], "No such command 'nonsense'"),
         (["tools"], "Missing argument 'TARGET'"),
-        (["tools", "x", "--nonsense"], "No such option: --nonsense"),
+        (["tools", "x", "--nonsense"], "No such option"),
         (["tools", "x", "--timeout", "soon"], "'soon' is not a valid float"),
         (["demo", "--products", "0"], "0 is not in the range"),
     ],

@@ -21,8 +21,6 @@ from types import ModuleType
 from typing import Any, cast, is_typeddict
 from unittest.mock import patch
 
-from typer.main import get_group
-
 from antiphon.cli.main import COMMANDS, main
 from tests.support.public_surface import PLACES
 
@@ -98,8 +96,8 @@ def cli_page() -> str:
 
 def _parts(name: str) -> list[str]:
     """List the commands within a command, if it has any."""
-    group = getattr(import_module(f"antiphon.cli.commands.{COMMANDS[name]}"), "commands", None)
-    return [] if group is None else [*get_group(group).commands]
+    group = getattr(import_module(f"antiphon.cli.commands.{COMMANDS[name][0]}"), "commands", None)
+    return [] if group is None else [*group.commands]
 
 
 def _help(*command: str) -> str:

@@ -38,9 +38,9 @@ __all__ = [
     "fill_entry",
     "find_entries",
     "find_entry",
-    "has_entry",
     "home",
     "is_own",
+    "list_names",
     "read_bytes",
     "read_config",
     "shown",
@@ -122,13 +122,12 @@ def find_entry(name: str, config: Path | None) -> Found | None:
     return None
 
 
-def has_entry(name: str, config: Path | None) -> bool:
-    """Return whether a server of this name is configured in the files of ``find_entry``, as far as they can be read."""
+def list_names(config: Path | None) -> Iterator[str]:
+    """Return the names of the servers in the files of ``find_entry``, as far as these can be read."""
     for path in config_paths() if config is None else [config]:
         with contextlib.suppress(ConfigError):
-            if path.is_file() and name in read_servers(read_bytes(path), path):
-                return True
-    return False
+            if path.is_file():
+                yield from read_servers(read_bytes(path), path)
 
 
 def find_entries(files: Sequence[Path]) -> dict[str, Found]:

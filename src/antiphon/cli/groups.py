@@ -5,20 +5,20 @@ Owns which subcommand runs if none is named.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-import typer
-from typer.core import TyperGroup
+import click
 
 from antiphon.cli.output.formats import is_interactive
+from antiphon.cli.signatures import Command
 
-__all__ = ["Group", "ListGroup", "ReviewGroup", "ShowGroup", "group", "ordered"]
+__all__ = ["Group", "ListGroup", "ReviewGroup", "ShowGroup"]
 
 
-class Group(TyperGroup):
+class Group(click.Group):
     """A command with subcommands; if none is named, the one called ``usual`` runs, with its options."""
 
+    command_class = Command
     usual = ""
     doors: Mapping[str, str] = {}
     """Options that stand for a subcommand, each with the name of that."""
@@ -27,8 +27,7 @@ class Group(TyperGroup):
         """Return the subcommand that runs if none is named, for these options."""
         return self.usual
 
-    # The context is typer's or click's own, by the version of typer.
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the usual subcommand if none is named."""
         # Not for a line that is being completed, which is about to name one.
         unnamed = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
@@ -37,15 +36,13 @@ class Group(TyperGroup):
             args = [self.doors.get(door) or self.choose_usual(args), *(word for word in args if word != door)]
         return super().parse_args(ctx, args)
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the subcommands, in the order of the source."""
+        return list(self.commands)
 
-def ordered(names: Collection[str]) -> type[TyperGroup]:
-    """Make a group whose help lists commands in this order; typer would list groups last."""
-
-    class Ordered(TyperGroup):
-        def list_commands(self, ctx: Any) -> list[str]:
-            return [name for name in names if name in self.commands]
-
-    return Ordered
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first sentence of the help, whole."""
+        return super().get_short_help_str(max(limit, 1000))
 
 
 class ListGroup(Group):
@@ -68,8 +65,3 @@ class ShowGroup(Group):
     """A group that shows."""
 
     usual = "show"
-
-
-def group(kind: type[Group], words: str) -> typer.Typer:
-    """Make a group without commands; ``words`` is its help text."""
-    return typer.Typer(cls=kind, help=words, rich_markup_mode=None, add_completion=False, no_args_is_help=False)

@@ -10,42 +10,37 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 from antiphon import __version__
-
-if TYPE_CHECKING:
-    import typer
 
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
-    "demo": "demo.command",
-    "serve": "serve",
-    "gateway": "gateway",
-    "model-api": "model_api",
-    "install": "install",
-    "uninstall": "uninstall",
-    "tools": "tools",
-    "call": "call",
-    "tasks": "background",
-    "resources": "resources",
-    "read": "read",
-    "prompts": "prompts",
-    "prompt": "prompt",
-    "review": "review.command",
-    "audit": "audit.command",
-    "policy": "policy.command",
-    "login": "login",
-    "logins": "logins",
-    "logout": "logout",
-    "trust": "trust",
-    "models": "models",
-    "doctor": "doctor.command",
+    "demo": ("demo.command", "Show sampling at work, in a minute."),
+    "serve": ("serve", "Serve the server that a Python file defines."),
+    "gateway": ("gateway", "Serve all configured servers as one."),
+    "model-api": ("model_api", "Have a program's calls to OpenAI or Anthropic decided here."),
+    "install": ("install", "Put the gateway before a host's servers, or list the hosts."),
+    "uninstall": ("uninstall", "Give a host its own servers back."),
+    "tools": ("tools", "List the tools of a server."),
+    "call": ("call", "Call a tool of a server."),
+    "tasks": ("background", "List and follow tasks that call --background started."),
+    "resources": ("resources", "List what a server lets you read."),
+    "read": ("read", "Read a resource of a server."),
+    "prompts": ("prompts", "List the prompts of a server."),
+    "prompt": ("prompt", "Print a prompt of a server, filled in."),
+    "review": ("review.command", "Decide what waits for you, from any terminal."),
+    "audit": ("audit.command", "See what happened to each ask, and what was spent."),
+    "policy": ("policy.command", "See what servers may ask, and why."),
+    "login": ("login", "Sign in to a server, for all commands."),
+    "logins": ("logins", "List where you are signed in."),
+    "logout": ("logout", "Forget the login to a server, and have its tokens revoked."),
+    "trust": ("trust", "Decide which server files of projects may be used."),
+    "models": ("models", "List the models, or explain a choice."),
+    "doctor": ("doctor.command", "Check this installation, or a server."),
 }
-"""Each command in the order of the help, and the module below ``antiphon.cli.commands`` that has it as ``command`` or
-``commands``."""
+"""Each command in the order of the help: the module below ``antiphon.cli.commands`` that has it as ``command`` or
+``commands``, and the first sentence of its help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     _let_text_through()
     try:
-        code = _application(given)(args=given, prog_name="antiphon", standalone_mode=True)
+        from antiphon.cli.root import run_command
+
+        return run_command(COMMANDS, given)
     except KeyboardInterrupt:
         return 130  # like ``open_client.INTERRUPTED``, which may not be imported yet
     except SystemExit as end:
@@ -70,36 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from antiphon.cli.failures import report
 
         return report(error)
-    return code if isinstance(code, int) else 0
-
-
-def _application(given: Sequence[str]) -> typer.Typer:
-    """Build the command tree: only the command that is used, or all of them if help may be needed."""
-    import typer
-
-    from antiphon.cli.groups import ordered
-    from antiphon.cli.options import root
-
-    application = typer.Typer(
-        name="antiphon",
-        cls=ordered(COMMANDS),
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    application.callback()(root)
-    # A shell that completes a line passes it in the environment.
-    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
-    words = given or line.split()[1:]
-    asked_for = next((word for word in words if not word.startswith("-")), None)
-    for name in [asked_for] if asked_for in COMMANDS else COMMANDS:
-        module = import_module(f"antiphon.cli.commands.{COMMANDS[name]}")
-        if hasattr(module, "commands"):
-            application.add_typer(module.commands, name=name)
-        else:
-            application.command(name)(module.command)
-    return application
 
 
 def _code(end: SystemExit) -> int:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
 from msgspec import Struct
 
+from antiphon.cli.signatures import Option
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import AccessTokens
 from antiphon.machine.loopback import LOOPBACK, is_loopback
@@ -58,100 +58,79 @@ class Place(Struct, frozen=True, kw_only=True):
 class Listening(Struct, frozen=True, kw_only=True):
     """The options of a command that serves on a network, as given: an option set."""
 
-    http: Annotated[
-        str | None,
-        typer.Option("--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp.", show_default=False),
-    ] = None
+    http: Annotated[str | None, Option("--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp.")] = None
     sse: Annotated[
-        str | None,
-        typer.Option(
-            "--sse", metavar="HOST:PORT", help="Serve HTTP+SSE (the oldest HTTP transport) at /sse.", show_default=False
-        ),
+        str | None, Option("--sse", metavar="HOST:PORT", help="Serve HTTP+SSE (the oldest HTTP transport) at /sse.")
     ] = None
-    ws: Annotated[
-        str | None, typer.Option("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.", show_default=False)
-    ] = None
+    ws: Annotated[str | None, Option("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.")] = None
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--allow-host",
             metavar="NAME",
             help="A host name that clients may use to reach the server; may be repeated. Default: the "
             "names of this machine.",
-            show_default=False,
         ),
     ] = None
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--allow-origin",
             metavar="ORIGIN",
             help="The origin of a web page that may call the server, such as https://app.example; may be "
             "repeated. Default: pages of this machine.",
-            show_default=False,
         ),
     ] = None
     tls_cert: Annotated[
-        str | None,
-        typer.Option(
-            "--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate (a PEM file).", show_default=False
-        ),
+        str | None, Option("--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate (a PEM file).")
     ] = None
     tls_key: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--tls-key",
             metavar="FILE",
             help="The certificate's private key (a PEM file); if it has a password, that is read from "
             "ANTIPHON_TLS_PASSWORD.",
-            show_default=False,
         ),
     ] = None
     token: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--token",
             metavar="TOKEN",
             envvar=_TOKEN,
             help="Let in only clients that send this token ('Authorization: Bearer TOKEN'). Better set "
             "ANTIPHON_TOKEN, which does not show in the list of processes.",
-            show_default=False,
-            show_envvar=False,
         ),
     ] = None
     issuer: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--issuer",
             metavar="URL",
             help="Let in only clients with an access token of this authorization server (OAuth); may be "
             "repeated. More settings are in [auth] of antiphon.toml.",
-            show_default=False,
         ),
     ] = None
     audience: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--audience",
             metavar="NAME",
             help="The audience (aud) that a token must have; may be repeated. Default: the public URL.",
-            show_default=False,
         ),
     ] = None
     public_url: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--public-url",
             metavar="URL",
             help="The URL under which clients reach the server, such as https://host/mcp.",
-            show_default=False,
         ),
     ] = None
     scope: Annotated[
         list[str] | None,
-        typer.Option(
-            "--scope", metavar="SCOPE", help="A scope that every token must have; may be repeated.", show_default=False
-        ),
+        Option("--scope", metavar="SCOPE", help="A scope that every token must have; may be repeated."),
     ] = None
 
     @property

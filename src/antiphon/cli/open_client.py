@@ -41,15 +41,12 @@ INTERRUPTED = 130
 
 
 def run(main: Coroutine[Any, Any, int | None]) -> int:
-    """Run a command's coroutine; exit with its code unless that is 0, and silently with 130 on Ctrl-C."""
+    """Run a command's coroutine and return its exit code: 0 for ``None``, and 130 on Ctrl-C."""
     try:
-        code = asyncio.run(main)
+        return asyncio.run(main) or 0
     except KeyboardInterrupt:
-        # Here and not in ``main``, because typer would print "Aborted!" and exit with 1.
-        raise SystemExit(INTERRUPTED) from None
-    if code:
-        raise SystemExit(code)
-    return 0
+        # Here and not in ``main``, because click would print an empty line.
+        return INTERRUPTED
 
 
 @asynccontextmanager

@@ -6,17 +6,15 @@ Those that belong together are one option set: a struct that a command takes as 
 from __future__ import annotations
 
 import getpass
-import inspect
 import re
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import typer
-from msgspec import Struct, structs
+import click
+from msgspec import Struct
 
-from antiphon import __version__
+from antiphon.cli.config_files import list_names
+from antiphon.cli.signatures import Argument, Option
 from antiphon.errors import ConfigError
 from antiphon.wire.revisions import REVISIONS
 
@@ -40,8 +38,7 @@ __all__ = [
     "TargetText",
     "Texts",
     "Yes",
-    "option_sets",
-    "root",
+    "complete_server",
     "user_name",
 ]
 
@@ -50,117 +47,103 @@ ReviewAt = Literal["terminal", "page", "queue"]
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A field name (RFC 9110, section 5.1)."""
+_PLAIN = re.compile(r"[\w.@+/-]+")
 _NAMES = ", ".join(one.name for one in REVISIONS)
+
+
+def complete_server(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """List the configured servers whose names begin like this, for a shell; its own signs are left out."""
+    config: Path | tuple[Path, ...] | None = context.params.get("config")
+    files = config if isinstance(config, tuple) else (config,)
+    names = dict.fromkeys(name for file in files or (None,) for name in list_names(file))
+    return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+
 
 TargetText = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="TARGET",
         help="A URL, a command line in quotes, a .py file (or FILE.py:NAME), or the name of a server in a "
         "configuration file.",
-        show_default=False,
+        complete=complete_server,
     ),
 ]
 Arguments = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         metavar="[KEY=VALUE]...",
         help="Arguments of the tool: key=value (read as the type that the tool wants), or key:=JSON. Or all of them "
         "as one JSON object: given here, in a file (@FILE), or on standard input (-).",
-        show_default=False,
     ),
 ]
-Texts = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Arguments of the prompt, as key=value.", show_default=False),
-]
+Texts = Annotated[list[str] | None, Argument(metavar="[KEY=VALUE]...", help="Arguments of the prompt, as key=value.")]
 Config = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--config",
         help="Look up server names only in this file (mcpServers format). A file whose name ends in "
         ".toml is read as the configuration instead, and no other one is.",
         metavar="FILE",
-        show_default=False,
     ),
 ]
 Provider = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--provider",
         metavar="NAME",
         help="Who answers when the server asks for a completion: echo (repeats the question; needs no "
         "key), manual (you type the answer), or a vendor such as openai. Default: the configured "
         "models.",
-        show_default=False,
     ),
 ]
 ModelName = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--model",
         metavar="NAME",
         help="The model that answers: its name in antiphon.toml or, with --provider, the vendor's name for it.",
-        show_default=False,
     ),
 ]
 Review = Annotated[
     ReviewAt | None,
-    typer.Option(
+    Option(
         "--review",
         metavar="terminal|page|queue",
         help="Where you are asked: at this terminal, on a page in the browser, or by antiphon review, "
         "for which questions wait in the store.",
-        show_default=False,
     ),
 ]
 StorePlace = Annotated[
     str | None,
-    typer.Option(
-        "--store",
-        metavar="URL|PATH",
-        help="The store: a file, or postgresql://... By default the configured one.",
-        show_default=False,
-    ),
+    Option("--store", metavar="URL|PATH", help="The store: a file, or postgresql://... By default the configured one."),
 ]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE.toml", help="Read this configuration file only.", show_default=False),
-]
+ConfigFile = Annotated[Path | None, Option("--config", metavar="FILE.toml", help="Read this configuration file only.")]
 RevisionName = Annotated[
-    str, typer.Option("--revision", help=f'Protocol revision: "auto", or one of {_NAMES}.', metavar="NAME")
+    str, Option("--revision", help=f'Protocol revision: "auto", or one of {_NAMES}.', metavar="NAME")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, one object on each line.")]
+Json = Annotated[bool, Option("--json", help="Print the result as JSON, one object on each line.")]
 For = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--for",
         metavar="PRINCIPAL",
         help="Use the logins that antiphon gateway --http keeps for one of its clients: the client's "
         "issuer and subject, as the gateway's message names them.",
-        show_default=False,
     ),
 ]
-Messages = Annotated[
-    bool, typer.Option("--messages/--no-messages", help="Print every message that is sent or received.")
-]
+Messages = Annotated[bool, Option("--messages/--no-messages", help="Print every message that is sent or received.")]
 ModelApi = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--model-api",
         help="For a server that calls a vendor's model itself: give it an address on this machine and "
         "a token in place of the key, so that those calls are decided here as well.",
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Approve what the server asks without asking you.")]
+Yes = Annotated[bool, Option("--yes", help="Approve what the server asks without asking you.")]
 By = Annotated[
     str | None,
-    typer.Option(
-        "--by",
-        metavar="NAME",
-        help="Name of the person who decides, for the audit. Default: your user name.",
-        show_default=False,
-    ),
+    Option("--by", metavar="NAME", help="Name of the person who decides, for the audit. Default: your user name."),
 ]
 
 
@@ -170,27 +153,29 @@ class Reach(Struct, frozen=True, kw_only=True):
     config: Config = None
     header: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--header",
             "-H",
             metavar="'NAME: VALUE'",
             help="An HTTP header to send with every request to a URL, such as 'Authorization: Bearer ...';"
             " may be repeated.",
-            show_default=False,
         ),
     ] = None
     """As typed: ``NAME: VALUE``."""
     revision: RevisionName = "auto"
     timeout: Annotated[
         float,
-        typer.Option(
-            "--timeout", min=0.001, help="Most seconds for one call, not counting the time that you take to answer."
+        Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=0.001,
+            help="Most seconds for one call, not counting the time that you take to answer.",
         ),
     ] = 60.0
     messages: Messages = False
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show what the server writes to its standard error.")
-    ] = False
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Show what the server writes to its standard error.")] = (
+        False
+    )
 
     @property
     def headers(self) -> dict[str, str] | None:
@@ -213,9 +198,7 @@ class Answers(Struct, frozen=True, kw_only=True):
     """Who answers what a server asks: the options of the commands during which it may ask."""
 
     yes: Yes = False
-    deny: Annotated[
-        bool, typer.Option("--deny", help="Refuse everything that the server asks, without asking you.")
-    ] = False
+    deny: Annotated[bool, Option("--deny", help="Refuse everything that the server asks, without asking you.")] = False
     provider: Provider = None
     model: ModelName = None
     store: StorePlace = None
@@ -227,7 +210,7 @@ class PageAnswers(Answers, frozen=True, kw_only=True):
 
     review: Annotated[
         ReviewAt,
-        typer.Option(
+        Option(
             "--review",
             metavar="page|queue|terminal",
             help="Ask on a page in the browser, leave questions in the store for antiphon review, or ask at this "
@@ -242,40 +225,3 @@ def user_name() -> str | None:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
         return None
-
-
-def option_sets(command: Callable[..., int]) -> Callable[..., int]:
-    """Let a command have option sets: each member of a set becomes an option of the command for typer.
-
-    An option set is a struct whose members are annotated like the parameters of a command. Its options are listed in
-    place of the parameter.
-    """
-    parameters = inspect.signature(command, eval_str=True).parameters
-    sets = {name: one.annotation for name, one in parameters.items() if hasattr(one.annotation, "__struct_fields__")}
-    single = [[one] if name not in sets else _members(sets[name]) for name, one in parameters.items()]
-
-    @wraps(command)
-    def commanded(**given: Any) -> int:
-        made = {name: kind(**{each: given.pop(each) for each in kind.__struct_fields__}) for name, kind in sets.items()}
-        return command(**given, **made)
-
-    commanded.__dict__["__signature__"] = inspect.Signature([one for group in single for one in group])
-    return commanded
-
-
-def _members(kind: type[Struct]) -> list[inspect.Parameter]:
-    """Return the members of an option set as parameters of a command."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return [
-        inspect.Parameter(one.name, keyword, default=one.default, annotation=one.type) for one in structs.fields(kind)
-    ]
-
-
-def root(
-    *,
-    version: Annotated[bool, typer.Option("--version", "-V", help="Show the version and exit.", is_eager=True)] = False,
-) -> None:
-    """Speak the Model Context Protocol: serve, call, inspect, and answer what servers ask."""
-    if version:
-        print(f"antiphon {__version__}")
-        raise typer.Exit

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from antiphon.cli.config_files import Found, config_paths, find_entry, has_entry
+from antiphon.cli.config_files import Found, config_paths, find_entry, list_names
 from antiphon.client.connection.targets import Address, Target, resolve
 from antiphon.errors import ConfigError
 from antiphon.identity import command_of
@@ -28,7 +28,7 @@ def resolve_target(text: str, config: Path | None = None) -> str | list[str] | M
     """
     if _URL.match(text):
         return text
-    if has_entry(text, config) and (found := find_entry(text, config)) is not None:
+    if text in list_names(config) and (found := find_entry(text, config)) is not None:
         # A name may have spaces, or be no command line at all, so the whole text is looked up first.
         return target_of(found, text)
     words = [text] if text.endswith(".py") and Path(text).is_file() else _words(text)

@@ -8,28 +8,25 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from msgspec import structs
 
 from antiphon.cli.commands.call import show
 from antiphon.cli.failures import FAILED
-from antiphon.cli.groups import ListGroup, group
+from antiphon.cli.groups import ListGroup
 from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import Answers, Json, Reach, option_sets
+from antiphon.cli.options import Answers, Json, Reach
 from antiphon.cli.output.formats import print_json, print_list
 from antiphon.cli.output.progress import Teller
+from antiphon.cli.signatures import Argument
 from antiphon.cli.started_tasks import find, forget, read_all
 from antiphon.client.task import TaskHandle
 from antiphon.errors import InvalidParams
 
 __all__ = ["commands"]
 
-commands = group(ListGroup, "List and follow tasks that call --background started. Without a command: list.")
+commands = ListGroup(help="List and follow tasks that call --background started. Without a command: list.")
 
-TaskId = Annotated[
-    str,
-    typer.Argument(metavar="ID", help="The task's id, or the beginning of it.", show_default=False),
-]
+TaskId = Annotated[str, Argument(metavar="ID", help="The task's id, or the beginning of it.")]
 
 
 @commands.command("list")
@@ -50,7 +47,6 @@ def list_(*, as_json: Json = False) -> int:
 
 
 @commands.command("show")
-@option_sets
 def show_(id: TaskId, *, as_json: Json = False, reach: Reach) -> int:
     """Say what has become of a task."""
 
@@ -67,7 +63,6 @@ def show_(id: TaskId, *, as_json: Json = False, reach: Reach) -> int:
 
 
 @commands.command()
-@option_sets
 def follow(id: TaskId, *, as_json: Json = False, answers: Answers, reach: Reach) -> int:
     """Follow a task to its end and print its result.
 
@@ -89,7 +84,6 @@ def follow(id: TaskId, *, as_json: Json = False, answers: Answers, reach: Reach)
 
 
 @commands.command()
-@option_sets
 def cancel(id: TaskId, *, reach: Reach) -> int:
     """Ask the server to stop a task."""
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import msgspec
-import typer
 
 from antiphon.cli.arguments import read_arguments, similar
 from antiphon.cli.commands.tools import signature
 from antiphon.cli.failures import FAILED, placed
 from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import Answers, Arguments, Json, ModelApi, Reach, TargetText, option_sets
+from antiphon.cli.options import Answers, Arguments, Json, ModelApi, Reach, TargetText
 from antiphon.cli.output.contents import text_of_blocks
 from antiphon.cli.output.files import Output, parts_of, save
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.cli.output.progress import Teller
+from antiphon.cli.signatures import Argument, Option
 from antiphon.cli.started_tasks import StartedTask, note
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError
@@ -32,20 +32,14 @@ __all__ = ["command", "show"]
 
 Background = Annotated[
     bool,
-    typer.Option(
-        "--background", help="Do not wait if the call becomes a task: print its id; go on with antiphon tasks."
-    ),
+    Option("--background", help="Do not wait if the call becomes a task: print its id; go on with antiphon tasks."),
 ]
-ToolName = Annotated[str, typer.Argument(metavar="TOOL", show_default=False)]
+ToolName = Annotated[str, Argument(metavar="TOOL")]
 Roots = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--roots", metavar="PATH", help="A folder the server may work in; may be repeated.", show_default=False
-    ),
+    list[str] | None, Option("--roots", metavar="PATH", help="A folder the server may work in; may be repeated.")
 ]
 
 
-@option_sets
 def command(
     target: TargetText,
     tool: ToolName,

@@ -10,14 +10,14 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Annotated, Unpack
 
-import typer
 from msgspec import Struct, structs
 
 from antiphon.auth.client.oauth import Auth
 from antiphon.cli.host_options import choose_host, configuration
 from antiphon.cli.logins import auth_for, auth_of_client
 from antiphon.cli.network_options import Listening, Place
-from antiphon.cli.options import ModelApi, PageAnswers, option_sets
+from antiphon.cli.options import ModelApi, PageAnswers, complete_server
+from antiphon.cli.signatures import Option
 from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.server_files import MAX_FILE
 from antiphon.client.connection.targets import Address, resolve
@@ -38,51 +38,47 @@ __all__ = ["command"]
 
 Files = Annotated[
     list[Path] | None,
-    typer.Option(
+    Option(
         "--config",
         metavar="FILE",
         help="Take the servers of this file (mcpServers, of any host); repeat. By default those of the files in which "
         "names are looked up. One that ends in .toml and has no servers configures the host.",
-        show_default=False,
     ),
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option(
-        "--only", metavar="NAME", help="Serve this server only; may be repeated for several.", show_default=False
+    Option(
+        "--only", metavar="NAME", help="Serve this server only; may be repeated for several.", complete=complete_server
     ),
 ]
 Names = Annotated[
     Style | None,
-    typer.Option(
+    Option(
         "--names",
         metavar="prefix|none",
         help="How tools are called: server__tool, or by the tool's own name unless another tool's "
         "looks like it. Default: prefix.",
-        show_default=False,
     ),
 ]
 Search = Annotated[
     bool | None,
-    typer.Option(
+    Option(
         "--search/--no-search",
         help="List two tools only, find_tools and call_tool: a model finds all other tools by words, "
         "and calls them through these.",
-        show_default=False,
     ),
 ]
 ProfileName = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--profile",
         metavar="NAME",
         help="Serve what [gateway.profiles.NAME] of antiphon.toml chooses of the servers and their tools.",
-        show_default=False,
     ),
 ]
 Asks = Annotated[
     Answered,
-    typer.Option(
+    Option(
         "--asks",
         metavar="host|relay",
         help="Who answers what the servers ask: the gateway's host, or the client (relay), as far as it can.",
@@ -90,7 +86,7 @@ Asks = Annotated[
 ]
 ElicitIn = Annotated[
     ElicitsIn,
-    typer.Option(
+    Option(
         "--elicit-in",
         metavar="auto|client|host",
         help="Have forms and addresses shown by clients that are known to show them, by all that offer it, or here. "
@@ -99,7 +95,7 @@ ElicitIn = Annotated[
 ]
 StartWhen = Annotated[
     Start,
-    typer.Option(
+    Option(
         "--start",
         metavar="first-use|eager",
         help="Start a server when something of it is wanted, or with the gateway. One that was never listed starts "
@@ -108,13 +104,13 @@ StartWhen = Annotated[
 ]
 Idle = Annotated[
     float,
-    typer.Option(
+    Option(
         "--idle", metavar="SECONDS", min=0, help="Seconds without use after which a server is stopped; 0 means never."
     ),
 ]
 MaxProcesses = Annotated[
     int,
-    typer.Option(
+    Option(
         "--max-processes",
         metavar="N",
         min=1,
@@ -123,7 +119,6 @@ MaxProcesses = Annotated[
 ]
 
 
-@option_sets
 def command(
     *,
     config: Files = None,
@@ -139,7 +134,7 @@ def command(
     start: StartWhen = "first-use",
     idle: Idle = IDLE_TIMEOUT,
     max_processes: MaxProcesses = MAX_PROCESSES,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the servers' standard error.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Show the servers' standard error.")] = False,
 ) -> int:
     """Serve all configured servers as one.
 

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
 from antiphon.cli.config_files import ask_for_trust, home, read_config, shown
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list
+from antiphon.cli.signatures import Argument, Option
 from antiphon.client.connection.server_files import filled
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.installation import Change, Installation
@@ -30,18 +31,17 @@ from antiphon.host.store.location import state_folder
 
 __all__ = ["File", "HostName", "command", "find_installation", "list_hosts"]
 
-HostName = Annotated[str, typer.Argument(metavar="HOST", help=f"One of {', '.join(KNOWN)}.", show_default=False)]
-OptionalHost = Annotated[
-    str | None, typer.Argument(metavar="[HOST]", help=f"One of {', '.join(KNOWN)}.", show_default=False)
-]
+
+def _complete_host(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in KNOWN if name.startswith(incomplete)]
+
+
+_HOST_HELP = f"One of {', '.join(KNOWN)}."
+HostName = Annotated[str, Argument(metavar="HOST", help=_HOST_HELP, complete=_complete_host)]
+OptionalHost = Annotated[str | None, Argument(metavar="[HOST]", help=_HOST_HELP, complete=_complete_host)]
 File = Annotated[
     Path | None,
-    typer.Option(
-        "--file",
-        metavar="PATH",
-        help="The host's configuration file, if it is not in the usual place.",
-        show_default=False,
-    ),
+    Option("--file", metavar="PATH", help="The host's configuration file, if it is not in the usual place."),
 ]
 _OF_THE_DESKTOP = (
     *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "BROWSER", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"),
@@ -55,11 +55,11 @@ def command(
     *,
     file: File = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the host's servers where they are, and only add the gateway.")
+        bool, Option("--keep", help="Leave the host's servers where they are, and only add the gateway.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would change, and change nothing.")] = False,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Trust the servers of a project's file as they are, without being asked.")
+        bool, Option("--trust", help="Trust the servers of a project's file as they are, without being asked.")
     ] = False,
     as_json: Json = False,
 ) -> int:

@@ -6,8 +6,6 @@ import os
 import sys
 from typing import Annotated
 
-import typer
-
 from antiphon.auth.client.grants.device import Device, DevicePage
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Document, Login
@@ -16,6 +14,7 @@ from antiphon.cli.logins import chosen_page, of_server, server_of, until, usual_
 from antiphon.cli.open_client import run
 from antiphon.cli.options import Config, For, TargetText
 from antiphon.cli.output.formats import print_text
+from antiphon.cli.signatures import Option
 from antiphon.cli.targets import address_of, resolve_target
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address
@@ -25,48 +24,37 @@ __all__ = ["command"]
 
 ClientId = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--client-id",
         metavar="ID",
         help="ID of an OAuth client that you have registered; its secret, if it has one, is read from "
         "ANTIPHON_CLIENT_SECRET.",
-        show_default=False,
     ),
 ]
 MetadataUrl = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--client-metadata",
         metavar="URL",
         help="URL of a document that describes the client; the URL is then its client ID.",
-        show_default=False,
     ),
 ]
 Scopes = Annotated[
-    list[str] | None,
-    typer.Option("--scope", metavar="SCOPE", help="Ask for this scope, too; may be repeated.", show_default=False),
+    list[str] | None, Option("--scope", metavar="SCOPE", help="Ask for this scope, too; may be repeated.")
 ]
-Issuer = Annotated[
-    str | None,
-    typer.Option("--issuer", metavar="URL", help="Sign in at this authorization server only.", show_default=False),
-]
+Issuer = Annotated[str | None, Option("--issuer", metavar="URL", help="Sign in at this authorization server only.")]
 RedirectUri = Annotated[
     str | None,
-    typer.Option(
-        "--redirect-uri",
-        metavar="URL",
-        help="The URL the browser returns to, as registered for the client.",
-        show_default=False,
-    ),
+    Option("--redirect-uri", metavar="URL", help="The URL the browser returns to, as registered for the client."),
 ]
 Paste = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--paste",
         help="Print an address to open in a browser on any machine, and paste here the address at which it ends.",
     ),
 ]
-OnDevice = Annotated[bool, typer.Option("--device", help="Show a code to enter on another device, such as a phone.")]
+OnDevice = Annotated[bool, Option("--device", help="Show a code to enter on another device, such as a phone.")]
 
 
 def command(

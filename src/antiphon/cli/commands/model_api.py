@@ -11,11 +11,10 @@ from contextlib import suppress
 from itertools import count
 from typing import Annotated
 
-import typer
-
 from antiphon.cli.host_options import choose_host
 from antiphon.cli.open_client import run
-from antiphon.cli.options import ConfigFile, PageAnswers, option_sets
+from antiphon.cli.options import ConfigFile, PageAnswers
+from antiphon.cli.signatures import Argument, Option
 from antiphon.errors import ConfigError
 from antiphon.host.configured_host import Configured
 from antiphon.identity import launch_of
@@ -24,21 +23,12 @@ from antiphon.wire.origin import Equipment, Origin, coarser, describe_target, id
 
 __all__ = ["command"]
 
-Line = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="-- COMMAND...", help="The program and its arguments, after two dashes.", show_default=False
-    ),
-]
-Name = Annotated[
-    str | None,
-    typer.Option("--as", metavar="NAME", help="The program's name in reviews.", show_default=False),
-]
+Line = Annotated[list[str], Argument(metavar="-- COMMAND...", help="The program and its arguments, after two dashes.")]
+Name = Annotated[str | None, Option("--as", metavar="NAME", help="The program's name in reviews.")]
 _GRACE = 2.0
 """Seconds that the program has to end after it was told to."""
 
 
-@option_sets
 def command(
     line: Line,
     *,

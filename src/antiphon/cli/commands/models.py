@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-import typer
 
 from antiphon.cli.failures import FAILED
 from antiphon.cli.host_options import configuration
@@ -17,6 +16,7 @@ from antiphon.cli.options import Config, Json
 from antiphon.cli.output.formats import print_json, print_list, print_text
 from antiphon.cli.output.scores import cells, verdict
 from antiphon.cli.request_file import read_request
+from antiphon.cli.signatures import Argument, Option
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Model, Price
 from antiphon.host.models.models import Models
@@ -27,29 +27,22 @@ __all__ = ["command"]
 
 Action = Annotated[
     Literal["list", "explain"],
-    typer.Argument(help="list the models, or explain which of them would answer a request.", show_default=True),
+    Argument(
+        metavar="[list|explain]", help="list the models (usual), or explain which of them would answer a request."
+    ),
 ]
 RequestFile = Annotated[
     Path | None,
-    typer.Argument(
+    Argument(
         metavar="[REQUEST.json]",
         help="For explain: a file with the params of sampling/createMessage, or a message with them; -"
         " for standard input.",
-        show_default=False,
     ),
 ]
-Server = Annotated[
-    str | None,
-    typer.Option("--server", metavar="IDENTITY", help="For explain: choose as for this server.", show_default=False),
-]
+Server = Annotated[str | None, Option("--server", metavar="IDENTITY", help="For explain: choose as for this server.")]
 Left = Annotated[
     str | None,
-    typer.Option(
-        "--left",
-        metavar="DOLLARS",
-        help="For explain: choose as if this many US dollars were left to spend.",
-        show_default=False,
-    ),
+    Option("--left", metavar="DOLLARS", help="For explain: choose as if this many US dollars were left to spend."),
 ]
 
 
@@ -80,9 +73,7 @@ def command(
     allowed = configured.for_server(server or "").models
     selection = models.select(read_request(request), allowed=allowed, left=_dollars(left))
     _print_selection(selection, as_json=as_json)
-    if selection.winner is None:
-        raise SystemExit(FAILED)
-    return 0
+    return FAILED if selection.winner is None else 0
 
 
 # --- the list ---------------------------------------------------------------------------------------------------------

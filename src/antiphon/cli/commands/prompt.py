@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated
 
-import typer
-
 from antiphon.cli.arguments import read_texts, similar
 from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import Answers, Json, Reach, TargetText, Texts, option_sets
+from antiphon.cli.options import Answers, Json, Reach, TargetText, Texts
 from antiphon.cli.output.contents import text_of_block
 from antiphon.cli.output.formats import print_json, print_text
+from antiphon.cli.signatures import Argument
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError, PeerError
 from antiphon.wire.prompts import GetPromptResult
@@ -19,10 +18,9 @@ from antiphon.wire.prompts import GetPromptResult
 __all__ = ["command"]
 
 
-@option_sets
 def command(
     target: TargetText,
-    name: Annotated[str, typer.Argument(metavar="PROMPT", show_default=False)],
+    name: Annotated[str, Argument(metavar="PROMPT")],
     arguments: Texts = None,
     *,
     as_json: Json = False,

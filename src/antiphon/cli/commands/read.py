@@ -8,13 +8,12 @@ from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import Answers, Json, Reach, TargetText, option_sets
+from antiphon.cli.options import Answers, Json, Reach, TargetText
 from antiphon.cli.output.contents import contents_text
 from antiphon.cli.output.files import Output, data_of, part_of, save
 from antiphon.cli.output.formats import is_terminal, print_json, print_text
+from antiphon.cli.signatures import Argument
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, PeerError
 from antiphon.wire.content import ResourceContents
@@ -22,10 +21,9 @@ from antiphon.wire.content import ResourceContents
 __all__ = ["command"]
 
 
-@option_sets
 def command(
     target: TargetText,
-    uri: Annotated[str, typer.Argument(metavar="URI", show_default=False)],
+    uri: Annotated[str, Argument(metavar="URI")],
     *,
     output: Output = None,
     as_json: Json = False,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from antiphon.cli.open_client import name_left_out, opened, run
-from antiphon.cli.options import Json, Reach, TargetText, option_sets
+from antiphon.cli.options import Json, Reach, TargetText
 from antiphon.cli.output.formats import first_line, print_list
 from antiphon.wire.resources import Resource, ResourceTemplate
 
 __all__ = ["command"]
 
 
-@option_sets
 def command(
     target: TargetText,
     *,

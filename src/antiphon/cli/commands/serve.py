@@ -11,11 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
-import typer
-
 from antiphon.cli.failures import Failed
 from antiphon.cli.network_options import Listening, Place
-from antiphon.cli.options import option_sets
+from antiphon.cli.signatures import Argument, Option
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.server.app import Server
@@ -25,45 +23,33 @@ from antiphon.server.run import MAX_WORKERS
 __all__ = ["command", "find_server", "load"]
 
 File = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE[:NAME]",
-        help="A Python file and, if it has several servers, the name of the variable.",
-        show_default=False,
-    ),
+    str, Argument(metavar="FILE[:NAME]", help="A Python file and, if it has several servers, the name of the variable.")
 ]
 ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", metavar="FILE", help="Read from [auth] of this antiphon.toml who may connect.", show_default=False
-    ),
+    Path | None, Option("--config", metavar="FILE", help="Read from [auth] of this antiphon.toml who may connect.")
 ]
 
 Stateless = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--stateless",
         help="Keep no sessions for clients of the older revisions, so that any process can serve any request. "
         "Only for servers that ask nothing of such clients; with --http.",
-        show_default=False,
     ),
 ]
 
 Workers = Annotated[
     int,
-    typer.Option(
+    Option(
         "--workers",
         metavar="N",
         min=1,
         max=MAX_WORKERS,
-        help="Number of processes that serve. Ctrl-C or SIGTERM ends them all, SIGHUP replaces them one by one. "
-        "Default: 1.",
-        show_default=False,
+        help="Number of processes that serve. Ctrl-C or SIGTERM ends them all, SIGHUP replaces them one by one.",
     ),
 ]
 
 
-@option_sets
 def command(
     file: File,
     *,

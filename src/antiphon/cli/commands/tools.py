@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from antiphon.cli.open_client import name_left_out, opened, run
-from antiphon.cli.options import Json, Reach, TargetText, option_sets
+from antiphon.cli.options import Json, Reach, TargetText
 from antiphon.cli.output.formats import first_line, print_list
 from antiphon.wire.tools import Tool
 
 __all__ = ["command", "signature"]
 
 
-@option_sets
 def command(
     target: TargetText,
     *,

@@ -5,28 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from antiphon.cli.config_files import read_bytes, shown
 from antiphon.cli.failures import FAILED
-from antiphon.cli.groups import ListGroup, group
+from antiphon.cli.groups import ListGroup
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list, print_text
 from antiphon.cli.quantities import shown as moment
+from antiphon.cli.signatures import Argument, Option
 from antiphon.client.connection.server_files import read_servers
 from antiphon.host.config.trust import Trust, Trusted
 
 __all__ = ["commands"]
 
-commands = group(
-    ListGroup,
-    "Decide which server files of projects may be used.\n\nA file such as .mcp.json came with a project: nothing of "
-    "it is started, and no variable is filled in, before you trust it as it is. When it changes, you are asked again.",
+commands = ListGroup(
+    help="Decide which server files of projects may be used.\n\n"
+    "A file such as .mcp.json came with a project: nothing of it is started, and no variable is filled in, before you "
+    "trust it as it is. When it changes, you are asked again.",
 )
 
-Files = Annotated[
-    list[Path], typer.Argument(metavar="FILE...", help="The files, such as .mcp.json.", show_default=False)
-]
+Files = Annotated[list[Path], Argument(metavar="FILE...", help="The files, such as .mcp.json.")]
 
 
 @commands.command("list")
@@ -52,7 +49,7 @@ def add(
     *,
     environment: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--environment", help="Also let a gateway give their servers your whole environment, with the keys in it."
         ),
     ] = False,
@@ -79,9 +76,7 @@ def revoke(files: Files) -> int:
         else:
             unknown += 1
             print_text(f"{path}: was not trusted")
-    if unknown:
-        raise SystemExit(FAILED)
-    return 0
+    return FAILED if unknown else 0
 
 
 def _state(one: Trusted) -> str:

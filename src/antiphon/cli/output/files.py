@@ -10,21 +10,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import typer
-
 from antiphon.cli.failures import WRONG_USAGE, Failed
+from antiphon.cli.signatures import Option
 from antiphon.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceContents, TextContent
 
 __all__ = ["Output", "Part", "data_of", "part_of", "parts_of", "save"]
 
 Output = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--output",
         "-o",
         metavar="PATH",
         help="Write the contents to this file; or, if it is a folder, each part to a file in it.",
-        show_default=False,
     ),
 ]
 

@@ -10,73 +10,57 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from antiphon.cli.commands.audit.anchor import anchor, read_anchors
 from antiphon.cli.commands.audit.export import Format, export
 from antiphon.cli.commands.audit.list import Wanted, list_records, show_records
 from antiphon.cli.commands.audit.spend import By, spend
 from antiphon.cli.commands.audit.verify import read_head, tell, verify_file, verify_store
-from antiphon.cli.groups import ListGroup, group
+from antiphon.cli.groups import ListGroup
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Json, option_sets
+from antiphon.cli.options import Json, complete_server
 from antiphon.cli.output.formats import write_line
 from antiphon.cli.quantities import past
 from antiphon.cli.servers import identities_of, names_of
+from antiphon.cli.signatures import Argument, Option
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.store.chain import Step
 
 __all__ = ["commands"]
 
-commands = group(
-    ListGroup,
-    "See what happened to each ask, and what was spent.\n\n"
+commands = ListGroup(
+    help="See what happened to each ask, and what was spent.\n\n"
     "Without a command: list. The record holds steps, figures and hashes; what was said only if you asked for it.",
 )
 
 Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since",
-        metavar="WHEN",
-        help="Only what happened since: 30m, 12h or 7d ago, or a date (UTC).",
-        show_default=False,
-    ),
+    str | None, Option("--since", metavar="WHEN", help="Only what happened since: 30m, 12h or 7d ago, or a date (UTC).")
 ]
 Server = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--server",
         metavar="TARGET",
         help="Only this server: a target as for antiphon call, or an identity.",
-        show_default=False,
+        complete=complete_server,
     ),
 ]
 
 
 @commands.command("list")
-@option_sets
 def list_(
     *,
     since: Since = None,
     server: Server = None,
-    step: Annotated[Step | None, typer.Option("--step", help="Only records of this step.", show_default=False)] = None,
+    step: Annotated[Step | None, Option("--step", help="Only records of this step.")] = None,
     outcome: Annotated[
-        str | None,
-        typer.Option(
-            "--outcome",
-            metavar="WORD",
-            help="Only records with this outcome, as the list shows it.",
-            show_default=False,
-        ),
+        str | None, Option("--outcome", metavar="WORD", help="Only records with this outcome, as the list shows it.")
     ] = None,
     call: Annotated[
-        str | None,
-        typer.Option("--call", metavar="ID", help="Only records of the tool call with this ID.", show_default=False),
+        str | None, Option("--call", metavar="ID", help="Only records of the tool call with this ID.")
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=0, metavar="N", help="How many of the latest records; 0 means all.")
+        int, Option("--limit", "-n", min=0, metavar="N", help="How many of the latest records; 0 means all.")
     ] = 50,
     as_json: Json = False,
     where: StoreOptions,
@@ -98,13 +82,9 @@ def list_(
 
 
 @commands.command()
-@option_sets
 def show(
     record: Annotated[
-        int,
-        typer.Argument(
-            metavar="RECORD", min=1, help="The record's number, as antiphon audit list shows it.", show_default=False
-        ),
+        int, Argument(metavar="RECORD", min=1, help="The record's number, as antiphon audit list shows it.")
     ],
     *,
     as_json: Json = False,
@@ -120,31 +100,21 @@ def show(
 
 
 @commands.command()
-@option_sets
 def verify(
     file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FILE]", help="Check this exported file (JSON Lines) in place of the store.", show_default=False
-        ),
+        Path | None, Argument(metavar="[FILE]", help="Check this exported file (JSON Lines) in place of the store.")
     ] = None,
     *,
     known: Annotated[
         str | None,
-        typer.Option(
-            "--known",
-            metavar="HEAD",
-            help="A head that you noted earlier, which the record must contain.",
-            show_default=False,
-        ),
+        Option("--known", metavar="HEAD", help="A head that you noted earlier, which the record must contain."),
     ] = None,
     anchors: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--anchors",
             metavar="FILE",
             help="A file in which antiphon audit anchor noted heads, all of which the record must contain.",
-            show_default=False,
         ),
     ] = None,
     as_json: Json = False,
@@ -159,7 +129,7 @@ def verify(
     head = read_head(known)
     heads = ([] if head is None else [head]) + ([] if anchors is None else read_anchors(anchors))
     if file is not None:
-        return _exit(tell(verify_file(file, heads), as_json=as_json))
+        return tell(verify_file(file, heads), as_json=as_json)
 
     async def verified() -> int:
         async with opened_store(where) as opened:
@@ -169,22 +139,16 @@ def verify(
 
 
 @commands.command("anchor")
-@option_sets
 def anchor_(
     file: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[FILE]",
-            help="Append the head to this file, for antiphon audit verify --anchors.",
-            show_default=False,
-        ),
+        Argument(metavar="[FILE]", help="Append the head to this file, for antiphon audit verify --anchors."),
     ] = None,
     *,
     webhook: Annotated[
-        str | None,
-        typer.Option("--webhook", metavar="URL", help="Send the head to this URL, as JSON.", show_default=False),
+        str | None, Option("--webhook", metavar="URL", help="Send the head to this URL, as JSON.")
     ] = None,
-    log: Annotated[bool, typer.Option("--log", help="Write the head to the system's log.")] = False,
+    log: Annotated[bool, Option("--log", help="Write the head to the system's log.")] = False,
     as_json: Json = False,
     where: StoreOptions,
 ) -> int:
@@ -204,21 +168,12 @@ def anchor_(
 
 
 @commands.command("export")
-@option_sets
 def export_(
     *,
-    form: Annotated[
-        Format, typer.Option("--format", help="jsonl can be checked again; csv is for spreadsheets.")
-    ] = "jsonl",
+    form: Annotated[Format, Option("--format", help="jsonl can be checked again; csv is for spreadsheets.")] = "jsonl",
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write to this file, which only you may read (mode 0600).",
-            show_default=False,
-        ),
+        Option("--output", "-o", metavar="FILE", help="Write to this file, which only you may read (mode 0600)."),
     ] = None,
     where: StoreOptions,
 ) -> int:
@@ -234,14 +189,11 @@ def export_(
 
 
 @commands.command("spend")
-@option_sets
 def spend_(
     *,
     by: Annotated[
         By,
-        typer.Option(
-            "--by", help="What each row sums up: a day, a server or a model; all: each combination of the three."
-        ),
+        Option("--by", help="What each row sums up: a day, a server or a model; all: each combination of the three."),
     ] = "day",
     since: Since = None,
     as_json: Json = False,
@@ -258,9 +210,3 @@ def spend_(
             await spend(opened, by, past(since, time.time()), names, as_json=as_json)
 
     return run(spent())
-
-
-def _exit(code: int) -> int:
-    if code:
-        raise SystemExit(code)
-    return code

@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import typer
 from msgspec import structs
 
 from antiphon.cli.bell import ringing
@@ -25,6 +24,7 @@ from antiphon.cli.commands.review.web import Browse, Port
 from antiphon.cli.host_options import choose_host, configuration
 from antiphon.cli.open_client import run
 from antiphon.cli.options import Answers, Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
+from antiphon.cli.signatures import Option
 from antiphon.cli.store import configured_place
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask
@@ -40,21 +40,25 @@ _QUICK, _HUMAN = 0.2, 2.0
 
 Products = Annotated[
     int,
-    typer.Option(
-        "--products", "-n", min=1, max=MOST_PRODUCTS, help="How many new products to wait for before the demo ends."
+    Option(
+        "--products",
+        "-n",
+        metavar="N",
+        min=1,
+        max=MOST_PRODUCTS,
+        help="How many new products to wait for before the demo ends.",
     ),
 ]
 StoreFile = Annotated[
-    Path | None,
-    typer.Option("--store", metavar="FILE", help="Keep the shop's products in this SQLite file.", show_default=False),
+    Path | None, Option("--store", metavar="FILE", help="Keep the shop's products in this SQLite file.")
 ]
 Interval = Annotated[
     float | None,
-    typer.Option(
+    Option(
         "--interval",
+        metavar="SECONDS",
         min=0.0,
         help="About how many seconds pass between two new products. Default: 0.2 with --yes, else 2.",
-        show_default=False,
     ),
 ]
 
@@ -72,7 +76,7 @@ def command(
     model: ModelName = None,
     config: Config = None,
     review: Review = None,
-    web: Annotated[bool, typer.Option("--web", help="Decide on a page in the browser.")] = False,
+    web: Annotated[bool, Option("--web", help="Decide on a page in the browser.")] = False,
     port: Port = 0,
     browse: Browse = True,
 ) -> int:

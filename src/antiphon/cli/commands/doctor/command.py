@@ -11,34 +11,31 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from antiphon.cli.commands.doctor.local import Finding, local_findings
 from antiphon.cli.commands.doctor.server import examine, login_finding
 from antiphon.cli.failures import FAILED, exit_code, explain
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Json, Reach, option_sets
+from antiphon.cli.options import Json, Reach, complete_server
 from antiphon.cli.output.formats import print_json
 from antiphon.cli.output.progress import Teller
+from antiphon.cli.signatures import Argument, Option
 from antiphon.errors import ConfigError, Unauthorized
 
 __all__ = ["command"]
 
 OptionalTarget = Annotated[
-    str | None,
-    typer.Argument(metavar="[TARGET]", help="A server to connect to and examine.", show_default=False),
+    str | None, Argument(metavar="[TARGET]", help="A server to connect to and examine.", complete=complete_server)
 ]
 
 _MARKS = {"ok": "ok  ", "note": "note", "odd": "odd ", "failed": "FAIL"}
 _STYLES = {"ok": "green", "note": "", "odd": "yellow", "failed": "bold red"}
 
 
-@option_sets
 def command(
     target: OptionalTarget = None,
     *,
     models: Annotated[
-        bool, typer.Option("--models", help="Also ask each configured model for one word, to see that it works.")
+        bool, Option("--models", help="Also ask each configured model for one word, to see that it works.")
     ] = False,
     as_json: Json = False,
     reach: Reach,

@@ -10,35 +10,32 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from antiphon.cli.commands.policy.explain import origin_of, tell
 from antiphon.cli.commands.policy.grants import lift, list_blocks, list_grants, revoke
 from antiphon.cli.commands.policy.show import effective, show
-from antiphon.cli.groups import ListGroup, ShowGroup, group
+from antiphon.cli.groups import ListGroup, ShowGroup
 from antiphon.cli.host_options import configuration
 from antiphon.cli.open_client import run
-from antiphon.cli.options import ConfigFile, Json, option_sets
+from antiphon.cli.options import ConfigFile, Json, complete_server
 from antiphon.cli.request_file import read_ask
 from antiphon.cli.servers import identities_of, names_of, origin_at
+from antiphon.cli.signatures import Argument, Option
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.host.store import Store
 
 __all__ = ["commands"]
 
-commands = group(ShowGroup, "See what servers may ask, and why.\n\nWithout a command: show.")
-grants = group(ListGroup, "List and revoke what you allowed for more than once. Without a command: list.")
-blocks = group(ListGroup, "List servers you blocked, and let them ask again. Without a command: list.")
-commands.add_typer(grants, name="grants")
-commands.add_typer(blocks, name="blocks")
+commands = ShowGroup(help="See what servers may ask, and why.\n\nWithout a command: show.")
+grants = ListGroup(help="List and revoke what you allowed for more than once. Without a command: list.")
+blocks = ListGroup(help="List servers you blocked, and let them ask again. Without a command: list.")
 
 Server = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--server",
         metavar="TARGET",
         help="The server: a target as for antiphon call, or an identity.",
-        show_default=False,
+        complete=complete_server,
     ),
 ]
 
@@ -54,19 +51,18 @@ def show_(*, server: Server = None, as_json: Json = False, config: ConfigFile = 
 def explain(
     request: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="REQUEST.json",
             help="A file with the params of sampling/createMessage, or with a whole message of "
             "sampling/createMessage, elicitation/create or tools/call; - for standard input.",
-            show_default=False,
         ),
     ],
     *,
     server: Server = None,
     background: Annotated[
-        bool, typer.Option("--background", help="Judge it as a request that belongs to no call of yours.")
+        bool, Option("--background", help="Judge it as a request that belongs to no call of yours.")
     ] = False,
-    headless: Annotated[bool, typer.Option("--headless", help="Judge it as if no person could be asked.")] = False,
+    headless: Annotated[bool, Option("--headless", help="Judge it as if no person could be asked.")] = False,
     as_json: Json = False,
     config: ConfigFile = None,
 ) -> int:
@@ -78,14 +74,14 @@ def explain(
     known = origin_at("command:" if server is None else server)
     policy = effective(configuration(config, os.environ), *known.identities)
     origin = origin_of(known, background=background)
-    code = tell(policy, asked, origin, headless=headless, as_json=as_json)
-    if code:
-        raise SystemExit(code)
-    return code
+    return tell(policy, asked, origin, headless=headless, as_json=as_json)
+
+
+commands.add_command(grants, "grants")
+commands.add_command(blocks, "blocks")
 
 
 @grants.command("list")
-@option_sets
 def list_given(*, as_json: Json = False, where: StoreOptions) -> int:
     """List your grants and their use; the usual command."""
     names = names_of(where.settings)
@@ -93,13 +89,9 @@ def list_given(*, as_json: Json = False, where: StoreOptions) -> int:
 
 
 @grants.command("revoke")
-@option_sets
 def revoke_(
     ids: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="ID...", help="IDs of grants, or as much of their beginnings as is unambiguous.", show_default=False
-        ),
+        list[str], Argument(metavar="ID...", help="IDs of grants, or as much of their beginnings as is unambiguous.")
     ],
     *,
     where: StoreOptions,
@@ -109,22 +101,15 @@ def revoke_(
 
 
 @blocks.command("list")
-@option_sets
 def list_blocked(*, as_json: Json = False, where: StoreOptions) -> int:
     """List the servers you blocked; the usual command."""
     return _with_store(where, lambda opened: list_blocks(opened, as_json=as_json))
 
 
 @blocks.command("lift")
-@option_sets
 def lift_(
     server: Annotated[
-        str,
-        typer.Argument(
-            metavar="SERVER",
-            help="The server's identity, or as much of its beginning as is unambiguous.",
-            show_default=False,
-        ),
+        str, Argument(metavar="SERVER", help="The server's identity, or as much of its beginning as is unambiguous.")
     ],
     *,
     where: StoreOptions,

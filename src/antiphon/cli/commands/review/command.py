@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Literal
 
-import typer
 from msgspec import Struct
 
 from antiphon.cli.bell import ringing
@@ -22,11 +21,12 @@ from antiphon.cli.commands.review.rows import draw
 from antiphon.cli.commands.review.terminal_queue import decide_in_terminal
 from antiphon.cli.commands.review.web import web
 from antiphon.cli.failures import Failed
-from antiphon.cli.groups import ReviewGroup, group
+from antiphon.cli.groups import ReviewGroup
 from antiphon.cli.open_client import run
-from antiphon.cli.options import By, Json, option_sets
+from antiphon.cli.options import By, Json
 from antiphon.cli.output.formats import print_json, write_line
 from antiphon.cli.quantities import money, until
+from antiphon.cli.signatures import Argument, Option
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
@@ -37,9 +37,8 @@ from antiphon.wire.envelope import encode
 
 __all__ = ["commands"]
 
-commands = group(
-    ReviewGroup,
-    "Decide what waits for you, from any terminal.\n\n"
+commands = ReviewGroup(
+    help="Decide what waits for you, from any terminal.\n\n"
     "With --web: on a page in the browser. Without a command: queue at a terminal, else list. A host that uses the "
     "same store waits for your decision; if several decide, the first decision counts. An ID may be shortened to as "
     "much of its beginning as is unambiguous. ID:HASH, which show prints, and list in a pipe, means the request "
@@ -51,24 +50,15 @@ commands.command("queue")(decide_in_terminal)
 commands.command("web")(web)
 
 Id = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID",
-        help="The review's ID, or as much of its beginning as is unambiguous; or ID:HASH.",
-        show_default=False,
-    ),
+    str, Argument(metavar="ID", help="The review's ID, or as much of its beginning as is unambiguous; or ID:HASH.")
 ]
 Ids = Annotated[
     list[str],
-    typer.Argument(
-        metavar="ID...",
-        help="IDs of the reviews. Either all of them are decided or, if one cannot be, none.",
-        show_default=False,
-    ),
+    Argument(metavar="ID...", help="IDs of the reviews. Either all of them are decided or, if one cannot be, none."),
 ]
 Scope = Annotated[
     Literal["once", "call", "session", "always"],
-    typer.Option(
+    Option(
         "--scope",
         help="What is approved: this request once, or also similar ones: for the rest of the call, for"
         " the rest of the session, or always.",
@@ -78,20 +68,14 @@ Scope = Annotated[
 
 Model = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        help="Use this model instead: one of those that antiphon review show lists.",
-        show_default=False,
-    ),
+    Option("--model", metavar="NAME", help="Use this model instead: one of those that antiphon review show lists."),
 ]
 
 
 @commands.command("list")
-@option_sets
 def list_(
     *,
-    follow: Annotated[bool, typer.Option("--watch", "-w", help="Go on listing new requests, until Ctrl-C.")] = False,
+    follow: Annotated[bool, Option("--watch", "-w", help="Go on listing new requests, until Ctrl-C.")] = False,
     as_json: Json = False,
     where: StoreOptions,
 ) -> int:
@@ -110,7 +94,6 @@ def list_(
 
 
 @commands.command()
-@option_sets
 def show(id: Id, *, as_json: Json = False, where: StoreOptions) -> int:
     """Show exactly what will be sent, and all there is to know.
 
@@ -131,39 +114,23 @@ def show(id: Id, *, as_json: Json = False, where: StoreOptions) -> int:
 
 
 @commands.command()
-@option_sets
 def approve(
     ids: Ids,
     *,
     scope: Scope = "once",
     uses: Annotated[
-        int | None,
-        typer.Option(
-            "--uses", min=1, metavar="N", help="With --scope: how many more requests are permitted.", show_default=False
-        ),
+        int | None, Option("--uses", min=1, metavar="N", help="With --scope: how many more requests are permitted.")
     ] = None,
     up_to: Annotated[
         str | None,
-        typer.Option(
-            "--up-to",
-            metavar="$X",
-            help="With --scope: how much those may cost together, in US dollars.",
-            show_default=False,
-        ),
+        Option("--up-to", metavar="$X", help="With --scope: how much those may cost together, in US dollars."),
     ] = None,
     model: Model = None,
     end: Annotated[
-        str | None,
-        typer.Option(
-            "--until",
-            metavar="WHEN",
-            help="With --scope: until when it holds: 30m, 8h, 7d, or a date.",
-            show_default=False,
-        ),
+        str | None, Option("--until", metavar="WHEN", help="With --scope: until when it holds: 30m, 8h, 7d, or a date.")
     ] = None,
     unbounded: Annotated[
-        bool,
-        typer.Option("--unbounded", help="With --scope: set no bounds, in place of the usual 10 requests and $0.50."),
+        bool, Option("--unbounded", help="With --scope: set no bounds, in place of the usual 10 requests and $0.50.")
     ] = False,
     by: By = None,
     as_json: Json = False,
@@ -188,18 +155,14 @@ def approve(
 
 
 @commands.command()
-@option_sets
 def deny(
     ids: Ids,
     *,
-    reason: Annotated[
-        str | None,
-        typer.Option("--reason", metavar="TEXT", help="Why, for the audit.", show_default=False),
-    ] = None,
-    tell: Annotated[bool, typer.Option("--tell", help="Tell the server the reason as well.")] = False,
+    reason: Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit.")] = None,
+    tell: Annotated[bool, Option("--tell", help="Tell the server the reason as well.")] = False,
     reach: Annotated[
         Literal["once", "call", "server"],
-        typer.Option(
+        Option(
             "--reach",
             help="What is refused: this request once, also the rest of its call, or everything that its "
             "server asks from now on.",
@@ -222,7 +185,6 @@ def deny(
 
 
 @commands.command()
-@option_sets
 def regenerate(
     ids: Ids,
     *,
@@ -240,11 +202,10 @@ def regenerate(
 
 
 @commands.command()
-@option_sets
 def edit(
     id: Id,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Send what the editor leaves, without asking again.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Send what the editor leaves, without asking again.")] = False,
     model: Model = None,
     by: By = None,
     as_json: Json = False,
@@ -270,23 +231,19 @@ def edit(
 
 
 @commands.command()
-@option_sets
 def answer(
     id: Id,
     words: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[TEXT | - | KEY=VALUE...]",
             help="The answer, - for standard input, or the fields of a form. Without it you are asked.",
-            show_default=False,
         ),
     ] = None,
     *,
     defaults: Annotated[
         bool,
-        typer.Option(
-            "--defaults", help="For a form: accept the server's suggestions for the fields that you leave out."
-        ),
+        Option("--defaults", help="For a form: accept the server's suggestions for the fields that you leave out."),
     ] = False,
     by: By = None,
     as_json: Json = False,

@@ -14,15 +14,15 @@ from contextlib import asynccontextmanager, closing
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-import typer
 
 from antiphon.cli.bell import ringing
 from antiphon.cli.commands.review.find import shortest
 from antiphon.cli.commands.review.past import draw_ask, draw_block, draw_grant
 from antiphon.cli.commands.review.rows import time_left
 from antiphon.cli.open_client import run
-from antiphon.cli.options import By, option_sets, user_name
+from antiphon.cli.options import By, user_name
 from antiphon.cli.output.formats import is_interactive
+from antiphon.cli.signatures import Option
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.budget import rounded_dollars
@@ -58,13 +58,11 @@ _LEAST_PAUSE = 0.5
 """Least seconds between two lists, for a queue that changes all the time."""
 
 Language = Annotated[
-    Literal["en", "zh"] | None,
-    typer.Option("--language", help="English or 简体中文; by default that of your terminal.", show_default=False),
+    Literal["en", "zh"] | None, Option("--language", help="English or 简体中文; by default that of your terminal.")
 ]
-NoBell = Annotated[bool, typer.Option("--no-bell", help="Stay silent when something arrives.")]
+NoBell = Annotated[bool, Option("--no-bell", help="Stay silent when something arrives.")]
 
 
-@option_sets
 def decide_in_terminal(
     *, language: Language = None, no_bell: NoBell = False, by: By = None, where: StoreOptions
 ) -> int:

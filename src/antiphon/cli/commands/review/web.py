@@ -8,27 +8,24 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-import typer
-
 from antiphon.cli.bell import ringing
 from antiphon.cli.open_client import run
-from antiphon.cli.options import option_sets
+from antiphon.cli.signatures import Option
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.host.review_page import page_opener
 
 __all__ = ["Browse", "Port", "web"]
 
-Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0 is any that is free.")]
-Browse = Annotated[bool, typer.Option("--open/--no-open", help="Open a browser, where there is one.")]
+Port = Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="Port of the page; 0 is any that is free.")]
+Browse = Annotated[bool, Option("--open/--no-open", help="Open a browser, where there is one.")]
 
 
-@option_sets
 def web(
     *,
     port: Port = 0,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to serve the page at.")] = "127.0.0.1",
+    host: Annotated[str, Option("--host", metavar="ADDRESS", help="Address to serve the page at.")] = "127.0.0.1",
     remote: Annotated[
-        bool, typer.Option("--remote", help="Allow a --host that others can reach. Nothing is encrypted.")
+        bool, Option("--remote", help="Allow a --host that others can reach. Nothing is encrypted.")
     ] = False,
     browse: Browse = True,
     where: StoreOptions,

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from antiphon.cli.main import COMMANDS
+from tests.cli.conftest import Cli
+from tests.cli.program import environment
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_has_the_first_sentence_of_each_help(name: str, cli: Cli):
+    """The help of antiphon comes from the table, that of a command from its docstring."""
+    words = " ".join(cli(name, "--help").out.partition("\n\n")[2].split())
+    assert words.startswith(COMMANDS[name][1])
+
+
+@pytest.mark.parametrize("line", [["--help"], [], ["tool"]])
+def test_help_and_completion_of_names_load_nothing_heavy(line: list[str]):
+    """A shell that completes a word waits for it."""
+    shell = {"COMP_WORDS": "antiphon tool", "COMP_CWORD": "1", "_ANTIPHON_COMPLETE": "bash_complete"}
+    program = "import sys; from antiphon.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
+    env = environment() | (shell if line == ["tool"] else {})
+    done = subprocess.run([sys.executable, "-c", program, *line], capture_output=True, check=True, env=env, text=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "click" in loaded
+    assert {name for name in loaded if name.startswith("antiphon.cli.commands")} == set()
+    assert loaded & {"rich", "asyncio", "antiphon.client", "antiphon.host", "antiphon.server"} == set()
