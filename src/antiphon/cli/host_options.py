@@ -24,7 +24,7 @@ from antiphon.host.configured_host import Configured
 from antiphon.host.models.models import Models
 from antiphon.host.open import page_over, queue_in
 from antiphon.host.providers import Provider, named
-from antiphon.host.review.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem
+from antiphon.host.review.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem, obstacle_of
 from antiphon.host.store import MemoryStore, Store, open_store, usual_store
 from antiphon.host.store.chain import Record
 from antiphon.wire.common import ClientCapabilities
@@ -163,7 +163,7 @@ class Answering:
             with self._teller.held():
                 result = await self.host(params, origin)
         except Rejected as error:
-            self._teller.say(f"sampling request refused ({_reason(error)})", "yellow")
+            self._teller.say(f"sampling request refused ({_reason(error, self.host.reviewer)})", "yellow")
             raise
         records = self.host.host(*origin.identities).audit.records(origin.id)
         self._teller.say(f"sampling request answered by {result.model!r}{_taken(records)}", "green")
@@ -198,9 +198,9 @@ def _taken(records: Sequence[Record]) -> str:
     return f" in {seconds:.1f} s, {tokens} tokens{f', {dollars(money)}' if money else ''}"
 
 
-def _reason(error: Rejected) -> str:
+def _reason(error: Rejected, reviewer: Reviewer | None) -> str:
     data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
     reason = data.get("reason", "user")
     if reason == "no-reviewer":
-        return "there is no terminal to ask you at; --yes answers without asking"
+        return f"nobody can be asked: {obstacle_of(reviewer)}; --yes answers without asking, --review page on a page"
     return "; ".join([str(reason), *getattr(error, "__notes__", ())]) if reason == "no-model" else str(reason)

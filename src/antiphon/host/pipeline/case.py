@@ -28,7 +28,7 @@ from antiphon.host.providers.base import Completion, Provider, Usage
 from antiphon.host.review.definitions import Allowed, Digests
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.question import Outcome
-from antiphon.host.review.review import Reviewer
+from antiphon.host.review.review import Reviewer, obstacle_of
 from antiphon.host.store.base import Change, Hold, Settlement, Store
 from antiphon.host.store.chain import Record, Step
 from antiphon.wire.elicitation import ElicitResult
@@ -54,8 +54,7 @@ _REFUSED = {SAMPLING: "User rejected sampling request", TOOL: "User rejected the
 
 _CAUSES: dict[Reason, str] = {
     "policy": "the policy of this host refuses it",
-    "no-reviewer": "nobody can be asked: there is no terminal here; ask on a page (web=True) or in a queue, or allow "
-    "it by the policy",
+    "no-reviewer": "nobody can be asked: {}; ask on a page (web=True) or in a queue, or allow it by the policy",
     "expired": "nobody decided in time",
     "changed": "what was to be sent is not what was approved",
     "limit": "a limit of this host is reached",
@@ -301,7 +300,7 @@ class Case:
         """Record a refusal and make its error. ``detail`` stays here; ``why`` is for our own caller only."""
         self.note("refused", f"{reason}:{detail}" if detail else reason)
         told = _REFUSED.get(self.method, "User rejected the request")
-        cause = _CAUSES.get(reason)
+        cause = self._cause(reason)
         said = told if cause is None else f"{cause}: {why or detail}" if why or detail else cause
         error = Rejected(said, data={"reason": reason})
         # The server gets the specification's text, regardless of who refused.
@@ -324,8 +323,12 @@ class Case:
     def declined(self, reason: Reason) -> ElicitResult:
         """Record a refusal, and make the answer to an elicitation."""
         self.note("refused", reason)
-        self._tell(reason, _CAUSES.get(reason, ""))
+        self._tell(reason, self._cause(reason) or "")
         return ElicitResult(action="decline")
+
+    def _cause(self, reason: Reason) -> str | None:
+        cause = _CAUSES.get(reason)
+        return cause.format(obstacle_of(self.desk.reviewer)) if reason == "no-reviewer" and cause else cause
 
     def _tell(self, reason: Reason, cause: str) -> None:
         """Log, once per host, a refusal that no person made and that somebody can remedy."""

@@ -36,6 +36,7 @@ __all__ = [
     "Filled",
     "Informed",
     "NoReviewer",
+    "Obstructed",
     "Reach",
     "Regenerate",
     "ReviewItem",
@@ -49,6 +50,7 @@ __all__ = [
     "digest",
     "hash_of",
     "name_of",
+    "obstacle_of",
     "usual_terms",
 ]
 
@@ -312,6 +314,21 @@ class Informed(Protocol):
     def handed_over(self, origin: Origin, why: str | None) -> None:
         """Note that an answer was handed over to the server, or ``why`` it came too late; see ``Host.handed_over``."""
         ...
+
+
+@runtime_checkable
+class Obstructed(Protocol):
+    """A reviewer that can say why no person can be asked."""
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why no person can be asked now; ``None`` if one can."""
+        ...
+
+
+def obstacle_of(reviewer: Reviewer | None) -> str:
+    """Say why no person can be asked."""
+    return (reviewer.obstacle if isinstance(reviewer, Obstructed) else None) or "there is no terminal here"
 
 
 def hash_of(item: ReviewItem | ToolItem | ElicitItem) -> str:

@@ -52,7 +52,7 @@ from antiphon.host.terminal.editor import edit, find_editor
 from antiphon.host.terminal.form import Opener, fill_in, may_open, open_address, read_address
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.request_text import show_elicitation, show_request, show_result, show_tool
-from antiphon.host.terminal.tty import Tty, find_terminal, open_terminal
+from antiphon.host.terminal.tty import Tty, find_terminal, open_terminal, reads_keys
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin
@@ -107,7 +107,15 @@ class TerminalReviewer:
     @property
     def available(self) -> bool:
         """Whether a person can be asked now."""
-        return self._path() is not None
+        return self.obstacle is None
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why no person can be asked now; ``None`` if one can."""
+        path = self._path()
+        if path is None:
+            return "there is no terminal here"
+        return "a full-screen program uses this terminal" if reads_keys(path) else None
 
     async def review(self, item: ReviewItem) -> Decision:
         """Show a request, or an answer if ``item.result`` is set, and wait for the decision.
@@ -143,7 +151,7 @@ class TerminalReviewer:
         outcome = Outcome(became="handed-over") if why is None else Outcome(became="late", why=why)
         self._news.append(f"{headline_of(who_of(origin), None, self._words)}: {outcome_text(outcome, self._words)}")
         path = self._path()
-        if path is None or self._turn.locked():
+        if path is None or not self.available or self._turn.locked():
             return
         with contextlib.suppress(NoReviewer), contextlib.closing(open_terminal(path)) as tty:
             self._tell(tty)
@@ -186,9 +194,9 @@ class TerminalReviewer:
         self._waiting += 1
         try:
             async with self._turn:
-                path = self._path()
-                if path is None:
-                    raise NoReviewer("there is no terminal")
+                path, obstacle = self._path(), self.obstacle
+                if path is None or obstacle is not None:
+                    raise NoReviewer(obstacle)
                 with contextlib.closing(open_terminal(path)) as tty:
                     try:
                         await tty.write("\n")

@@ -16,7 +16,7 @@ from typing import Protocol, TextIO, cast
 
 from antiphon.host.review.review import NoReviewer
 
-__all__ = ["EndOfInput", "Keyboard", "Tty", "WindowsTty", "find_terminal", "open_terminal"]
+__all__ = ["EndOfInput", "Keyboard", "Tty", "WindowsTty", "find_terminal", "open_terminal", "reads_keys"]
 
 _LONGEST_LINE = 4095
 """Linux silently cuts a line typed in canonical mode at 4096 bytes (``N_TTY_BUF_SIZE``)."""
@@ -60,6 +60,29 @@ def _if_foreground(path: str) -> str | None:
         return path
     finally:
         os.close(fd)
+
+
+def reads_keys(path: str) -> bool:
+    """Return whether a program reads single keys at this terminal, as full-screen programs do.
+
+    Such a program (curses, Textual) also draws on the whole screen, so a question of ours would spoil it.
+    """
+    if path == "CON":
+        return False
+    import termios
+
+    try:
+        fd = os.open(path, _FLAGS)
+    except OSError:
+        return False
+    try:
+        flags = termios.tcgetattr(fd)
+    except termios.error:
+        return False
+    finally:
+        os.close(fd)
+    # curses without cbreak() still waits for lines, but gets Enter as a carriage return, which ends no line.
+    return not (flags[3] & termios.ICANON and flags[0] & termios.ICRNL)
 
 
 def open_terminal(path: str) -> Tty:

@@ -29,6 +29,7 @@ from antiphon.cli.store import configured_place
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask
 from antiphon.host.configured_host import Configured
+from antiphon.host.review.review import obstacle_of
 from antiphon.host.review_page import Opener, page_opener
 from antiphon.host.store import MemoryStore
 from antiphon.host.store.location import state_folder
@@ -96,7 +97,7 @@ def command(
         answers = structs.replace(answers, review="queue", store=configured_place(config) or "default")
     host = choose_host(answers, config=config, soon=True)
     if not yes and (host.reviewer is None or not host.reviewer.available):
-        raise ConfigError("there is no terminal to ask you at; --yes approves without asking")
+        raise ConfigError(f"nobody can be asked: {obstacle_of(host.reviewer)}; --yes approves without asking")
     if store is not None:
         Store(store).close()  # so that a file that is no store is reported here, and not by the server
     display = Display(as_json=as_json, messages=messages)
