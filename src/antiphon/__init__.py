@@ -214,9 +214,13 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     """Load a public name when it is first used, and keep it."""
-    if name not in __all__:
-        raise AttributeError(f"module 'antiphon' has no attribute {name!r}")
     from importlib import import_module
+
+    if name not in __all__:
+        if not name.startswith("_") and (found := import_module("antiphon.machine.other_frameworks").find_name(name)):
+            # An AttributeError would lose its text in `from antiphon import NAME`.
+            raise ImportError(found)
+        raise AttributeError(f"module 'antiphon' has no attribute {name!r}")
 
     value: object = getattr(import_module(f"antiphon.{_HOMES.get(name, 'errors')}"), name)
     globals()[name] = value

@@ -12,7 +12,7 @@ import contextlib
 import ssl as tls
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Never, Self, TypeVar
 
 from msgspec import UNSET, Raw, UnsetType
 
@@ -35,6 +35,7 @@ from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.task import TaskHandle
 from antiphon.client.tool_calls import Confirmer, Confirming, Consent, ToolCalls
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, MethodNotFound
+from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.protocol.client_session import ClientSession
 from antiphon.wire.common import (
     LOGGING_LEVELS,
@@ -79,6 +80,7 @@ function."""
 C = TypeVar("C", bound=CacheableResult)
 
 
+@explain_other_names
 class Client:
     """A client of one server. Use it as ``async with Client(target) as client``.
 
@@ -146,7 +148,9 @@ class Client:
         wrap: Callable[[Channel], Channel] | None = None,
         middleware: Sequence[ClientMiddleware] = (),
         extension: Extension | None = None,
+        **_unknown: Never,
     ) -> None:
+        check_options("Client()", _unknown, Client.__init__)
         self.timeout, self._log_level = _seconds(timeout), log_level
         self._answers = Answers(
             sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout, extension=extension
@@ -254,6 +258,7 @@ class Client:
         timeout: float | UnsetType | None = UNSET,
         progress: OnProgress | None = None,
         meta: dict[str, Any] | None = None,
+        **_unknown: Never,
     ) -> CallToolResult:
         """Call a tool. A tool that failed says so in ``is_error`` of its result; only a protocol error raises.
 
@@ -275,6 +280,8 @@ class Client:
             ResultInvalid: the structured content does not fit the tool's output schema.
             ConnectionClosed: the connection ended during the call.
         """
+        if _unknown:
+            check_options("client.call_tool()", _unknown, self.call_tool)
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
         time = TimeLeft(self._timeout(timeout))
         # The client's default timeout is for calls that somebody waits for; a task may take as long as the server lets

@@ -20,12 +20,16 @@ from antiphon.client.link import Link
 from antiphon.client.middleware import ClientRequest, Stack
 from antiphon.client.requests.attempts import BecameTask
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
+from antiphon.machine.other_frameworks import explain_other_names
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import Origin
 from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
 __all__ = ["Confirmer", "Confirming", "Consent", "ToolCalls"]
+
+# Not where it is defined: messages depend on nothing of this machine.
+explain_other_names(CallToolResult)
 
 Confirmer = Callable[[CallToolRequestParams, Origin], Awaitable[bool | None]]
 """Decides about a tool call: true allows it. Anything else, or raising ``Rejected``, refuses it."""

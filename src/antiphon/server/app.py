@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Never, Protocol, TypeVar, Unpack, cast, get_args, runtime_checkable
 
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError
+from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.server_offer import Offer
 from antiphon.server.calls.request_state import Seal
@@ -47,6 +48,7 @@ M = TypeVar("M", bound=Middleware)
 F = TypeVar("F", bound="Callable[[str, str | None], Tool | None]")
 
 
+@explain_other_names
 class Server(Features):
     """An MCP server. Add features with the decorators, then ``run`` it.
 
@@ -116,8 +118,9 @@ class Server(Features):
         declares: Collection[Declared] = (),
         tasks: TaskOptions | None = None,
         cluster: Cluster | None = None,
+        **_unknown: Never,
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, **_unknown)
         self.info = _info(name, version, title=title, description=description, website_url=website_url, icons=icons)
         self.instructions, self._revisions = instructions, _revisions(revisions)
         core = Core(
@@ -163,7 +166,7 @@ class Server(Features):
         self._service.use(function)
         return function
 
-    def mount(self, other: Server | Mountable | Elsewhere, /, prefix: str | None = None) -> None:
+    def mount(self, other: Server | Mountable | Elsewhere, /, prefix: str | None = None, **_unknown: Never) -> None:
         """Offer everything that another server offers.
 
         A server of this process is called directly, any other one through a proxy. The other server's tools and prompts
@@ -182,6 +185,9 @@ class Server(Features):
             ConfigError: a name or a URI is taken (the message names both servers), the prefix is not allowed, or the
                 server is this one or is mounted here already.
         """
+        check_options("server.mount()", _unknown, self.mount)
+        if not isinstance(cast("object", prefix), str | None):
+            raise ConfigError("mount() takes the server first, then its prefix: server.mount(other, prefix='api')")
         match cast("object", other):
             case Server(_service=service) | Mountable(server=Server(_service=service)):
                 self._service.mount(service, prefix)

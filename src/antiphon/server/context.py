@@ -7,9 +7,10 @@ one.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, overload
 
 from antiphon.errors import LocalProtocolError
+from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.server.asks.sample import DEFAULT_MAX_TOKENS, Messages, Preferences, Sample, sampling_params
 from antiphon.server.asks.tool_loop import MAX_STEPS, SampleOptions, Turns, one_step
 from antiphon.server.asks.toolbox import TOOL_CONCURRENCY, SamplingTool, Toolbox
@@ -32,6 +33,7 @@ __all__ = ["Context"]
 S = TypeVar("S")
 
 
+@explain_other_names
 class Context:
     """The client, as seen from one call. Declare a parameter of this type, and the context is passed in."""
 
@@ -97,6 +99,7 @@ class Context:
         fallback: bool = True,
         key: str | None = None,
         timeout: float | None = None,
+        **_unknown: Never,
     ) -> Sample[Any]:
         """Ask the client's model for a completion, with its user in control.
 
@@ -137,6 +140,8 @@ class Context:
             SamplingFailed: the answer does not fit ``result_type``, or the model never stopped using tools.
             CallTimeout: no answer came within ``timeout``.
         """
+        if _unknown:
+            check_options("ctx.sample()", _unknown, self.sample)
         toolbox = Toolbox(tools, self, tool_concurrency) if tools else None
         params = sampling_params(
             messages,
@@ -184,7 +189,13 @@ class Context:
         self, message: str, form: object, *, key: str | None = None, timeout: float | None = None
     ) -> Elicited[Any]: ...
     async def elicit(
-        self, message: str, form: object, *, key: str | None = None, timeout: float | None = None
+        self,
+        message: str,
+        form: object = None,
+        *,
+        key: str | None = None,
+        timeout: float | None = None,
+        **_unknown: Never,
     ) -> Elicited[Any]:
         """Ask the user to fill in a form (client/elicitation, from 2025-06-18).
 
@@ -203,6 +214,8 @@ class Context:
             ElicitationUnavailable: the client offers no forms; nothing was sent.
             CallTimeout: no answer came within ``timeout``.
         """
+        if _unknown:
+            check_options("ctx.elicit()", _unknown, self.elicit)
         from antiphon.server.asks.elicitation import elicit_form
 
         return await elicit_form(self._call, message, form, key=key, timeout=timeout)
@@ -301,7 +314,7 @@ class Context:
         """
         await self._call.progress(progress, total, message)
 
-    async def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None) -> None:
+    async def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None, **_unknown: Never) -> None:
         """Send a log message to the client, if it wants messages of this level (server/utilities/logging).
 
         Args:
@@ -312,6 +325,8 @@ class Context:
         Raises:
             LocalProtocolError: there is no such level.
         """
+        if _unknown:
+            check_options("ctx.log()", _unknown, self.log)
         if level not in LOGGING_LEVELS:
             raise LocalProtocolError(f"log: there is no level {level!r}; the levels are {', '.join(LOGGING_LEVELS)}")
         params = LoggingMessageNotificationParams(level=level, data=data, logger=logger or self._core.name)
@@ -319,37 +334,37 @@ class Context:
         if request is not None:
             await self._call.send(self._call.connection.session.log(params, request))
 
-    async def debug(self, data: Any) -> None:
+    async def debug(self, data: Any, **_unknown: Never) -> None:
         """Log at level ``debug``.
 
         Args:
             data: a string, or anything that JSON can carry.
         """
-        await self.log("debug", data)
+        await self.log("debug", data, **_unknown)
 
-    async def info(self, data: Any) -> None:
+    async def info(self, data: Any, **_unknown: Never) -> None:
         """Log at level ``info``.
 
         Args:
             data: a string, or anything that JSON can carry.
         """
-        await self.log("info", data)
+        await self.log("info", data, **_unknown)
 
-    async def warning(self, data: Any) -> None:
+    async def warning(self, data: Any, **_unknown: Never) -> None:
         """Log at level ``warning``.
 
         Args:
             data: a string, or anything that JSON can carry.
         """
-        await self.log("warning", data)
+        await self.log("warning", data, **_unknown)
 
-    async def error(self, data: Any) -> None:
+    async def error(self, data: Any, **_unknown: Never) -> None:
         """Log at level ``error``.
 
         Args:
             data: a string, or anything that JSON can carry.
         """
-        await self.log("error", data)
+        await self.log("error", data, **_unknown)
 
     def close_stream(self) -> None:
         """Close the HTTP response of the request; the call continues, and the client reconnects for the rest.

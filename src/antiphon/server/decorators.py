@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, cast, overload
 
 from antiphon.errors import ConfigError
+from antiphon.machine.other_frameworks import check_options
 from antiphon.server.features.completion import Completions
 from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.features.registry import Registry
@@ -34,7 +35,8 @@ class Features:
         name: the server's name, as clients see it.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, **_unknown: Never) -> None:
+        check_options("Server()", _unknown, self.__init__)
         self.name = name
         self.tools: Registry[ServedTool] = Registry("tool")
         self.resources: Registry[ServedResource] = Registry("resource")
@@ -58,6 +60,7 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a tool's; the message names the place and says what to do.
         """
+        check_options("server.tool()", options, ServedTool.from_function)
         return _decorate(lambda given: self.add_tool(ServedTool.from_function(given, **options)), function)
 
     def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
@@ -72,6 +75,7 @@ class Features:
         """
         if uri.__class__ is not str:
             raise ConfigError(f'a resource needs a URI: write @server.resource("catalogue://..."), not {uri!r}')
+        check_options("server.resource()", options, ServedResource.from_function)
         return lambda given: _decorate(lambda function: self._add_resource(function, uri, options), given)
 
     @overload
@@ -88,6 +92,7 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a prompt's; the message names the place and says what to do.
         """
+        check_options("server.prompt()", options, ServedPrompt.from_function)
         return _decorate(lambda given: self.add_prompt(ServedPrompt.from_function(given, **options)), function)
 
     def complete(self, of: str, argument: str) -> Callable[[F], F]:
@@ -124,6 +129,7 @@ class Features:
         Raises:
             ConfigError: the name is taken, a definition has no handler, or a schema or a signature cannot be used.
         """
+        check_options("server.tool()", options, ServedTool.from_function)
         if isinstance(tool, Tool):
             made = _tool_of(tool, handler, options)
         elif handler is not None:
@@ -142,6 +148,7 @@ class Features:
         Raises:
             ConfigError: the name is taken, or the signature cannot be a prompt's.
         """
+        check_options("server.prompt()", options, ServedPrompt.from_function)
         made = prompt if isinstance(prompt, ServedPrompt) else ServedPrompt.from_function(prompt, **options)
         self.prompts.add(made.name, made)
 
@@ -158,6 +165,7 @@ class Features:
         Raises:
             ConfigError: the URI is taken or malformed, or its gaps and the function's parameters differ.
         """
+        check_options("server.resource()", options, ServedResource.from_function)
         if isinstance(content, str | bytes):
             self.resources.add(uri, ServedResource.of(uri, content, **options))
         else:

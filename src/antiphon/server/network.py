@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from antiphon.errors import ConfigError, RemoteProtocolError
+from antiphon.machine.other_frameworks import find_remedy
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
 from antiphon.server.asgi_server import StopWatch
 from antiphon.server.multiprocess.memory import collect_less
@@ -257,7 +258,10 @@ def _endpoint(
     except TypeError as error:
         # Without the name of the function, which is ours.
         problem = str(error).rpartition("() ")[2]
-        raise ConfigError(f"{transport}: {problem}; HttpOptions lists the options") from None
+        use = find_remedy("server.run()", problem.rpartition(" ")[2].strip("'"))
+        raise ConfigError(
+            f"{transport}: {problem}; {f'here: {use}' if use else 'HttpOptions lists the options'}"
+        ) from None
     raise ConfigError(f'unknown transport {transport!r}: choose "stdio", "http", "sse" or "websocket"')
 
 

@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
-WITH_TEXTUAL = pytest.mark.skipif(find_spec("textual") is None, reason="Textual is not installed")
+KINDS = ["curses", "initscr", "raw", *(["textual"] if find_spec("textual") else [])]
 
 
-@pytest.mark.parametrize("kind", ["curses", "initscr", "raw", pytest.param("textual", marks=WITH_TEXTUAL)])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_full_screen_program_is_not_drawn_over(kind: str, tmp_path: Path):
     """The ask is refused with its remedy; as soon as the program has left the screen, the person is asked again."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "TERM": "xterm"}

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from antiphon.errors import RemoteProtocolError, TooCostly
+from antiphon.machine.other_frameworks import explain_other_names
 from antiphon.server.asks.forms import Form
 from antiphon.server.calls.call import Call
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -22,6 +23,7 @@ else:
 __all__ = ["Elicited", "elicit_form", "elicit_visit"]
 
 
+@explain_other_names
 class Elicited(Generic[T]):
     """What the user did with a question; the type parameter is the type that was asked for.
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 
 from antiphon.errors import InvalidParams, LocalProtocolError, ToolError
+from antiphon.machine.other_frameworks import explain_other_names
 from antiphon.server.functions.results import content_of
 from antiphon.wire.content import (
     AudioContent,
@@ -197,6 +198,7 @@ def _mode(choice: str) -> Literal["auto", "required", "none"]:
     return choice
 
 
+@explain_other_names
 class Sample(Generic[T]):
     """A completion: the model's last answer, the value made from it, and the conversation that led to it.
 

@@ -1,0 +1,129 @@
+"""A name of FastMCP or of the official SDK that does not exist here says which one does."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+
+import pytest
+
+import antiphon
+from antiphon import CallToolResult, Client, ConfigError, Context, CreateMessageResult, Elicited, Sample, Server
+from antiphon.machine.other_frameworks import ELSEWHERE
+from antiphon.server.features.tools import ServedTool
+
+CLASSES = {cls.__name__: cls for cls in (CallToolResult, Client, Context, Elicited, Sample, Server)}
+PLACES = {
+    "Server()": lambda **options: Server("shop", **options),
+    "server.tool()": lambda **options: Server("shop").tool(**options),
+    "server.resource()": lambda **options: Server("shop").resource("shop://hats", **options),
+    "server.prompt()": lambda **options: Server("shop").prompt(**options),
+    "server.mount()": lambda **options: Server("shop").mount(Server("other"), **options),
+    "server.run()": lambda **options: Server("shop").asgi(**options),
+    "Client()": lambda **options: Client(Server("shop"), **options),
+    "client.call_tool()": lambda **options: asyncio.run(Client(Server("shop")).call_tool("buy", **options)),
+    "ctx.elicit()": lambda **options: asyncio.run(context().elicit("How many?", **options)),
+    "ctx.sample()": lambda **options: asyncio.run(context().sample("Describe it", **options)),
+    "ctx.log()": lambda **options: asyncio.run(context().info("sold", **options)),
+}
+
+
+def context() -> Context:
+    """Make a context whose call is never reached."""
+    return object.__new__(Context)
+
+
+def rows(place: str) -> list[tuple[str, str]]:
+    """List the names that are looked for at a place, with their remedies."""
+    return [(name, remedy) for names, remedy in ELSEWHERE[place].items() for name in names.split()]
+
+
+def test_the_table_covers_both_frameworks():
+    """Every place that a program of theirs reaches for has names, some hundreds altogether."""
+    assert set(ELSEWHERE) == {"antiphon", *CLASSES, *PLACES}
+    assert sum(len(rows(place)) for place in ELSEWHERE) > 150
+
+
+@pytest.mark.parametrize(("place", "name", "remedy"), [(place, *row) for place in CLASSES for row in rows(place)])
+def test_an_attribute_says_what_to_use(place: str, name: str, remedy: str):
+    """It is missing as before, so programs that look for it find nothing; and it hides no name of ours."""
+    cls = CLASSES[place]
+    one = CallToolResult(content=[]) if cls is CallToolResult else object.__new__(cls)
+    with pytest.raises(AttributeError) as caught:
+        getattr(one, name)
+    assert str(caught.value) == f"{place} has no {name}; here: {remedy}"
+    assert not hasattr(cls, name)
+    assert name not in dir(one)
+    assert not re.search(rf"\b(def|self\.) ?{name}\b(\(| =|:)", inspect.getsource(cls))
+
+
+@pytest.mark.parametrize(("place", "name", "remedy"), [(place, *row) for place in PLACES for row in rows(place)])
+def test_an_argument_says_what_to_use(place: str, name: str, remedy: str):
+    """It is refused in the words of the user, and never by the name of a function within."""
+    with pytest.raises(ConfigError) as caught:
+        PLACES[place](**{name: None})
+    expected = f"takes no {name}=; here: " if place != "server.run()" else f"'{name}'; here: "
+    assert str(caught.value).endswith(expected + remedy)
+
+
+@pytest.mark.parametrize(("name", "remedy"), rows("antiphon"))
+def test_an_import_says_what_to_use(name: str, remedy: str):
+    """The sentence arrives in both forms of the import."""
+    with pytest.raises(ImportError, match=re.escape(f"antiphon has no {name}; here: {remedy}")):
+        exec(f"from antiphon import {name}", {})
+    with pytest.raises(ImportError, match=f"antiphon has no {name}"):
+        getattr(antiphon, name)
+
+
+def test_a_public_name_of_another_module_is_found():
+    """What is imported from the package is looked for in its modules."""
+    with pytest.raises(ImportError, match=r"ResourceTemplate is in antiphon\.types"):
+        exec("from antiphon import ResourceTemplate", {})
+    with pytest.raises(ImportError, match="cannot import name 'Nothing'"):
+        exec("from antiphon import Nothing", {})
+    assert not hasattr(antiphon, "nothing")
+
+
+def test_a_misspelt_argument_is_recognised():
+    """The nearest name is proposed; without one, all are listed."""
+    with pytest.raises(ConfigError, match=r"Server\(\) takes no instruction=; did you mean instructions=\?"):
+        Server("shop", instruction="")
+    with pytest.raises(ConfigError, match=r"server.prompt\(\) takes no zzz=; it takes name, title"):
+        Server("shop").prompt(zzz=1)
+    with pytest.raises(ConfigError, match=r"server.tool\(\) takes no structured_output=; here: structured="):
+        Server("shop").add_tool(rows, structured_output=True)
+    with pytest.raises(ConfigError, match="the server first"):
+        Server("shop").mount("api", Server("other"))
+
+
+@pytest.mark.parametrize("place", ELSEWHERE)
+def test_what_is_proposed_exists(place: str):
+    """Methods of our classes, names of the package, and options."""
+    for _, remedy in rows(place):
+        for owner, name in re.findall(r"\b(server|ctx|client)\.(\w+)", remedy):
+            cls = {"server": Server, "ctx": Context, "client": Client}[owner]
+            assert hasattr(cls, name) or f"self.{name}:" in inspect.getsource(cls.__mro__[-2]) or name == "rounds"
+        for name in re.findall(r"\b([A-Z]\w+)\(", remedy):
+            assert name in {*antiphon.__all__, *antiphon.types.__all__}
+    options = {
+        "Client()": Client.__init__,
+        "Server()": Server.__init__,
+        "server.tool()": ServedTool.from_function,
+        "ctx.sample()": Context.sample,
+        "client.call_tool()": Client.call_tool,
+    }
+    for name, remedy in rows(place):
+        if (
+            place in options
+            and name not in dict(rows("server.run()"))
+            and (named := re.match(r"(\w+)=(?! of)", remedy)) is not None
+        ):
+            assert named[1] in inspect.signature(options[place]).parameters, name
+
+
+def test_a_result_says_what_to_use():
+    """Also as its user meets it."""
+    answer = CreateMessageResult(role="assistant", content=[], model="m")
+    with pytest.raises(AttributeError, match=r"here: \.messages"):
+        _ = Sample([], answer, None).history
