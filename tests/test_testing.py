@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from antiphon import CallTimeout, Context, Host, Rejected, Server
+from antiphon import CallTimeout, Context, Host, Rejected, SamplingUnavailable, Server
 from antiphon.testing import Recorder, Script, Scripted, connected
-from antiphon.wire.content import TextContent
+from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageResult
 
 ERAS = ["2025-11-25", "2026-07-28"]
@@ -89,6 +89,37 @@ async def test_a_script_answers_in_order_and_remembers() -> None:
     assert [params.messages[0].text for params in script.requests] == [f"Describe {number}" for number in range(4)]
     assert script.origins[0].call is not None
     assert script.origins[0].call.name == "describe"
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_script_offers_tools_where_they_are_wanted(revision: str) -> None:
+    """Handlers that sample with tools are tested without a host."""
+    server = Server("shop")
+
+    def stock(product: str) -> int:
+        """Count what is left."""
+        return len(product)
+
+    @server.tool
+    async def advise(ctx: Context) -> str:
+        """Advise."""
+        try:
+            return (await ctx.sample("Are there hats?", tools=[stock])).text
+        except SamplingUnavailable as error:
+            return str(error)
+
+    looks = CreateMessageResult(
+        role="assistant",
+        model="m",
+        stop_reason="toolUse",
+        content=[ToolUseContent(id="1", name="stock", input={"product": "hat"})],
+    )
+    script = Script([looks, "three"], offers_tools=True)
+    async with connected(server, sampling=script, revision=revision) as client:
+        assert (await client.call_tool("advise")).text == "three"
+    assert len(script.requests) == 2
+    async with connected(server, sampling=Script(["three"]), revision=revision) as client:
+        assert "does not offer sampling.tools" in (await client.call_tool("advise")).text
 
 
 async def test_a_scripted_provider_stands_behind_a_host() -> None:

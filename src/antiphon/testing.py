@@ -14,6 +14,7 @@ from antiphon.client.client import Client
 from antiphon.client.connection.targets import Serves
 from antiphon.host.providers.scripted import Scripted
 from antiphon.transports.recording import Message, RecordingChannel
+from antiphon.wire.common import ClientCapabilities, SamplingCapability
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
@@ -78,10 +79,12 @@ class Script(Scripted):
     Args:
         answers: one for each request, in order: a string is a text answer, an exception is raised, a result is returned
             as it is.
+        offers_tools: also declare sampling with tools, which ``ctx.sample(tools=...)`` needs; not by default.
     """
 
-    def __init__(self, answers: list[str | CreateMessageResult | Exception]) -> None:
+    def __init__(self, answers: list[str | CreateMessageResult | Exception], *, offers_tools: bool = False) -> None:
         super().__init__(answers)
+        self.capabilities = ClientCapabilities(sampling=SamplingCapability(tools={} if offers_tools else None))
         self.origins: list[Origin] = []
 
     async def __call__(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Meta
 
-from antiphon import Client, ConfigError, Context, PeerError, Server
+from antiphon import Client, ConfigError, Context, InsufficientScope, PeerError, Server
+from antiphon.auth import Caller
 from antiphon.server.network import network_server, serve_network, server_app
 from tests.support.asgi import running
 from tests.support.raw_client import said
@@ -224,6 +225,30 @@ async def test_a_token_says_who_asks() -> None:
             assert (await client.call_tool("whose")).text == "ann"
         with pytest.raises(PeerError, match="Unauthorized"):
             await Client(url, headers={"Authorization": "Bearer t2"}).connect()
+
+
+@pytest.mark.parametrize(
+    ("transport", "url"), [("http", "http://{}/mcp"), ("sse", "http://{}/sse"), ("websocket", "ws://{}/ws")]
+)
+async def test_fixed_tokens_have_scopes_without_an_issuer(transport: str, url: str) -> None:
+    """A hook that returns callers is enough: tools check their scopes, and handlers see them."""
+    server = Server("shop")
+
+    @server.tool(scopes=["orders:read"])
+    def read(ctx: Context) -> str:
+        """Read."""
+        return f"{ctx.request.principal} {sorted(ctx.request.scopes)} {dict(ctx.request.claims)}"
+
+    tokens = {"t1": Caller("ann", frozenset({"orders:read"}), {"plan": "free"}), "t2": Caller("ben"), "t3": Caller("")}
+    async with running(server_app(server._service, transport, {"check_token": tokens.get})) as place:
+        address = url.format(place)
+        async with Client(address, headers={"Authorization": "Bearer t1"}) as client:
+            assert (await client.call_tool("read")).text == "ann ['orders:read'] {'plan': 'free'}"
+        async with Client(address, headers={"Authorization": "Bearer t2"}) as client:
+            with pytest.raises(InsufficientScope, match="orders:read"):
+                await client.call_tool("read")
+        with pytest.raises(PeerError, match=r"Unauthorized|401"):
+            await Client(address, headers={"Authorization": "Bearer t3"}).connect()
 
 
 @pytest.mark.parametrize("transport", ["http", "sse", "websocket"])

@@ -208,7 +208,7 @@ def _public(kind: type) -> Iterator[tuple[str, object]]:
     for name, member in members.items():
         if name == "__call__":
             yield f"await {kind.__name__.lower()}{_signature(member)}", member
-        if name.startswith("_") or name in OWN:
+        if name.startswith("_") or name in OWN or not hasattr(kind, name):
             continue
         if isinstance(member, property):
             yield name, member
@@ -222,7 +222,7 @@ def _signature(thing: Any) -> str:
     parameters: list[str] = []
     starred = False
     for name, parameter in inspect.signature(thing).parameters.items():
-        if name == "self":
+        if name == "self" or name.startswith("_"):
             continue
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             parameters.append("*")

@@ -64,12 +64,12 @@ __all__ = [
 _HOMES = {
     "Answer": "client.exchange",
     "Auth": "client.oauth",
-    "Caller": "server.verifier",
+    "Caller": ".protocol.caller",
     "CheckAccess": "server.verifier",
     "Claim": "client.store",
     "ClientCredentials": "client.grants.client_credentials",
     "ClientIdentity": "client.exchange",
-    "Covers": "server.verifier",
+    "Covers": ".protocol.caller",
     "DPoP": "server.proofs",
     "Device": "client.grants.device",
     "DevicePage": "client.grants.device",
@@ -102,6 +102,6 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'antiphon.auth' has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(import_module(f"antiphon.auth.{_HOMES[name]}"), name)
+    value: object = getattr(import_module(f".{_HOMES[name]}", "antiphon.auth"), name)
     globals()[name] = value
     return value

@@ -67,7 +67,8 @@ class HttpOptions(TypedDict, total=False):
     event_store: EventStore
     """Keeps the events that a client may ask for again after its stream broke; in memory by default."""
     check_token: CheckToken
-    """Function that returns the principal of a bearer token; without it all clients are anonymous."""
+    """Function that returns the principal of a bearer token, or a ``Caller`` with scopes; without it all clients are
+    anonymous."""
     auth: ResourceServer
     """Checks the access tokens of an authorization server (OAuth), and tells clients where to get them."""
     keep_alive: float

@@ -86,7 +86,7 @@ async def test_a_hostile_page_never_reaches_a_handler(method, headers):
 @pytest.mark.parametrize("value", [b"", b"Bearer", b"Bearer ", b"Basic abc", b"Bearer \xff"])
 async def test_what_is_no_bearer_token_is_nobody(value):
     """The hook is not even asked."""
-    assert await TokenCheck(lambda token: f"whoever has {token}").principal({b"authorization": value}) is None
+    assert await TokenCheck(lambda token: f"whoever has {token}").caller({b"authorization": value}) is None
 
 
 async def test_a_hook_may_be_async():
@@ -95,7 +95,8 @@ async def test_a_hook_may_be_async():
     async def check(token):
         return token.upper()
 
-    assert await TokenCheck(check).principal({b"authorization": b"bearer abc"}) == "ABC"
+    caller = await TokenCheck(check).caller({b"authorization": b"bearer abc"})
+    assert caller is not None and caller.principal == "ABC"
 
 
 async def test_a_principal_reaches_the_peer_and_others_get_401():

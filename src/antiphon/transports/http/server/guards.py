@@ -18,9 +18,9 @@ from antiphon.protocol.http.rules import Headers, Refusal
 
 __all__ = ["CheckToken", "Guard", "TokenCheck"]
 
-CheckToken = Callable[[str], "Awaitable[str | None] | str | None"]
-"""Returns the principal that a bearer token stands for, or ``None`` for nobody. Only a non-empty text is a principal;
-any other value refuses the request."""
+CheckToken = Callable[[str], "Awaitable[str | Caller | None] | str | Caller | None"]
+"""Returns whom a bearer token stands for: the name of a principal, or a ``Caller``, which also has scopes and claims.
+Any other value, such as ``None`` or an empty text, refuses the request."""
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ _UNKNOWN = Denied(Refusal(401, InvalidRequest("Unauthorized")), ((b"www-authenti
 
 
 class TokenCheck:
-    """Checks bearer tokens by a function of the application: a ``Gate`` without scopes."""
+    """Checks bearer tokens by a function of the application: a ``Gate`` without an issuer."""
 
     def __init__(self, check: CheckToken) -> None:
         self._check = check
@@ -84,9 +84,9 @@ class TokenCheck:
         return None
 
     async def admit(self, method: str, path: str, headers: Headers) -> Admitted | Denied:
-        """Admit a request for which the hook returns a name."""
-        principal = await self.principal(headers)
-        return _UNKNOWN if principal is None else Admitted(Caller(principal))
+        """Admit a request for which the hook returns a name or a caller."""
+        caller = await self.caller(headers)
+        return _UNKNOWN if caller is None else Admitted(caller)
 
     def challenge(self, scopes: Collection[str]) -> tuple[HeaderPair, ...]:
         """Say that a token does not allow it; where to get another one is not known here."""
@@ -96,8 +96,8 @@ class TokenCheck:
         """Offer none."""
         return {}
 
-    async def principal(self, headers: Headers) -> str | None:
-        """Return the principal of this request, or ``None``, which is answered with 401."""
+    async def caller(self, headers: Headers) -> Caller | None:
+        """Return the caller of this request, or ``None``, which is answered with 401."""
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not token:
             return None
@@ -106,12 +106,14 @@ class TokenCheck:
         except UnicodeDecodeError:
             return None
         principal: object = await found if inspect.isawaitable(found) else found
-        if isinstance(principal, str) and principal:
+        if isinstance(principal, Caller) and principal.principal:
             return principal
+        if isinstance(principal, str) and principal:
+            return Caller(principal)
         if principal and not self._warned:
             self._warned = True
             log.error(
-                "check_token= returned %s, which is no principal: return its name as text, or None; nobody is let in",
+                "check_token= returned %s, which is no principal: return its name, a Caller or None; nobody is let in",
                 type(principal).__name__,
             )
         return None
