@@ -8,14 +8,29 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import ClauseElement, Connection, Executable
+from sqlalchemy import ClauseElement, Connection, Executable, Table
 from sqlalchemy.sql.compiler import SQLCompiler
 
-__all__ = ["Prepared"]
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
+
+__all__ = ["Prepared", "upsert"]
 
 Values = Mapping[str, object]
+
+
+def upsert(dialect: str, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """Begin an insertion that may meet a row. Both databases support this, in different dialects of SQLAlchemy."""
+    # Imported here, because a dialect takes long to load, and only one of the two is needed.
+    if dialect == "sqlite":
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql
+
+    return postgresql.insert(table)
 
 
 class Prepared:

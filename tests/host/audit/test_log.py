@@ -146,6 +146,16 @@ async def test_a_new_chain_is_found_by_an_end_noted_elsewhere(place: Place):
     assert (await fault(place, noted))[0] == noted.seq
 
 
+@pytest.mark.parametrize("sql", ["UPDATE spent SET money = money - 1", "DELETE FROM spent"])
+async def test_a_changed_sum_of_spending_is_found(place: Place, sql: str):
+    """Audit.verify computes the sums again from the records, and finds the one that differs."""
+    async with place.open() as store:
+        await store.commit(Change(records=(record("settled", model="m", input_tokens=1, money=7), record("answered"))))
+        assert (await Audit(store).verify()).whole
+    await change(place, sql)
+    assert await fault(place) == (2, "the sum of 1970-01-01 for m is not that of the records")
+
+
 async def test_spending_is_summed_up_by_day_server_and_model():
     """What was settled, and what was counted after a crash; not what was released."""
     store = MemoryStore()

@@ -22,7 +22,7 @@ def record(step: str, outcome: str = "", **more) -> Record:
 def gathered(*records: Record) -> list[AskRow]:
     """Gather records that follow one another."""
     asks = {}
-    gather(asks, {}, [Placed(seq, each) for seq, each in enumerate(records, 1)])
+    gather(asks, [Placed(seq, each) for seq, each in enumerate(records, 1)])
     return list(asks.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -96,17 +97,53 @@ async def test_what_comes_later_is_added(store: Store):
 
 
 async def test_what_was_spent_is_summed_up(store: Store):
-    """By day, server and model; however often it is gathered."""
+    """The sums by day, server and model are those of all records, though none was gathered."""
     await filled(store)
-    await store.gather()
     await filled(store, 3)
-    await store.gather()
     sums, last = await store.spending()
     assert last == (await store.head()).seq
     assert sorted((row.identity, row.requests, row.input_tokens, row.money) for row in sums) == [
         ("command:0", 5, 10, 2 + 4 + 6 + 8 + 2),
         ("command:1", 6, 12, 1 + 3 + 5 + 7 + 9 + 1),
     ]
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+async def test_a_refused_change_adds_to_no_sum(kind: str, tmp_path: Path):
+    """Records and sums are stored in one transaction: both, or none."""
+    spent = record(1, "settled", model="m", input_tokens=2, money=5)
+    async with Place(kind, tmp_path) as place, place.open() as store:
+        changes = [Change(records=(spent,)), Change(use="no such grant", records=(spent,))]
+        assert await asyncio.gather(*map(store.commit, changes)) == [None, "grant"]
+        [row] = (await store.spending())[0]
+        assert (row.requests, row.money, (await store.head()).seq) == (1, 5, 1)
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+async def test_processes_add_to_the_same_sums(kind: str, tmp_path: Path):
+    """Two stores write at the same time, one of them with a clock that was set back by a day."""
+    day = 86_400.0
+    async with Place(kind, tmp_path) as place, place.open() as one, place.open() as two:
+        today = record(1, "settled", model="m", input_tokens=2, money=5)
+        before = msgspec.structs.replace(today, at=today.at - day)
+        await asyncio.gather(
+            *(store.commit(Change(records=(each,))) for each in (today, before, today) for store in (one, two) * 5)
+        )
+        sums, _ = await two.spending()
+        assert [(row.day, row.money) for row in sorted(sums, key=lambda row: row.day)] == [
+            ("1969-12-31", 50),
+            ("1970-01-01", 100),
+        ]
+
+
+async def test_servers_are_named_by_their_latest_asks(store: Store):
+    """A server that never asked has no name."""
+    await filled(store)
+    await store.gather()
+    assert await store.servers(["command:0", "command:1", "command:2"]) == {
+        "command:0": "shop 8",
+        "command:1": "shop 9",
+    }
 
 
 @pytest.mark.parametrize("kind", DURABLE)

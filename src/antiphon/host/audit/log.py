@@ -189,14 +189,14 @@ class Audit:
         who can write the whole store can still compute a new chain, or cut off the end and adjust the stored end; only
         ``known`` reveals that.
 
-        The history and the sums of spending that people see are compared with the records, as far as they are gathered.
+        The sums of spending that people see are compared with the records, and the history as far as it is gathered.
 
         Args:
             known: ends of the chain that were noted earlier; the chain must contain each of them.
         """
         noted = _noted(known)
         kept = await self._store.head()
-        spent, gathered = await self._store.spending()
+        spent, counted = await self._store.spending()
         sums: dict[SpentKey, SpentRow] = {}
         head, after = Head(), 0
         while page := await self._store.entries(after, _PAGE):
@@ -207,25 +207,25 @@ class Audit:
             if fault is not None:
                 return Proof(records=head.seq, head=head, fault=fault)
             after = page[-1].seq
-            for seq, record in placed(page):
-                if seq <= gathered:
-                    spend(sums, record)
+            spend(sums, (record for seq, record in placed(page) if seq <= counted))
         # Records added while we read come after the end that we started from.
         if head.seq < kept.seq or (head.seq == kept.seq and head.hash != kept.hash):
             return Proof(records=head.seq, head=head, fault=_cut(head, kept))
         fault = missing(noted, head)
         if fault is None and not self._store.bounded:
             # A bounded store is in the memory of this process, and drops records that its sums still hold.
-            fault = _other_sums(sums, spent, gathered) or await self._other_history(gathered)
+            fault = _other_sums(sums, spent, counted) or await self._other_history()
         return Proof(records=head.seq, head=head, fault=fault)
 
-    async def _other_history(self, gathered: int) -> Fault | None:
+    async def _other_history(self) -> Fault | None:
         """Compare the history with the records; return the first difference."""
-        before, shown, is_shortened = None, 0, False
-        while rows := (await self._store.asks(Sought(before=before))).rows:
+        shown, is_shortened = 0, False
+        found = await self._store.asks(Sought())
+        gathered = found.gathered
+        while rows := found.rows:
             entries = await self._store.entries_at([seq for row in rows for seq in row.trail])
             made: dict[AskKey, AskRow] = {}
-            gather(made, {}, placed(entries))
+            gather(made, placed(entries))
             for row in rows:
                 same = made.get(AskKey(row.host, row.ask))
                 if len(row.trail) >= MAX_TRAIL:
@@ -234,29 +234,29 @@ class Audit:
                 elif same is None or msgspec.structs.replace(same, quoted="") != row:
                     return Fault(seq=row.seq, problem="the history shows its ask otherwise than the records")
                 shown += sum(seq <= gathered for seq in row.trail)
-            before = rows[-1].seq
+            found = await self._store.asks(Sought(before=rows[-1].seq))
         if shown != gathered and not is_shortened:
             return Fault(seq=gathered, problem=f"the history shows {shown} of the records up to it")
         return None
 
     async def spending(self) -> list[SpentRow]:
         """Sum up what was spent, by day, server and model."""
-        rows, after = await self._store.spending()
-        sums = {SpentKey(row.day, row.identity, row.model): row for row in rows}
-        # Add the records that are not gathered yet here, because the store may be read-only.
-        async for entry in self.entries(after):
-            spend(sums, entry.record)
-        return [sums[key] for key in sorted(sums)]
+        rows, _ = await self._store.spending()
+        return sorted(rows, key=_key_of)
 
 
-def _other_sums(sums: Mapping[SpentKey, SpentRow], shown: Sequence[SpentRow], gathered: int) -> Fault | None:
+def _key_of(row: SpentRow) -> SpentKey:
+    return SpentKey(row.day, row.identity, row.model)
+
+
+def _other_sums(sums: Mapping[SpentKey, SpentRow], shown: Sequence[SpentRow], counted: int) -> Fault | None:
     """Compare the sums of spending with those of the records."""
-    kept = {SpentKey(row.day, row.identity, row.model): row for row in shown}
+    kept = {_key_of(row): row for row in shown}
     wrong = min((key for key in kept.keys() | sums.keys() if kept.get(key) != sums.get(key)), default=None)
     if wrong is None:
         return None
     return Fault(
-        seq=gathered, problem=f"the sum of {wrong.day} for {wrong.model or 'no model'} is not that of the records"
+        seq=counted, problem=f"the sum of {wrong.day} for {wrong.model or 'no model'} is not that of the records"
     )
 
 

@@ -102,11 +102,8 @@ async def server_names(
         if question.item is not None:
             origin = question.item.origin
             found |= dict.fromkeys([origin.identity, *origin.coarser], mask(origin.target))
-    for identity in {*identities} - found.keys():
-        for row in (await store.asks(Sought(identity=identity, limit=1))).rows:
-            if row.server:
-                found[identity] = row.server
-    return found
+    unknown = {*identities} - found.keys()
+    return found | await store.servers(unknown) if unknown else found
 
 
 def _told(row: AskRow, steps: list[Placed]) -> Told:

@@ -1,7 +1,7 @@
-"""What became of each ask, and what was spent, gathered from the records of the audit. Pure.
+"""What became of each ask, and what was spent, computed from the records of the audit. Pure.
 
-Owns the rows, and how records are added to them. They can always be recomputed from the audit; ``history`` stores them.
-``Sought`` has the filters.
+Owns the rows, and how records are added to them. They can always be recomputed from the audit. ``history`` stores asks,
+and ``audit`` the sums of what was spent. ``Sought`` has the filters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ __all__ = [
     "gather",
     "placed",
     "spend",
-    "sum_of",
 ]
 
 MAX_TRAIL = 1_000
@@ -178,6 +177,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Number of asks on all pages."""
     behind: int = 0
     """Number of audit records that were not gathered yet."""
+    gathered: int = 0
+    """Number of the last audit record that was gathered."""
 
 
 def placed(entries: Iterable[Entry]) -> list[Placed]:
@@ -195,17 +196,7 @@ def ask_of(record: Record) -> AskKey:
     return AskKey(record.host, record.ask)
 
 
-def sum_of(record: Record) -> SpentKey | None:
-    """Return the sum that a record adds to; ``None`` if it records no spending."""
-    if record.step not in ("settled", "recovered") or record.input_tokens is None:
-        return None
-    day = datetime.fromtimestamp(record.at, UTC).date().isoformat()
-    return SpentKey(day, record.identity, record.model or "")
-
-
-def gather(
-    asks: MutableMapping[AskKey, AskRow], spent: MutableMapping[SpentKey, SpentRow], records: Iterable[Placed]
-) -> None:
+def gather(asks: MutableMapping[AskKey, AskRow], records: Iterable[Placed]) -> None:
     """Add records to the rows gathered from earlier ones."""
     for seq, record in records:
         key = ask_of(record)
@@ -223,7 +214,6 @@ def gather(
         if len(row.trail) < MAX_TRAIL:
             row.trail.append(seq)
         _add(row, record)
-        spend(spent, record, row)
 
 
 def _add(row: AskRow, record: Record) -> None:
@@ -243,26 +233,31 @@ def _add(row: AskRow, record: Record) -> None:
         if record.method == "elicitation/create" and row.ending == "answered" and record.outcome != "handed-over":
             # A form is decided by being filled in, or not.
             row.decision = record.outcome
+    if _is_spending(record):
+        row.money = (row.money or 0) + (record.money or 0)
+        row.tokens = (row.tokens or 0) + (record.input_tokens or 0) + (record.output_tokens or 0)
     if record.content is not None:
         _quote(row, record, record.content)
 
 
-def spend(spent: MutableMapping[SpentKey, SpentRow], record: Record, row: AskRow | None = None) -> None:
-    """Add the spending in a record, if there is any, to its sum and its ask."""
-    key = sum_of(record)
-    if key is None:
-        return
-    tokens_in, tokens_out, money = record.input_tokens or 0, record.output_tokens or 0, record.money or 0
-    line = spent.get(key)
-    if line is None:
-        line = spent[key] = SpentRow(day=key.day, identity=key.identity, model=key.model)
-    line.requests += 1
-    line.input_tokens += tokens_in
-    line.output_tokens += tokens_out
-    line.money += money
-    if row is not None:
-        row.money = (row.money or 0) + money
-        row.tokens = (row.tokens or 0) + tokens_in + tokens_out
+def spend(spent: MutableMapping[SpentKey, SpentRow], records: Iterable[Record]) -> None:
+    """Add the spending in records to its sums."""
+    for record in records:
+        if not _is_spending(record):
+            continue
+        day = datetime.fromtimestamp(record.at, UTC).date().isoformat()
+        key = SpentKey(day, record.identity, record.model or "")
+        line = spent.get(key)
+        if line is None:
+            line = spent[key] = SpentRow(day=key.day, identity=key.identity, model=key.model)
+        line.requests += 1
+        line.input_tokens += record.input_tokens or 0
+        line.output_tokens += record.output_tokens or 0
+        line.money += record.money or 0
+
+
+def _is_spending(record: Record) -> bool:
+    return record.step in ("settled", "recovered") and record.input_tokens is not None
 
 
 class _Block(msgspec.Struct):

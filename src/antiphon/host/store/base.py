@@ -6,7 +6,7 @@ regardless of other processes with the same store. ``memory`` and ``sql`` implem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -420,7 +420,7 @@ class Store(Protocol):
         ...
 
     async def gather(self, limit: int = 2000) -> int:
-        """Add audit records to the tables that ``asks``, ``ask`` and ``spending`` read.
+        """Add audit records to the tables that ``asks``, ``ask`` and ``servers`` read.
 
         Returns how many are left to add.
 
@@ -447,6 +447,14 @@ class Store(Protocol):
 
     async def spending(self) -> tuple[list[SpentRow], int]:
         """Return what was spent by day, server and model, and the number of the last record that is counted in."""
+        ...
+
+    async def servers(self, identities: Collection[str]) -> dict[str, str]:
+        """Return the targets of those servers that ever asked, from the records added by ``gather``.
+
+        Args:
+            identities: identities of the servers.
+        """
         ...
 
     async def definition(self, identity: str, tool: str) -> DefinitionRow | None:

@@ -1,4 +1,4 @@
-"""What was gathered from the audit, in a database, within transactions of the caller.
+"""What became of asks, as gathered from the audit, in a database, within transactions of the caller.
 
 Requests do not write it: it is computed from the audit when somebody looks, in pieces, whichever process wrote the
 records.
@@ -19,26 +19,24 @@ from antiphon.host.store.asks import (
     Found,
     Placed,
     Sought,
-    SpentKey,
-    SpentRow,
     ask_of,
     gather,
     placed,
-    sum_of,
 )
 from antiphon.host.store.chain import Entry
-from antiphon.host.store.tables import asks, audit, gathered, spent
+from antiphon.host.store.tables import asks, audit, gathered
 from antiphon.sql.prepared import Prepared
 
-__all__ = ["entries_at", "find", "gather_more", "one", "spending"]
+__all__ = ["entries_at", "find", "find_servers", "gather_more", "one"]
 
-T = TypeVar("T", int, AskKey, SpentKey)
+T = TypeVar("T", int, AskKey)
 
 _AT = select(gathered.c.seq).where(gathered.c.id == 1)
 _MOVE = update(gathered).where(gathered.c.id == 1).values(seq=bindparam("to_seq"))
 _ADD_ASK = Prepared(asks.insert())
-_ADD_SUM = Prepared(spent.insert())
-_SUM = tuple_(spent.c.day, spent.c.identity, spent.c.model)
+_LATEST = Prepared(
+    select(asks.c.body).where(asks.c.identity == bindparam("server")).order_by(asks.c.seq.desc()).limit(1)
+)
 _MANY = 400
 """Most values in one condition: the oldest versions of SQLite allow 999."""
 
@@ -51,14 +49,11 @@ def gather_more(connection: Connection, limit: int) -> int:
         return 0
     records = placed(entries)
     rows = _asks_of(connection, records)
-    sums = _sums_of(connection, records)
-    old = [row.seq for row in rows.values()], list(sums)
-    gather(rows, sums, records)
-    _forget(connection, *old)
+    for some in _some(row.seq for row in rows.values()):
+        connection.execute(delete(asks).where(asks.c.seq.in_(some)))
+    gather(rows, records)
     if rows:
         _ADD_ASK.many(connection, [_values(row) for row in rows.values()])
-    if sums:
-        _ADD_SUM.many(connection, [_sum(line) for line in sums.values()])
     connection.execute(_MOVE, {"to_seq": entries[-1].seq})
     return max(0, trail.head(connection).seq - entries[-1].seq)
 
@@ -71,8 +66,14 @@ def find(connection: Connection, sought: Sought) -> Found:
     if sought.before is not None:
         page = page.where(asks.c.seq < sought.before)
     rows = [_row(body) for body in connection.scalars(page)]
-    behind = trail.head(connection).seq - connection.execute(_AT).scalar_one()
-    return Found(rows=rows, count=count, behind=max(0, behind))
+    at = connection.execute(_AT).scalar_one()
+    return Found(rows=rows, count=count, behind=max(0, trail.head(connection).seq - at), gathered=at)
+
+
+def find_servers(connection: Connection, identities: Iterable[str]) -> dict[str, str]:
+    """Return the targets of servers, as of the latest ask of each."""
+    latest = ((identity, _LATEST.rows(connection, {"server": identity})) for identity in identities)
+    return {identity: name for identity, rows in latest for [body] in rows if (name := _row(body).server)}
 
 
 def one(connection: Connection, seq: int) -> AskRow | None:
@@ -90,12 +91,6 @@ def entries_at(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
     return found
 
 
-def spending(connection: Connection) -> tuple[list[SpentRow], int]:
-    """Return what was spent, and the number of the last record that is counted in."""
-    bodies = connection.scalars(select(spent.c.body)).all()
-    return [msgspec.json.decode(body, type=SpentRow) for body in bodies], connection.execute(_AT).scalar_one()
-
-
 def _asks_of(connection: Connection, records: Iterable[Placed]) -> dict[AskKey, AskRow]:
     """Return the existing rows of the asks that these records belong to."""
     rows: dict[AskKey, AskRow] = {}
@@ -106,24 +101,6 @@ def _asks_of(connection: Connection, records: Iterable[Placed]) -> dict[AskKey, 
             row.quoted = found.partition("\n")[2]
             rows[AskKey(row.host, row.ask)] = row
     return rows
-
-
-def _sums_of(connection: Connection, records: Iterable[Placed]) -> dict[SpentKey, SpentRow]:
-    """Return the existing sums that these records add to."""
-    keys = {key for _, record in records if (key := sum_of(record)) is not None}
-    sums: dict[SpentKey, SpentRow] = {}
-    for some in _some(keys):
-        for body in connection.scalars(select(spent.c.body).where(_SUM.in_(some))):
-            line = msgspec.json.decode(body, type=SpentRow)
-            sums[SpentKey(line.day, line.identity, line.model)] = line
-    return sums
-
-
-def _forget(connection: Connection, seqs: Iterable[int], keys: Iterable[SpentKey]) -> None:
-    for some in _some(seqs):
-        connection.execute(delete(asks).where(asks.c.seq.in_(some)))
-    for some in _some(keys):
-        connection.execute(delete(spent).where(_SUM.in_(some)))
 
 
 def _conditions(sought: Sought) -> Iterable[ColumnElement[bool]]:
@@ -155,11 +132,6 @@ def _values(row: AskRow) -> dict[str, Any]:
         # The quoted text is in ``found`` already.
         "body": msgspec.json.encode(msgspec.structs.replace(row, quoted="")).decode(),
     }
-
-
-def _sum(line: SpentRow) -> dict[str, Any]:
-    key = {"day": line.day, "identity": line.identity, "model": line.model}
-    return {**key, "body": msgspec.json.encode(line).decode()}
 
 
 def _row(body: str) -> AskRow:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from secrets import token_hex
 from typing import Literal
@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.budget import Account, Amount, task_account
-from antiphon.host.store.asks import AskKey, AskRow, Found, Sought, SpentKey, SpentRow, gather, placed
+from antiphon.host.store.asks import AskKey, AskRow, Found, Sought, SpentKey, SpentRow, gather, placed, spend
 from antiphon.host.store.base import (
     BLOCKED,
     OPEN,
@@ -51,6 +51,8 @@ MAX_GRANTS = 1_000
 MAX_ACCOUNTS = 10_000
 """Most accounts, nearly all of them of calls. The oldest without a reservation is dropped first; its spending is
 counted in other accounts as well."""
+MAX_SUMS = 10_000
+"""Most sums of what was spent, by day, server and model. The oldest are dropped first."""
 MAX_DEFINITIONS = 10_000
 """Most definitions of tools. A further one is not kept, and a person is asked at each call of its tool."""
 MAX_REVIEWS = 1_000
@@ -160,15 +162,20 @@ class MemoryStore:
     async def gather(self, limit: int = 2000) -> int:
         """See ``base.Store.gather``. Adds all records, since there are few; dropped ones are left out."""
         if self._gathered != self._head.seq:
-            self._asks, self._spent, self._gathered = {}, {}, self._head.seq
-            gather(self._asks, self._spent, placed(self._entries))
+            self._asks, self._gathered = {}, self._head.seq
+            gather(self._asks, placed(self._entries))
         return 0
 
     async def asks(self, sought: Sought) -> Found:
         """See ``base.Store.asks``."""
         found = [row for row in reversed(self._asks.values()) if row in sought]
         page = (row for row in found if sought.before is None or row.seq < sought.before)
-        return Found(rows=list(islice(page, sought.limit)), count=len(found), behind=self._head.seq - self._gathered)
+        rows, behind = list(islice(page, sought.limit)), self._head.seq - self._gathered
+        return Found(rows=rows, count=len(found), behind=behind, gathered=self._gathered)
+
+    async def servers(self, identities: Collection[str]) -> dict[str, str]:
+        """See ``base.Store.servers``."""
+        return {row.identity: row.server for row in self._asks.values() if row.identity in identities and row.server}
 
     async def ask(self, seq: int) -> AskRow | None:
         """See ``base.Store.ask``."""
@@ -176,7 +183,7 @@ class MemoryStore:
 
     async def spending(self) -> tuple[list[SpentRow], int]:
         """See ``base.Store.spending``."""
-        return [msgspec.structs.replace(row) for row in self._spent.values()], self._gathered
+        return [msgspec.structs.replace(row) for row in self._spent.values()], self._head.seq
 
     async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
         """See ``base.Store.definition``."""
@@ -367,6 +374,9 @@ class MemoryStore:
     def _record(self, records: Sequence[Record]) -> None:
         entries, self._head = extend(self._head, records)
         self._entries.extend(entries)
+        spend(self._spent, records)
+        while len(self._spent) > MAX_SUMS:
+            del self._spent[next(iter(self._spent))]
 
     def _refusal(self, change: Change) -> str | None:
         if change.hold is not None:

@@ -17,7 +17,6 @@ from sqlalchemy import (
     Connection,
     Row,
     SelectBase,
-    Table,
     Text,
     bindparam,
     delete,
@@ -34,7 +33,7 @@ from antiphon.host.budget import Account, Amount, Cap, task_account
 from antiphon.host.store.base import Balance, Hold, HoldRow, TaskSoFar
 from antiphon.host.store.grants import MAX_LISTED
 from antiphon.host.store.tables import accounts, blocks, holds, hosts, swept, task_asks
-from antiphon.sql.prepared import Prepared
+from antiphon.sql.prepared import Prepared, upsert
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
@@ -275,21 +274,9 @@ def _fits(account: Account, amount: Amount) -> bool:
     return within_money and (account.cap.tokens is None or amount.tokens <= account.cap.tokens)
 
 
-def _upsert(dialect: str, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """Begin an insertion that may meet a row. Both databases support this, in different dialects of SQLAlchemy."""
-    # Imported here, because a dialect takes long to load, and only one of the two is needed.
-    if dialect == "sqlite":
-        from sqlalchemy.dialects import sqlite
-
-        return sqlite.insert(table)
-    from sqlalchemy.dialects import postgresql
-
-    return postgresql.insert(table)
-
-
 def _noted(dialect: str) -> sqlite.Insert | postgresql.Insert:
     """Make the statement that adds an ask of a task, unless another process has just done so."""
-    return _upsert(dialect, task_asks).on_conflict_do_nothing()
+    return upsert(dialect, task_asks).on_conflict_do_nothing()
 
 
 @cache
@@ -298,7 +285,7 @@ def _take(dialect: str, count: int) -> Prepared:
 
     Returns the keys of those that were.
     """
-    statement = _upsert(dialect, accounts).from_select([column.name for column in _columns()], _wanted(count))
+    statement = upsert(dialect, accounts).from_select([column.name for column in _columns()], _wanted(count))
     new, old = statement.excluded, accounts.c
     held = {"held_money": old.held_money + new.held_money, "held_tokens": old.held_tokens + new.held_tokens}
     taken = statement.on_conflict_do_update(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Literal, TypeVar
@@ -158,7 +158,11 @@ class SqlStore:
 
     async def spending(self) -> tuple[list[SpentRow], int]:
         """See ``base.Store.spending``."""
-        return await self._read(history.spending)
+        return await self._read(trail.spending)
+
+    async def servers(self, identities: Collection[str]) -> dict[str, str]:
+        """See ``base.Store.servers``."""
+        return await self._read(partial(history.find_servers, identities=identities))
 
     async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
         """See ``base.Store.definition``."""

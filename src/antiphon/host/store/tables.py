@@ -42,6 +42,7 @@ __all__ = [
     "partials",
     "reviews",
     "reviews_head",
+    "spent",
     "swept",
     "task_asks",
 ]
@@ -243,6 +244,7 @@ asks = Table(
     Index("asks_by_name", "host", "ask"),
     Index("asks_of_server", "identity", "seq"),
     Index("asks_by_ending", "ending", "seq"),
+    Index("asks_by_time", "identity", "method", "at"),
 )
 """What became of each ask, computed from the audit when somebody looks: ``body`` is its row, ``found`` is searched."""
 
@@ -252,9 +254,12 @@ spent = Table(
     Column("day", Text, primary_key=True),
     Column("identity", Text, primary_key=True),
     Column("model", Text, primary_key=True),
-    Column("body", Text, nullable=False),
+    Column("requests", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("money", BigInteger, nullable=False),
 )
-"""What was spent, also computed from the audit."""
+"""What was spent: sums, which the transaction of each record changes."""
 
 gathered = Table(
     "gathered",
@@ -262,7 +267,7 @@ gathered = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("seq", BigInteger, nullable=False),
 )
-"""One row: the last record that is counted in ``asks`` and ``spent``."""
+"""One row: the last record that is counted in ``asks``."""
 
 TABLES = TableSet("host", metadata)
 """Code of an older revision may work with them only if it obeys everything that decides about a request: blocks,

@@ -102,7 +102,7 @@ async def show_records(store: Store, seq: int, *, as_json: bool) -> None:
 def _became(records: list[Placed]) -> str:
     """Say what became of the answer; empty if there was none, or it is not known."""
     asks: dict[gathering.AskKey, gathering.AskRow] = {}
-    gathering.gather(asks, {}, (gathering.Placed(placed.seq, placed.record) for placed in records))
+    gathering.gather(asks, (gathering.Placed(placed.seq, placed.record) for placed in records))
     arrival = next((row.arrival for row in asks.values()), None)
     if arrival is None:
         return ""
