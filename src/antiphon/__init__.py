@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         AudioContent,
         EmbeddedResource,
         ImageContent,
+        ResourceContents,
         ResourceLink,
         TextContent,
         ToolResultContent,
@@ -71,7 +72,8 @@ if TYPE_CHECKING:
     )
     from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
     from antiphon.wire.origin import Origin
-    from antiphon.wire.prompts import PromptMessage
+    from antiphon.wire.prompts import GetPromptResult, PromptMessage
+    from antiphon.wire.resources import ReadResourceResult
     from antiphon.wire.roots import Root
     from antiphon.wire.sampling import (
         CreateMessageRequestParams,
@@ -107,6 +109,7 @@ __all__ = [
     "Elicited",
     "EmbeddedResource",
     "Frame",
+    "GetPromptResult",
     "HeaderMismatch",
     "Host",
     "Icon",
@@ -132,8 +135,10 @@ __all__ = [
     "PromptMessage",
     "ProtocolError",
     "Rate",
+    "ReadResourceResult",
     "Rejected",
     "RemoteProtocolError",
+    "ResourceContents",
     "ResourceLink",
     "ResourceNotFound",
     "ResourceServer",
@@ -182,6 +187,7 @@ _HOMES = {
     "Elicited": "server.asks.elicitation",
     "EmbeddedResource": "wire.content",
     "Frame": "channel",
+    "GetPromptResult": "wire.prompts",
     "Host": "host.host",
     "Icon": "wire.common",
     "ImageContent": "wire.content",
@@ -194,6 +200,8 @@ _HOMES = {
     "PendingRound": "client.rounds.pending",
     "PromptMessage": "wire.prompts",
     "Rate": "server.limits",
+    "ReadResourceResult": "wire.resources",
+    "ResourceContents": "wire.content",
     "ResourceLink": "wire.content",
     "ResourceServer": "auth.server.resource_server",
     "Root": "wire.roots",
