@@ -313,6 +313,9 @@ class SamplingFailed(AntiphonError):
 class ResultInvalid(AntiphonError):
     """Structured content does not fit the tool's output schema; the message names the place."""
 
+    mismatch: str = ""
+    """The place and the broken rule, without anything of the result, for the tool's client."""
+
 
 class ClusterUnavailable(AntiphonError):
     """What the replicas of a server share could not be reached in time; the operation may have taken effect."""

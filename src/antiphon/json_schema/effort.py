@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-__all__ = ["MAX_MEMBERS", "Effort", "count_members", "weigh"]
+__all__ = ["MAX_MEMBERS", "Effort", "count_members", "walk_objects", "weigh"]
 
 MAX_MEMBERS = 2_000
 """Most members and items of a schema that is counted, and used, on the event loop: it compiles in 2 ms."""
@@ -81,7 +81,7 @@ class Effort:
         """Return the most subschemas that apply to one value, at any place of the schema."""
         self._steps = 0
         try:
-            return max(self._of(node, 0, 0) for node in _nodes(self._root))
+            return max(self._of(node, 0, 0) for node in walk_objects(self._root))
         except _NotCountable:
             return None
 
@@ -182,7 +182,7 @@ def _inner(node: Any) -> Iterator[Any]:
         yield from cast("list[object]", node)
 
 
-def _nodes(schema: _Schema) -> Iterator[_Schema]:
+def walk_objects(schema: Mapping[str, Any]) -> Iterator[_Schema]:
     """Walk over all objects within a schema."""
     pending: list[Any] = [schema]
     while pending:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-__all__ = ["Mismatch", "MismatchError", "describe", "join_path", "suggest", "within"]
+__all__ = ["Mismatch", "MismatchError", "describe", "describe_rule", "join_path", "suggest", "within"]
 
 MAX_TEXT = 300
 """Most characters of a problem, since a report may quote what the peer sent."""
@@ -30,6 +30,8 @@ class Mismatch(Struct, frozen=True):
     problem: str
     kind: str = "invalid"
     """``invalid``; or ``missing`` or ``unknown`` for the member itself."""
+    rule: tuple[str | int, ...] = ()
+    """The path to the broken rule within a JSON Schema, if the value was checked by one."""
 
     def sentence(self, noun: str = "") -> str:
         """Return one sentence, with ``noun`` before the place (``argument "count": expected integer``)."""
@@ -58,6 +60,32 @@ def describe(error: Exception) -> Mismatch:
     if hasattr(error, "errors"):
         return _of_pydantic(error)
     return Mismatch("", _short(f"not JSON: {error}"))
+
+
+def describe_rule(mismatch: Mismatch, schema: Mapping[str, Any]) -> str:
+    """Describe a mismatch to readers who may see the schema but nothing of the value: by its place and the rule.
+
+    A member that the schema does not name is a key of the value, so ``*`` stands for it in the place.
+    """
+    public = msgspec.json.encode(schema).decode()
+    steps = re.split(r"(\[\d+\]|[.\[\]])", mismatch.place)
+    place = "".join(
+        "*" if at % 2 == 0 and step and f'"{step}"' not in public else step for at, step in enumerate(steps)
+    )
+    problem = re.sub(r"^(invalid .*?value) .*", r"\1", mismatch.problem, flags=re.DOTALL)
+    if mismatch.rule:
+        problem = f"expected {mismatch.rule[-1]}{_rule_at(schema, mismatch.rule)}"
+    return replace(mismatch, place=place, problem=_short(problem)).sentence()
+
+
+def _rule_at(schema: Any, path: Iterable[str | int]) -> str:
+    try:
+        for step in path:
+            schema = schema[step]
+    except (KeyError, IndexError, TypeError):
+        # The path begins at a part of the schema that has an ``$id``.
+        return ""
+    return f": {msgspec.json.encode(schema).decode()}"
 
 
 def join_path(steps: Iterable[str | int]) -> str:
@@ -122,7 +150,7 @@ def _of_jsonschema(error: Any) -> Mismatch:
     required = re.fullmatch(r'"(.*)" is a required property', message, re.DOTALL)
     if required is not None:
         return Mismatch(join_path([*error.instance_path, required[1]]), "", "missing")
-    return Mismatch(place, _short(message))
+    return Mismatch(place, _short(message), rule=tuple(error.schema_path))
 
 
 def _short(text: str) -> str:

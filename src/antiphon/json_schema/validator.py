@@ -70,23 +70,23 @@ class SchemaValidator:
     ``check`` then reports its errors.
     """
 
-    __slots__ = ("_compiled", "_constant", "_countable", "_document", "_effort", "_place", "_schema")
+    __slots__ = ("_compiled", "_constant", "_countable", "_document", "_effort", "_place", "schema")
 
     def __init__(self, schema: Mapping[str, Any], *, place: str, lazy: bool = False) -> None:
-        self._schema: dict[str, Any] = schema if isinstance(schema, dict) else dict(schema)
+        self.schema: dict[str, Any] = schema if isinstance(schema, dict) else dict(schema)
         self._place = place
         self._compiled: Any = None
         self._constant: int | None = None
         self._document = b""
         self._effort: Effort | None = None
-        self._countable = count_members(self._schema, MAX_MEMBERS) <= MAX_MEMBERS
+        self._countable = count_members(self.schema, MAX_MEMBERS) <= MAX_MEMBERS
         if self._countable or not lazy:
-            _refuse_unbounded(self._schema, place)
+            _refuse_unbounded(self.schema, place)
         if not lazy:
             # What is compiled for the event loop lacks some regular expressions: then it is compiled to see if it can.
-            self._compiled = _compiled_here(self._schema, place) if self._countable else None
+            self._compiled = _compiled_here(self.schema, place) if self._countable else None
             if self._compiled is None:
-                _compiled(self._schema, place)
+                _compiled(self.schema, place)
 
     async def check(self, instance: Any) -> None:
         """Return if ``instance`` (plain JSON values) fits the schema.
@@ -106,13 +106,13 @@ class SchemaValidator:
         if not self._countable:
             return False
         if self._effort is None or self._constant is None:
-            self._effort = Effort(self._schema)
+            self._effort = Effort(self.schema)
             self._constant = self._effort.constant() or _RECURS
         # Every place of a value takes at least one byte of JSON, so the size usually decides.
         if self._constant * len(msgspec.json.encode(instance)) > MAX_EFFORT and not self._is_light(instance):
             return False
         if self._compiled is None:
-            self._compiled = _compiled_here(self._schema, self._place)
+            self._compiled = _compiled_here(self.schema, self._place)
         return self._compiled is not None
 
     def _is_light(self, instance: Any) -> bool:
@@ -133,7 +133,7 @@ class SchemaValidator:
         from antiphon.machine.side_process.pool import run_aside
 
         if not self._document:
-            self._document = msgspec.json.encode([self._place, self._schema])
+            self._document = msgspec.json.encode([self._place, self.schema])
         length = len(self._document).to_bytes(8, "big")
         answer = await run_aside(check_document, length + self._document + msgspec.json.encode(instance))
         outcome = msgspec.json.decode(answer, type=_Outcome)

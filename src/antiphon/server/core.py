@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from msgspec import Raw
 
 from antiphon.engine.connection import Connection
-from antiphon.errors import CallTimeout, PeerError, ProtocolError, ResourceNotFound, SamplingFailed, ToolError
+from antiphon.errors import (
+    CallTimeout,
+    PeerError,
+    ProtocolError,
+    ResourceNotFound,
+    ResultInvalid,
+    SamplingFailed,
+    ToolError,
+)
 from antiphon.protocol.capabilities import declares
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
@@ -246,7 +254,11 @@ class Core:
             return f"{name}: {error}"
         log.error("tool %r failed", name, exc_info=error)
         kind = type(error).__name__
-        return f"{name} failed: {kind}: {error}" if self._error_details else f"{name} failed: {kind}"
+        if self._error_details:
+            return f"{name} failed: {kind}: {error}"
+        if isinstance(error, ResultInvalid) and error.mismatch:
+            return f"{name} failed: its result does not fit its output schema: {error.mismatch}"
+        return f"{name} failed: {kind}"
 
     @staticmethod
     def arguments_of(request: Request) -> bytes | Raw:

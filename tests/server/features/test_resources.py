@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
+from pydantic import Field
 
 from antiphon import Client, Server
 from antiphon.errors import ConfigError, ResourceNotFound, ResultInvalid
@@ -254,3 +255,42 @@ async def test_a_subscriber_of_the_encoded_form_is_told():
         async with Client(server, revision=revision) as client, client.listen(uris=["app://my%20docs"]) as changes:
             server.resource_updated("app://my docs")
             assert (await anext(aiter(changes))).uri == "app://my%20docs"
+
+
+@pytest.mark.parametrize("kind", [str, int, dict[str, str], str | None])
+def test_a_gap_that_explodes_needs_a_list(kind):
+    """It has several values, which no text can be."""
+
+    def read(path: Any) -> str:
+        return "ok"
+
+    read.__annotations__["path"] = kind
+    with pytest.raises(ConfigError, match=r"gap \{path\*\} is a list; write path: list\[str\]"):
+        ServedTemplate.from_function(read, "r://{/path*}")
+
+
+@pytest.mark.parametrize("kind", [list[str], tuple[str, ...], list[str] | None, Any, object, set[int]])
+def test_a_list_takes_a_gap_that_explodes(kind):
+    """In any of its forms."""
+
+    def read(path: Any) -> str:
+        return "ok"
+
+    read.__annotations__["path"] = kind
+    assert ServedTemplate.from_function(read, "r://{/path*}").arguments == ("path",)
+
+
+async def test_a_gap_has_the_alias_and_the_default_of_a_field():
+    """As an argument of a tool has."""
+    seen: list[Any] = []
+
+    def read(a: str, size: int = Field(3, alias="pageSize", ge=1)) -> str:
+        seen.append((a, size))
+        return "ok"
+
+    template = ServedTemplate.from_function(read, "r://{a}{?pageSize}")
+    await template.read("r://x")
+    await template.read("r://x?pageSize=7")
+    assert seen == [("x", 3), ("x", 7)]
+    with pytest.raises(ArgumentError, match='"pageSize"'):
+        await template.read("r://x?pageSize=0")

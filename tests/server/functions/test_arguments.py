@@ -316,7 +316,7 @@ def test_parameters_that_are_only_equal_to_python_share_nothing(one: Parameter, 
 
 def test_what_is_shared_ends_with_those_who_share_it() -> None:
     """A server whose tools come and go keeps nothing of those that went."""
-    parameter = Parameter(name="a", annotation=int, default=REQUIRED)
+    parameter = Parameter(name="of_this_test_alone", annotation=int, default=REQUIRED)
     made = Arguments([parameter], "f")
     schema = made.schema
     del made
@@ -357,3 +357,13 @@ def test_a_default_that_its_type_refuses_is_not_published(default: object):
     made = Arguments((Parameter(name="x", annotation=float, default=default),), "tool")
     assert "default" not in made.schema["properties"]["x"]
     assert made.required == ()
+
+
+def test_descriptions_from_a_docstring_fill_gaps():
+    """A description in the annotation wins; the docstring has the function's name of a parameter."""
+    own = Annotated[int, msgspec.Meta(description="own")]
+    typed = {"a": int, "b": own, "c": int, "d": Annotated[int, pydantic.Field(alias="e")]}
+    made = Arguments([Parameter(name=name, annotation=kind, default=REQUIRED) for name, kind in typed.items()], "f")
+    found = made.describe({"a": "words", "b": "words", "d": "words", "other": "words"})["properties"]
+    assert [found[name].get("description") for name in ("a", "b", "c", "e")] == ["words", "own", None, "words"]
+    assert "description" not in made.schema["properties"]["a"]

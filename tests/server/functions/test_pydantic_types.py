@@ -8,14 +8,13 @@ import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict
 
-import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
 
 from antiphon.json_schema.mismatch import MismatchError
-from antiphon.server.functions.pydantic_types import Adapter, field_default, is_pydantic
-from antiphon.server.functions.signature import REQUIRED
+from antiphon.server.functions.pydantic_types import Adapter, is_pydantic, read_field
+from antiphon.server.functions.signature import REQUIRED, Parameter
 
 
 class Model(pydantic.BaseModel):
@@ -103,6 +102,11 @@ def test_text_that_does_not_fit_is_refused():
         Adapter(int).from_text("x")
 
 
+def field_of(annotation, default) -> Parameter:
+    """Read a parameter of this type and default."""
+    return read_field(Parameter(name="x", annotation=annotation, default=default))
+
+
 @pytest.mark.parametrize(
     ("annotation", "default", "expected"),
     [
@@ -118,13 +122,47 @@ def test_text_that_does_not_fit_is_refused():
 )
 def test_fields_give_plain_defaults(annotation, default, expected):
     """``x: int = Field(3)`` is how users of other libraries write it."""
-    _, plain, factory = field_default(annotation, default, REQUIRED)
-    assert (plain if factory is None else factory()) == expected
+    found = field_of(annotation, default)
+    assert (found.default if found.factory is None else found.factory()) == expected
+
+
+def test_a_default_of_a_field_is_made_anew():
+    """Each call gets a list of its own."""
+    found = field_of(list, pydantic.Field(default_factory=list))
+    assert found.factory is not None
+    assert found.factory() is not found.factory()
+    assert found.default is REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default"),
+    [
+        (Annotated[int, pydantic.Field(alias="of")], REQUIRED),
+        (Annotated[int, pydantic.Field(alias="of")], pydantic.Field(3)),
+        (int, pydantic.Field(3, validation_alias="of")),
+    ],
+)
+def test_a_field_names_the_argument(annotation, default):
+    """The alias is its name on the wire."""
+    assert field_of(annotation, default).wire_name == "of"
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        pydantic.Field(validation_alias=pydantic.AliasChoices("a", "b")),
+        pydantic.Field(default_factory=lambda data: data),
+    ],
+)
+def test_fields_that_no_argument_can_be_are_refused(field):
+    """Several names, or a default that is made of other members."""
+    with pytest.raises(TypeError, match="give"):
+        field_of(int, field)
 
 
 def test_a_field_as_default_becomes_metadata():
     """So that its limits hold."""
-    annotation, *_ = field_default(int, pydantic.Field(3, ge=1), REQUIRED)
+    annotation = field_of(int, pydantic.Field(3, ge=1)).annotation
     assert is_pydantic(annotation)
     with pytest.raises(MismatchError):
         Adapter(annotation).decode(b"0")
@@ -139,33 +177,3 @@ def test_pydantic_is_not_loaded_for_other_types():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    ("annotation", "bad"),
-    [
-        (Annotated[int, msgspec.Meta(ge=1), pydantic.Field(le=5)], b"0"),
-        (Annotated[str, msgspec.Meta(pattern="^a+$"), pydantic.Field(description="d")], b'"b"'),
-        (Annotated[list[Model], msgspec.Meta(min_length=1)], b"[]"),
-        (Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], pydantic.Field(min_length=1)], b'{"a":0}'),
-        (Annotated[int, msgspec.Meta(ge=1)] | Model, b"0"),
-    ],
-)
-def test_bounds_by_meta_hold_where_pydantic_reads_a_type(annotation, bad):
-    """In the schema and in the check."""
-    adapter = Adapter(annotation)
-    assert not jsonschema_rs.validator_for(adapter.schema("validation")).is_valid(msgspec.json.decode(bad))
-    with pytest.raises(MismatchError):
-        adapter.decode(bad)
-
-
-def test_bounds_by_meta_in_a_class_beside_a_model_are_refused():
-    """Pydantic reads the class itself, and would drop them without a word."""
-
-    @dataclass
-    class Beside:
-        n: Annotated[int, msgspec.Meta(ge=1)]
-        model: Model
-
-    with pytest.raises(TypeError, match=r"Beside\.n has bounds by msgspec\.Meta"):
-        Adapter(Beside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
@@ -50,6 +51,21 @@ class Model(pydantic.BaseModel):
 class Colour(enum.Enum):
     RED = "red"
 
+
+class Bits(enum.IntFlag):
+    R = 1
+    W = 2
+
+
+@dataclass
+class Bounded:
+    price: Annotated[float, msgspec.Meta(ge=1)]
+
+    def __post_init__(self):
+        made.append(self)
+
+
+made: list[Bounded] = []
 
 PLAIN = ResultConverter("here", shape=None, validator=None)
 
@@ -253,25 +269,45 @@ def test_a_value_without_json_becomes_no_content():
         content_of(object())
 
 
-class Bits(enum.IntFlag):
-    R = 1
-    W = 2
-
-
 @pytest.mark.parametrize(
-    ("annotation", "value"),
+    ("annotation", "value", "place"),
     [
-        (float, float("nan")),
-        (dict[str, float], {"mean": float("inf")}),
-        (Item, Item(float("-inf"))),
-        (Model, Model.model_construct(price=float("nan"))),
-        (Bits, Bits.R | Bits.W),
-        (int, "three"),
-        (Annotated[int, msgspec.Meta(ge=1)], 0),
+        (float, math.nan, "result"),
+        (list[float], [1.0, -math.inf], "result[1]"),
+        (dict[str, float], {"mean": math.inf}, "[...]"),
+        (Item, Item(math.nan), "price"),
+        (Item, Item("far"), "price"),  # pyright: ignore[reportArgumentType]
+        (Struct, Struct(math.nan), "price"),
+        (Typed, {}, "price"),
+        (list[Typed], [{}], "result[0].price"),
+        (Model, Model(price=math.nan), "price"),
+        (Model, Model.model_construct(price="far"), "price"),
+        (list[Model], [Model.model_construct()], "result[0].price"),
+        (Annotated[float, pydantic.Field(ge=1)], 0.5, "result"),
+        (Annotated[int, msgspec.Meta(ge=1)], 0, "result"),
+        (int, "seven", "result"),
+        (Bits, Bits.R | Bits.W, "result"),
+        (list[Bits], [Bits.R | Bits.W], "result[0]"),
+        (Literal["a"] | int, "b", "result"),
+        (Bounded, Bounded(0), "price"),
+        (Item, CallToolResult(content=[], structured_content={"price": "far"}), "price"),
     ],
 )
-async def test_a_result_that_breaks_its_own_schema_is_never_sent(annotation, value):
-    """2025-11-25 server/tools, "Output Schema": servers MUST provide structured results that conform to it."""
-    converter = ResultConverter("tool", shape=output_shape(annotation, "tool"), validator=None)
-    with pytest.raises(ResultInvalid, match="does not fit the output schema"):
-        await converter.checked(value)
+async def test_a_result_that_breaks_its_schema_is_refused(annotation, value, place):
+    """2025-11-25 server/tools, "Output Schema": servers MUST provide structured results that conform to it.
+
+    The error names the place, and so does the part of it that clients read.
+    """
+    made.clear()
+    with pytest.raises(ResultInvalid, match="does not fit the output schema") as caught:
+        await converter(annotation).checked(value)
+    assert caught.value.mismatch.startswith((f'"{place}": ', f'missing "{place}"'))
+    assert not made
+
+
+async def test_a_finished_result_needs_the_structure_that_its_tool_declares():
+    """The schema is published, so that clients wait for it; a failure has none."""
+    with pytest.raises(ResultInvalid, match="no structured content"):
+        await converter(Item).checked(CallToolResult(content=[]))
+    failed = CallToolResult(content=[], is_error=True)
+    assert await converter(Item).checked(failed) is failed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import jsonschema_rs
 import msgspec
@@ -11,7 +11,7 @@ import pydantic
 import pytest
 
 from antiphon.errors import ConfigError
-from antiphon.server.functions.schema import choices, described, input_schema, text_choices
+from antiphon.server.functions.schema import choices, input_schema, text_choices
 from antiphon.server.functions.signature import REQUIRED, Parameter
 
 
@@ -70,16 +70,6 @@ def test_a_type_without_a_schema_names_the_parameter():
     """Place, parameter, reason."""
     with pytest.raises(ConfigError, match=r'^here: parameter "b": type .* is not supported'):
         input_schema([parameter("a", int), parameter("b", type("Own", (), {}))], "here")
-
-
-def test_words_of_the_docstring_fill_the_gaps():
-    """A description in the annotation wins."""
-    own = Annotated[int, msgspec.Meta(description="own")]
-    schema = input_schema([parameter("a", int), parameter("b", own), parameter("c", int)], "here")
-    found = described(schema, {"a": "words", "b": "words", "other": "words"})["properties"]
-    assert (found["a"]["description"], found["b"]["description"]) == ("words", "own")
-    assert "description" not in found["c"]
-    assert "description" not in schema["properties"]["a"]
 
 
 @pytest.mark.parametrize(

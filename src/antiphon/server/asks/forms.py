@@ -107,7 +107,8 @@ def _member(member: _Schema, whole: _Schema, place: str) -> _Schema:
         return {"type": "string", **choice, **words}
     kind = resolved.get("type")
     if kind == "array":
-        items = _options(_resolved(resolved.get("items", {}), whole))
+        # A tuple has ``false`` here.
+        items = _options(_resolved(resolved.get("items") or {}, whole))
         if items is None:
             raise ConfigError(f"{place} is a list of anything; a form only has lists of choices: list[Literal[...]]")
         return {"type": "array", "items": _items(items, place), **_kept(resolved, "array"), **words}

@@ -20,7 +20,7 @@ from antiphon.server.functions.arguments import Arguments
 from antiphon.server.functions.docstrings import read_docstring
 from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.results import CONTENT
-from antiphon.server.functions.schema import described, text_choices
+from antiphon.server.functions.schema import text_choices
 from antiphon.server.functions.signature import Signature, read_signature
 from antiphon.wire import prompts as wire
 from antiphon.wire.common import Icon, Meta
@@ -197,12 +197,12 @@ def _items(value: Any) -> Sequence[Any]:
 
 def _listed(arguments: Arguments, words: Mapping[str, str]) -> list[PromptArgument]:
     """List the arguments as a prompt's definition does: with name and description, without types."""
-    properties = described(arguments.schema, words)["properties"]
+    properties = arguments.describe(words)["properties"]
     return [
         PromptArgument(
-            name=parameter.name,
-            title=properties[parameter.name].get("title"),
-            description=properties[parameter.name].get("description"),
+            name=parameter.wire_name,
+            title=properties[parameter.wire_name].get("title"),
+            description=properties[parameter.wire_name].get("description"),
             required=parameter.required,
         )
         for parameter in arguments.parameters

@@ -12,13 +12,14 @@ from copy import copy
 from typing import Any, Self, cast
 
 from antiphon.errors import ConfigError, ResourceNotFound, ResultInvalid
+from antiphon.server.features.annotations import read_annotations
 from antiphon.server.features.registry import Via
 from antiphon.server.features.scopes import checked_scopes
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.server.functions.arguments import Arguments
 from antiphon.server.functions.docstrings import read_docstring
 from antiphon.server.functions.function import UserFunction
-from antiphon.server.functions.schema import text_choices
+from antiphon.server.functions.schema import takes_list, text_choices
 from antiphon.server.functions.shape import encode_value
 from antiphon.server.functions.signature import Signature, members_of, read_signature
 from antiphon.wire import resources as wire
@@ -169,7 +170,7 @@ class ServedResource(_Readable):
             description=_description(signature, description),
             mime_type=mime_type or _mime_type(signature.returns),
             size=size,
-            annotations=annotations,
+            annotations=annotations and read_annotations(annotations, Annotations, signature.place),
             icons=icons,
             meta=meta,
         )
@@ -300,18 +301,18 @@ class ServedTemplate(_Readable):
         """
         signature = _signature(function, uri_template, "resource template")
         template = UriTemplate(uri_template)
-        _refuse_difference(template, signature)
+        arguments = Arguments(signature.parameters, signature.place)
+        _refuse_difference(template, arguments, signature.place)
         definition = wire.ResourceTemplate(
             uri_template=uri_template,
             name=name or signature.name,
             title=title,
             description=_description(signature, description),
             mime_type=mime_type or _mime_type(signature.returns),
-            annotations=annotations,
+            annotations=annotations and read_annotations(annotations, Annotations, signature.place),
             icons=icons,
             meta=meta,
         )
-        arguments = Arguments(signature.parameters, signature.place)
         user_function = UserFunction(function, signature, inline=inline)
         return cls(user_function, signature.place, definition, template, arguments, scopes=scopes)
 
@@ -322,16 +323,19 @@ def _signature(function: Callable[..., Any], uri: str, noun: str) -> Signature:
     return read_signature(function, noun=noun, name=uri)
 
 
-def _refuse_difference(template: UriTemplate, signature: Signature) -> None:
-    parameters = {parameter.name: parameter for parameter in signature.parameters}
+def _refuse_difference(template: UriTemplate, arguments: Arguments, place: str) -> None:
+    parameters = {parameter.wire_name: parameter for parameter in arguments.parameters}
     for name in template.variables:
         if name not in parameters:
-            raise ConfigError(f"{signature.place}: no parameter takes the gap {{{name}}}; add {name}: str")
+            raise ConfigError(f"{place}: no parameter takes the gap {{{name}}}; add {name}: str")
+        if name in template.lists and not takes_list(arguments.schema, name):
+            raise ConfigError(
+                f"{place}: the gap {{{name}*}} is a list; write {name}: list[str], or {{+{name}}} for text"
+            )
     for name, parameter in parameters.items():
         if name not in template.variables and parameter.required:
             raise ConfigError(
-                f"{signature.place}: parameter {name!r} has no gap in the URI; put {{{name}}} there, or give it a "
-                "default"
+                f"{place}: parameter {name!r} has no gap in the URI; put {{{name}}} there, or give it a default"
             )
 
 

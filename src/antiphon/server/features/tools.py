@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
+from antiphon.server.features.annotations import read_annotations
 from antiphon.server.features.registry import Via
 from antiphon.server.features.scopes import checked_scopes
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.docstrings import read_docstring
 from antiphon.server.functions.function import UserFunction, holds_context
 from antiphon.server.functions.results import ResultConverter, output_shape, text_result
-from antiphon.server.functions.schema import described
 from antiphon.server.functions.signature import Parameter, Signature, read_signature
 from antiphon.wire import tools as wire
 from antiphon.wire.common import Icon, Meta
@@ -234,7 +234,7 @@ class ServedTool:
             description=description,
             input_schema={},
             output_schema=listed,
-            annotations=annotations,
+            annotations=annotations and read_annotations(annotations, ToolAnnotations, signature.place),
             icons=icons,
             execution=_EXECUTIONS.get(task),
             meta=meta,
@@ -301,7 +301,7 @@ class ServedTool:
             description=description,
             input_schema=dict(input_schema),
             output_schema=None if output_schema is None else dict(output_schema),
-            annotations=annotations,
+            annotations=annotations and read_annotations(annotations, ToolAnnotations, f"tool {name!r}"),
             icons=icons,
             meta=meta,
         )
@@ -378,7 +378,7 @@ def _checked_name(name: str, place: str) -> str:
 def _documented(tool: wire.Tool, arguments: Arguments, docstring: str | None) -> wire.Tool:
     """Complete the definition of a function by its arguments and its docstring."""
     docs = read_docstring(docstring)
-    described_tool = replace(tool, input_schema=described(arguments.schema, docs.arguments))
+    described_tool = replace(tool, input_schema=arguments.describe(docs.arguments))
     return described_tool if tool.description is not None else replace(described_tool, description=docs.description)
 
 

@@ -46,7 +46,7 @@ class UriTemplate:
             between them; the message names the template and the place.
     """
 
-    __slots__ = ("_parts", "_pieces", "template", "variables")
+    __slots__ = ("_parts", "_pieces", "lists", "template", "variables")
 
     def __init__(self, template: str) -> None:
         self.template = template
@@ -56,6 +56,8 @@ class UriTemplate:
         _refuse_ambiguity(template, self._pieces, names)
         self.variables = tuple(names)
         """Names of the variables, from left to right."""
+        self.lists = {variable.name for one in expressions for variable in one.variables if variable.explode}
+        """Names of the variables that explode (``*``)."""
         self._parts = _parts(self._pieces)
 
     def __repr__(self) -> str:

@@ -17,9 +17,9 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Raw, structs
 
-from antiphon.errors import InvalidParams
+from antiphon.errors import ConfigError, InvalidParams
 from antiphon.json_schema.mismatch import Mismatch, MismatchError, describe, suggest, within
-from antiphon.server.functions.pydantic_types import Adapter, field_default, is_pydantic
+from antiphon.server.functions.pydantic_types import Adapter, is_pydantic, read_field
 from antiphon.server.functions.schema import choices, input_schema
 from antiphon.server.functions.shape import Schema, adapted, decode_with, schemas_of, with_text_metadata
 from antiphon.server.functions.signature import REQUIRED, Parameter
@@ -52,7 +52,7 @@ class Arguments:
     Raises ``ConfigError``, which begins with ``place`` and names the parameter, for types without a JSON form.
     """
 
-    __slots__ = ("_foreign", "_form", "_place", "_resolved", "names", "parameters")
+    __slots__ = ("_foreign", "_form", "_place", "names", "parameters")
 
     def __init__(self, parameters: Sequence[Parameter], place: str) -> None:
         self._place = place
@@ -60,13 +60,7 @@ class Arguments:
         self.parameters = tuple(
             found or _normal(parameter, place) for found, parameter in zip(known, parameters, strict=True)
         )
-        self._resolved = frozenset(
-            new.name
-            for new, old in zip(self.parameters, parameters, strict=True)
-            if new.factory is not None or new.default is not old.default
-        )
-        """Names of parameters whose default is in pydantic's ``Field``, so that Python does not know it."""
-        self.names = tuple(parameter.name for parameter in self.parameters)
+        self.names = tuple(parameter.alias or parameter.name for parameter in self.parameters)
         self._foreign = {p.name: p.annotation for p in self.parameters if isinstance(p.annotation, Adapter)}
         self._form: _Form | None = None
         if None in known:
@@ -86,7 +80,19 @@ class Arguments:
     @property
     def required(self) -> tuple[str, ...]:
         """Names of the arguments that every call must give."""
-        return tuple(parameter.name for parameter in self.parameters if parameter.required)
+        return tuple(parameter.wire_name for parameter in self.parameters if parameter.required)
+
+    def describe(self, words: Mapping[str, str]) -> Schema:
+        """Return the schema with descriptions from a docstring, which names parameters as the function does."""
+        properties: Schema = dict(self.schema["properties"])
+        for parameter in self.parameters:
+            if parameter.name in words:
+                written = properties[parameter.wire_name]
+                properties[parameter.wire_name] = {
+                    **written,
+                    "description": written.get("description", words[parameter.name]),
+                }
+        return {**self.schema, "properties": properties}
 
     def decode(self, raw: bytes | Raw) -> dict[str, Any]:
         """Convert the JSON object of a call to keyword arguments, with defaults. No data at all means no arguments.
@@ -116,12 +122,12 @@ class Arguments:
                 raise self._error(Mismatch(name, "", "unknown"))
         values: dict[str, Any] = {}
         for parameter in self.parameters:
-            if parameter.name in texts:
-                values[parameter.name] = self._from_text(parameter, texts[parameter.name])
+            if parameter.wire_name in texts:
+                values[parameter.name] = self._from_text(parameter, texts[parameter.wire_name])
             elif parameter.required:
-                raise self._error(Mismatch(parameter.name, "", "missing"))
-            elif parameter.name in self._resolved:
-                values[parameter.name] = parameter.default if parameter.factory is None else parameter.factory()
+                raise self._error(Mismatch(parameter.wire_name, "", "missing"))
+            elif parameter.factory is not None:
+                values[parameter.name] = parameter.factory()
         return values
 
     def _from_text(self, parameter: Parameter, text: str | list[str]) -> Any:
@@ -129,7 +135,7 @@ class Arguments:
             adapter = self._foreign.get(parameter.name)
             return adapter.from_text(text) if adapter else _lenient(text, parameter.annotation)
         except (MismatchError, msgspec.ValidationError) as error:
-            raise self._error(within(parameter.name, describe(error))) from None
+            raise self._error(within(parameter.wire_name, describe(error))) from None
 
     def _known_form(self) -> _Form:
         """Return the form of these parameters if another function with the same ones is in use."""
@@ -144,7 +150,8 @@ class Arguments:
     def _made_decoder(self) -> msgspec.json.Decoder[Any]:
         fields = [(p.name, Raw if p.name in self._foreign else p.annotation, _field(p)) for p in self.parameters]
         # Python mangles no names in a class called "_", so a parameter may begin with two underscores.
-        struct = msgspec.defstruct("_", fields, kw_only=True, forbid_unknown_fields=True, gc=False)
+        rename = {p.name: p.alias for p in self.parameters if p.alias} or None
+        struct = msgspec.defstruct("_", fields, kw_only=True, forbid_unknown_fields=True, gc=False, rename=rename)
         return msgspec.json.Decoder(struct)
 
     def _decode_again(self, decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> dict[str, Any]:
@@ -155,12 +162,13 @@ class Arguments:
             raise self._error(error.mismatch) from None
 
     def _read_foreign(self, values: dict[str, Any]) -> None:
-        for name, adapter in self._foreign.items():
-            if isinstance(values[name], Raw):
+        for parameter, wire_name in zip(self.parameters, self.names, strict=True):
+            name = parameter.name
+            if isinstance(values[name], Raw) and name in self._foreign:
                 try:
-                    values[name] = adapter.decode(values[name])
+                    values[name] = self._foreign[name].decode(values[name])
                 except MismatchError as error:
-                    raise self._error(within(name, error.mismatch)) from None
+                    raise self._error(within(wire_name, error.mismatch)) from None
 
     def _error(self, mismatch: Mismatch) -> ArgumentError:
         place, problem, kind = mismatch.place, mismatch.problem, mismatch.kind
@@ -238,10 +246,13 @@ def _native(annotation: Any, _text: str) -> tuple[Any] | None:
 
 
 def _normal(parameter: Parameter, place: str) -> Parameter:
-    """Resolve text metadata and pydantic defaults; a pydantic type becomes an ``Adapter``."""
-    annotation, default, factory = field_default(parameter.annotation, parameter.default, REQUIRED)
-    kind = adapted(with_text_metadata(annotation), f'{place}: parameter "{parameter.name}"')
-    return Parameter(name=parameter.name, annotation=kind, default=default, factory=factory)
+    """Resolve text metadata, pydantic's defaults and aliases; a pydantic type becomes an ``Adapter``."""
+    place = f'{place}: parameter "{parameter.name}"'
+    try:
+        read = read_field(parameter)
+    except TypeError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    return structs.replace(read, annotation=adapted(with_text_metadata(read.annotation), place))
 
 
 def _field(parameter: Parameter) -> Any:
@@ -266,5 +277,5 @@ def _lenient(text: str | list[str], annotation: Any) -> Any:
         except msgspec.DecodeError:
             document = text
         if isinstance(document, list | dict):
-            return msgspec.convert(document, annotation)
+            return msgspec.convert(document, annotation, str_keys=True)
         raise

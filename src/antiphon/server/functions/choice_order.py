@@ -9,14 +9,15 @@ import enum
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, cast, get_args, get_origin
 
-from antiphon.server.functions.pydantic_types import parts_of
+from antiphon.json_schema.effort import walk_objects
+from antiphon.server.functions.type_parts import walk_types
 
 __all__ = ["restore_order"]
 
 
 def restore_order(schemas: Iterable[dict[str, Any]], annotations: Iterable[Any]) -> None:
     """Restore the order of every ``enum`` in these schemas, from the types that the schemas were made from."""
-    limited = [node for schema in schemas for node in _nodes(schema) if isinstance(node.get("enum"), list)]
+    limited = [node for schema in schemas for node in walk_objects(schema) if isinstance(node.get("enum"), list)]
     if not limited:
         return
     orders = {frozenset(map(repr, values)): values for values in _declared(annotations)}
@@ -27,28 +28,10 @@ def restore_order(schemas: Iterable[dict[str, Any]], annotations: Iterable[Any])
         node["enum"] = [*orders.get(frozenset(map(repr, values)), values), *nulls]
 
 
-def _nodes(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    pending: list[Any] = [schema]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, dict):
-            yield node
-            pending += node.values()
-        elif isinstance(node, list):
-            pending += node
-
-
 def _declared(annotations: Iterable[Any]) -> Iterator[list[Any]]:
     """List the values of every enum and ``Literal`` that a type is made of, in their order."""
-    pending, seen = list(annotations), set[int]()
-    while pending:
-        annotation = pending.pop()
-        if id(annotation) in seen:
-            continue
-        seen.add(id(annotation))
+    for annotation in walk_types(annotations):
         if get_origin(annotation) is Literal:
             yield [value for value in get_args(annotation) if value is not None]
         elif isinstance(annotation, enum.EnumType):
             yield [member.value for member in cast("Iterable[enum.Enum]", annotation)]
-        else:
-            pending += parts_of(annotation)

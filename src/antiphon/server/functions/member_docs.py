@@ -12,14 +12,14 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 
 from antiphon.server.functions.docstrings import read_docstring
-from antiphon.server.functions.pydantic_types import parts_of
+from antiphon.server.functions.type_parts import walk_types
 
-__all__ = ["describe_members", "words_of"]
+__all__ = ["classes_of", "describe_members", "words_of"]
 
 
 def describe_members(definitions: Mapping[str, dict[str, Any]], annotations: Iterable[Any]) -> None:
     """Add descriptions to members of these definitions that have none, from the classes they were made from."""
-    for kind in _classes(annotations):
+    for kind in classes_of(annotations):
         definition = _definition(definitions, kind)
         said = _said(kind) if definition is not None else {}
         for name, member in (definition or {}).get("properties", {}).items():
@@ -66,14 +66,8 @@ def _said(kind: type) -> dict[str, str]:
     return said
 
 
-def _classes(annotations: Iterable[Any]) -> Iterator[type]:
+def classes_of(annotations: Iterable[Any]) -> Iterator[type]:
     """Yield the classes with members that a type consists of, each once."""
-    pending, seen = list(annotations), set[int]()
-    while pending:
-        annotation = pending.pop()
-        if id(annotation) in seen:
-            continue
-        seen.add(id(annotation))
+    for annotation in walk_types(annotations):
         if isinstance(annotation, type) and get_args(annotation) == () and hasattr(annotation, "__annotations__"):
             yield annotation
-        pending += parts_of(annotation)

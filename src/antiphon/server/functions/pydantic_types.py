@@ -8,162 +8,124 @@ Validation is strict in JSON mode: a number is no string, but a string can be a 
 from __future__ import annotations
 
 import sys
-import types
-import typing
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from copy import copy
+from functools import lru_cache, partial
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
 from antiphon.json_schema.mismatch import MismatchError, describe
+from antiphon.server.functions.signature import REQUIRED, Parameter
+from antiphon.server.functions.type_parts import walk_types
 
-__all__ = ["Adapter", "field_default", "is_pydantic", "parts_of"]
+__all__ = ["Adapter", "encode_model", "is_pydantic", "read_field"]
 
 _MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
 _PACKAGES = {"pydantic", "pydantic_core", "annotated_types"}
+
+_MAX_MODELS = 1_000
+"""Most models whose serializers are kept for values without a declared type; a server uses some dozens."""
 
 
 class Adapter:
     """A type in pydantic's view: JSON Schema, decoding and encoding."""
 
-    __slots__ = ("_adapter",)
+    __slots__ = ("_schema", "_serializer", "_validator")
 
     def __init__(self, annotation: Any) -> None:
         from pydantic import TypeAdapter
 
-        self._adapter: Any = TypeAdapter(_with_fields(annotation))
+        from antiphon.server.functions.pydantic_schema import compile_schema, with_base64, with_bounds
+
+        adapter: TypeAdapter[Any] = TypeAdapter(with_bounds(annotation))
+        self._schema: Any = with_base64(adapter.core_schema)
+        self._validator: Any = adapter.validator
+        self._serializer: Any = adapter.serializer
+        if self._schema is not adapter.core_schema:
+            self._validator, self._serializer = compile_schema(self._schema)
 
     def schema(self, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
         """Return the JSON Schema, with its definitions under ``$defs``."""
-        return self._adapter.json_schema(mode=mode, ref_template="#/$defs/{model}")
+        from antiphon.server.functions.pydantic_schema import JsonSchemas
+
+        return JsonSchemas(ref_template="#/$defs/{model}").generate(self._schema, mode=mode)
 
     def decode(self, raw: bytes | msgspec.Raw) -> Any:
         """Decode JSON. Raises ``MismatchError``."""
         try:
-            return self._adapter.validate_json(bytes(raw), strict=True)
+            return self._validator.validate_json(bytes(raw), strict=True)
         except ValueError as error:
             raise MismatchError(describe(error)) from None
 
     def from_text(self, value: Any) -> Any:
         """Convert a value that can only be given as text (or a list of texts). Raises ``MismatchError``."""
         try:
-            return self._adapter.validate_strings(value)
+            return self._validator.validate_strings(value)
         except ValueError as error:
             if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
                 return self.decode(value.encode())
             raise MismatchError(describe(error)) from None
 
     def encode(self, value: Any) -> bytes:
-        """Encode as JSON, with the names of the schema."""
-        return self._adapter.dump_json(value, by_alias=True)
+        """Encode as JSON, with the names of the schema. A value of another type is encoded as what it is."""
+        return self._serializer.to_json(value, by_alias=True, warnings=False)
+
+
+def encode_model(model: Any) -> bytes:
+    """Encode a pydantic model as JSON."""
+    return _serializer_of(model.__class__).to_json(model, by_alias=True)
+
+
+@lru_cache(maxsize=_MAX_MODELS)
+def _serializer_of(kind: Any) -> Any:
+    from antiphon.server.functions.pydantic_schema import compile_schema, with_base64
+
+    own = kind.__pydantic_core_schema__
+    schema = with_base64(own)
+    return kind.__pydantic_serializer__ if schema is own else compile_schema(schema)[1]
 
 
 def is_pydantic(annotation: Any) -> bool:
     """Tell whether pydantic must handle a type, because the type, a part of it or its metadata is pydantic's."""
-    return "pydantic" in sys.modules and _mentions(annotation, set())
+    if not any(package in sys.modules for package in _PACKAGES):
+        return False
+    return any(
+        any(hasattr(part, mark) for mark in _MARKS) or type(part).__module__.partition(".")[0] in _PACKAGES
+        for part in walk_types([annotation])
+    )
 
 
-def field_default(annotation: Any, default: Any, required: Any) -> tuple[Any, Any, Callable[[], Any] | None]:
-    """Resolve ``x: int = Field(3, ge=0)`` and ``Annotated[int, Field(default=3)]`` to a type and a plain default.
+def read_field(parameter: Parameter) -> Parameter:
+    """Read the type, default and name on the wire of ``x: int = Field(3, ge=0)`` or ``Annotated[int, Field(...)]``.
 
-    ``required`` stands for no default, in the argument and in the result. The last value makes a default for each call
-    (``Field(default_factory=...)``), if there is one.
+    Raises ``TypeError`` for a field that an argument cannot be.
     """
     if "pydantic" not in sys.modules:
-        return annotation, default, None
+        return parameter
     from pydantic.fields import FieldInfo
-    from pydantic_core import PydanticUndefined
 
+    annotation, default, factory = parameter.annotation, parameter.default, None
     if isinstance(default, FieldInfo):
-        annotation, info = Annotated[annotation, default], default
-    else:
-        metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-        info = next((item for item in metadata if isinstance(item, FieldInfo)), None)
-        if info is None or default is not required:
-            return annotation, default, None
-    if info.default_factory is not None:
-        return annotation, required, lambda: info.get_default(call_default_factory=True, validated_data={})
-    return annotation, required if info.default is PydanticUndefined else info.default, None
+        annotation, default = Annotated[annotation, default], REQUIRED
+    kind, *metadata = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    fields = [item for item in metadata if isinstance(item, FieldInfo)]
+    aliases: list[Any] = [alias for field in fields if (alias := field.validation_alias or field.alias)]
+    if not all(isinstance(alias, str) for alias in aliases):
+        raise TypeError("an argument has one name; give Field(alias=...) a single text")
+    if aliases:
+        # Outside of a model pydantic has no use for an alias, and warns of it.
+        annotation = Annotated[kind, *(_without_alias(item) if item in fields else item for item in metadata)]
+    giving = next((field for field in reversed(fields) if not field.is_required()), None)
+    if giving is not None and default is REQUIRED:
+        if giving.default_factory_takes_validated_data:
+            raise TypeError("its default_factory takes other values; give one that takes none")
+        factory = partial(giving.get_default, call_default_factory=True)
+        default = REQUIRED if giving.default_factory else giving.default
+    alias = aliases[-1] if aliases else None
+    return Parameter(name=parameter.name, annotation=annotation, default=default, factory=factory, alias=alias)
 
 
-_BOUNDS = (
-    *("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length"),
-    *("title", "description", "examples"),
-)
-"""The members of ``msgspec.Meta`` that pydantic's ``Field`` has under the same name."""
-
-
-def _with_fields(annotation: Any) -> Any:
-    """Write bounds and texts by ``msgspec.Meta`` as pydantic's ``Field``, since pydantic does not read ``Meta``.
-
-    Raises:
-        TypeError: a class has members with such bounds; pydantic reads the class itself.
-    """
-    arguments = get_args(annotation)
-    if get_origin(annotation) is Annotated:
-        from pydantic import Field
-
-        inner, *metadata = arguments
-        fields = [
-            Field(**{name: value for name in _BOUNDS if (value := getattr(item, name)) is not None})
-            if isinstance(item, msgspec.Meta)
-            else item
-            for item in metadata
-        ]
-        return Annotated[_with_fields(inner), *fields]
-    if get_origin(annotation) in (None, Literal):
-        bounded = [name for name, kind in _field_types(annotation).items() if _is_bounded(kind)]
-        if bounded and _has_fields(annotation):
-            raise TypeError(f"{annotation.__name__}.{bounded[0]} has bounds by msgspec.Meta: write them by Field")
-        return annotation
-    if isinstance(annotation, types.UnionType) or get_origin(annotation) is typing.Union:
-        first, *others = map(_with_fields, arguments)
-        for each in others:
-            first = first | each
-        return first
-    inner = tuple(each if each is Ellipsis else _with_fields(each) for each in arguments)
-    return annotation if inner == arguments else get_origin(annotation)[inner]
-
-
-def _is_bounded(annotation: Any) -> bool:
-    arguments = get_args(annotation)
-    return any(isinstance(each, msgspec.Meta) for each in arguments) or any(map(_is_bounded, arguments))
-
-
-def _mentions(annotation: Any, seen: set[int]) -> bool:
-    if id(annotation) in seen or get_origin(annotation) is Literal:
-        return False
-    seen.add(id(annotation))
-    if any(hasattr(annotation, mark) for mark in _MARKS):
-        return True
-    if get_origin(annotation) is Annotated:
-        metadata = get_args(annotation)[1:]
-        if any(type(item).__module__.partition(".")[0] in _PACKAGES for item in metadata):
-            return True
-        return _mentions(get_args(annotation)[0], seen)
-    return any(_mentions(part, seen) for part in parts_of(annotation))
-
-
-def parts_of(annotation: Any) -> tuple[Any, ...]:
-    """Return the types that a type consists of."""
-    for alias in ("__value__", "__supertype__"):
-        if hasattr(annotation, alias) and not isinstance(annotation, types.GenericAlias):
-            return (getattr(annotation, alias),)
-    arguments = get_args(annotation)
-    return arguments or (tuple(_field_types(annotation).values()) if _has_fields(annotation) else ())
-
-
-def _has_fields(annotation: Any) -> bool:
-    """Tell whether a type is a dataclass, Struct, TypedDict or NamedTuple."""
-    if not isinstance(annotation, type):
-        return False
-    kind = cast("type[Any]", annotation)
-    marks = ("__dataclass_fields__", "__struct_fields__", "_fields")
-    return typing.is_typeddict(kind) or any(hasattr(kind, mark) for mark in marks)
-
-
-def _field_types(annotation: Any) -> Mapping[str, Any]:
-    try:
-        return typing.get_type_hints(annotation, include_extras=True)
-    except (NameError, TypeError):
-        return {}
+def _without_alias(field: Any) -> Any:
+    nameless = copy(field)
+    nameless.alias = nameless.validation_alias = nameless.serialization_alias = None
+    return nameless

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.errors import ConfigError, ResultInvalid, TooCostly
-from antiphon.json_schema.mismatch import MismatchError
+from antiphon.json_schema.mismatch import MismatchError, describe_rule
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.server.functions.shape import Shape, encode_value
 from antiphon.server.functions.signature import REQUIRED, members_of
@@ -46,50 +46,45 @@ class ResultConverter:
     false there is no structured content.
     """
 
-    __slots__ = ("_place", "_promise", "_shape", "_structured", "_validator", "is_plain", "validates")
+    __slots__ = ("_place", "_shape", "_structured", "_validator", "is_plain", "validates")
 
     def __init__(
         self, place: str, *, shape: Shape | None, validator: SchemaValidator | None, structured: bool = True
     ) -> None:
         self._place = place
         self._shape = shape
+        if shape is not None and not shape.checks_results:
+            validator = SchemaValidator(shape.schema, place=f"{place}: output schema", lazy=True)
         self._validator = validator
         self._structured = structured
         self.is_plain = shape is None and validator is None
         """Whether a string becomes a text result and nothing more."""
-        self._promise: SchemaValidator | None = None
-        """Checks what ``shape`` promises to clients, made when the first result is checked."""
-        self.validates = validator is not None or (shape is not None and structured)
+        self.validates = validator is not None
         """Whether results must be converted by ``checked``."""
 
     def convert(self, value: Any) -> CallToolResult:
-        """Convert a return value to a result, without validation against an output schema written by hand.
+        """Convert a return value to a result; if the converter ``validates``, the result is not checked yet.
 
-        Raises ``ResultInvalid`` for a value without a JSON form.
+        Raises ``ResultInvalid`` for a value that has no JSON form or does not fit its declared type.
         """
-        if isinstance(value, CallToolResult):
-            return value
-        content = _content(value) if self._shape is None else None
-        if content is not None and self._validator is None:
-            return CallToolResult(content=content)
-        return self._structure(value, content)
+        result = value if isinstance(value, CallToolResult) else self._convert_value(value)
+        if self._shape is not None and not self.validates and not result.is_error:
+            try:
+                self._shape.decode(self._structured_part(result))
+            except MismatchError as error:
+                raise self._unfit(error) from None
+        return result
 
     async def checked(self, value: Any) -> CallToolResult:
         """Convert a return value to a result that fits the output schema.
 
         Raises ``ResultInvalid`` for a value that has no JSON form or does not fit.
         """
-        if self._validator is not None:
-            if not isinstance(value, CallToolResult):
-                await self._validate(self._validator, self._encode(value))
-            elif not value.is_error:
-                await self._validate(self._validator, self._structured_part(value))
-            return self.convert(value)
         result = self.convert(value)
-        if self._shape is not None and result is not value and result.structured_content is not None:
-            # A type is no proof: NaN has no JSON form, and nothing keeps a function from returning something else.
-            self._promise = self._promise or SchemaValidator(self._shape.schema, place=self._place, lazy=True)
-            await self._validate(self._promise, encode_value(result.structured_content))
+        if self._validator is not None and not result.is_error:
+            is_text_only = not self._structured and result is not value
+            raw = self._encode(value) if is_text_only else self._structured_part(result)
+            await self._validate(self._validator, raw)
         return result
 
     def _structured_part(self, result: CallToolResult) -> bytes:
@@ -100,7 +95,10 @@ class ResultConverter:
             )
         return encode_value(result.structured_content)
 
-    def _structure(self, value: Any, content: list[ContentBlock] | None) -> CallToolResult:
+    def _convert_value(self, value: Any) -> CallToolResult:
+        content = _content(value) if self._shape is None else None
+        if content is not None and self._validator is None:
+            return CallToolResult(content=content)
         raw = self._encode(value)
         if content is None:
             content = [TextContent(text=value if isinstance(value, str) else raw.decode())]
@@ -110,7 +108,7 @@ class ResultConverter:
         return CallToolResult(content=content, structured_content=Raw(b'{"result":' + raw + b"}") if wrap else Raw(raw))
 
     def _encode(self, value: Any) -> bytes:
-        if isinstance(value, bytes | bytearray | memoryview):
+        if self._shape is None and isinstance(value, bytes | bytearray | memoryview):
             raise ResultInvalid(
                 f"{self._place} returned bytes: say what they are, as in ImageContent.of(data, 'image/png') or "
                 "EmbeddedResource(resource=ResourceContents.of(uri, data, mime_type))"
@@ -120,11 +118,17 @@ class ResultConverter:
         except (TypeError, ValueError, RecursionError) as error:
             raise ResultInvalid(f"{self._place} returned what has no JSON form: {error}") from error
 
+    def _unfit(self, error: MismatchError) -> ResultInvalid:
+        schema = self._shape.schema if self._shape is not None else self._validator.schema if self._validator else {}
+        invalid = ResultInvalid(f"{self._place}: its result does not fit the output schema: {error}")
+        invalid.mismatch = describe_rule(error.mismatch, schema)
+        return invalid
+
     async def _validate(self, validator: SchemaValidator, raw: bytes) -> None:
         try:
             await validator.check(msgspec.json.decode(raw))
         except MismatchError as error:
-            raise ResultInvalid(f"{self._place}: its result does not fit the output schema: {error}") from None
+            raise self._unfit(error) from None
         except TooCostly as error:
             raise ResultInvalid(f"{self._place}: its result cannot be checked by the output schema: {error}") from None
 

@@ -6,16 +6,16 @@ single type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from antiphon.server.functions.pydantic_types import Adapter
+from antiphon.server.functions.schema_gaps import remove_unfit_defaults
 from antiphon.server.functions.shape import Schema, encode_value, schemas_of
-from antiphon.server.functions.signature import Parameter
+from antiphon.server.functions.signature import REQUIRED, Parameter
 
-__all__ = ["choices", "described", "input_schema", "text_choices"]
+__all__ = ["choices", "input_schema", "takes_list", "text_choices"]
 
 
 def input_schema(parameters: Sequence[Parameter], place: str) -> Schema:
@@ -26,41 +26,22 @@ def input_schema(parameters: Sequence[Parameter], place: str) -> Schema:
     """
     typed = [(f'{place}: parameter "{p.name}"', p.annotation) for p in parameters]
     schemas, definitions = schemas_of(typed, mode="validation")
-    properties = {p.name: _with_default(p, schema) for p, schema in zip(parameters, schemas, strict=True)}
+    properties = {p.wire_name: _with_default(p, schema) for p, schema in zip(parameters, schemas, strict=True)}
     schema: Schema = {"type": "object", "properties": properties}
-    required = [p.name for p in parameters if p.required]
+    required = [p.wire_name for p in parameters if p.required]
     if required:
         schema["required"] = required
     schema["additionalProperties"] = False
     if definitions:
         schema["$defs"] = definitions
+    remove_unfit_defaults(schema)
     return schema
-
-
-def described(schema: Schema, words: Mapping[str, str]) -> Schema:
-    """Add descriptions from a docstring to properties that have none."""
-    properties: Schema = schema["properties"]
-    added = {
-        name: {**prop, "description": words[name]}
-        for name, prop in properties.items()
-        if name in words and "description" not in prop
-    }
-    return {**schema, "properties": {**properties, **added}} if added else schema
 
 
 def choices(schema: Schema, name: str) -> list[Any]:
     """Return the possible values of a property (an enum or ``Literal``); empty if it is not limited to some."""
-    found: list[Any] = []
-    pending: list[Schema] = [schema["properties"].get(name, {})]
-    while pending:
-        node = pending.pop()
-        found += node.get("enum", []) if "const" not in node else [node["const"]]
-        pending += node.get("anyOf", [])
-        target: str = node.get("$ref", "")
-        if target:
-            definition = schema.get("$defs", {}).get(target.removeprefix("#/$defs/"), {})
-            pending += [definition] if "enum" in definition or "const" in definition else []
-    return found
+    nodes = _alternatives(schema, name)
+    return [value for node in nodes for value in ([node["const"]] if "const" in node else node.get("enum", []))]
 
 
 def text_choices(schema: Schema) -> dict[str, tuple[str, ...]]:
@@ -71,21 +52,29 @@ def text_choices(schema: Schema) -> dict[str, tuple[str, ...]]:
     return {name: tuple(values) for name, values in limited.items() if values}
 
 
-def _with_default(parameter: Parameter, schema: Schema) -> Schema:
-    """Add the default, if it has a JSON form that the argument takes; a sentinel and ``x: int = None`` have none.
+def takes_list(schema: Schema, name: str) -> bool:
+    """Return whether a list can be a value of a property."""
+    limits = {"type", "anyOf", "$ref", "enum", "const"}
+    nodes = _alternatives(schema, name)
+    return any("array" in node.get("type", ()) or limits.isdisjoint(node) for node in nodes)
 
-    JSON Schema 2020-12, validation 9.2: a default is RECOMMENDED to be valid by its schema.
-    """
-    if parameter.required or parameter.factory is not None:
+
+def _alternatives(schema: Schema, name: str) -> list[Schema]:
+    """Return the schemas that a value of a property may fit: its own, those of a union, and what they refer to."""
+    nodes: list[Schema] = [schema["properties"].get(name, {})]
+    for node in nodes:
+        target: str = node.get("$ref", "").removeprefix("#/$defs/")
+        inner = [*node.get("anyOf", ()), *([schema["$defs"][target]] if target else ())]
+        nodes += [one for one in inner if one not in nodes]
+    return nodes
+
+
+def _with_default(parameter: Parameter, schema: Schema) -> Schema:
+    """Add the default, if it has a JSON form; a sentinel of the author has none."""
+    schema = {key: value for key, value in schema.items() if key != "default"}
+    if parameter.default is REQUIRED:
         return schema
-    kind = parameter.annotation
     try:
-        raw = encode_value(parameter.default)
-        default = msgspec.json.decode(raw)
-        if isinstance(kind, Adapter):
-            kind.decode(raw)
-        else:
-            msgspec.convert(default, kind)
+        return {**schema, "default": msgspec.json.decode(encode_value(parameter.default))}
     except (TypeError, ValueError, RecursionError):
         return schema
-    return {**schema, "default": default}

@@ -5,18 +5,21 @@
 
 from __future__ import annotations
 
+import enum
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Raw
 
 from antiphon.errors import ConfigError
-from antiphon.json_schema.mismatch import MismatchError, describe
+from antiphon.json_schema.mismatch import MismatchError, describe, within
 from antiphon.server.functions.choice_order import restore_order
-from antiphon.server.functions.member_docs import describe_members, words_of
-from antiphon.server.functions.pydantic_types import Adapter, is_pydantic
+from antiphon.server.functions.member_docs import classes_of, describe_members, words_of
+from antiphon.server.functions.pydantic_types import Adapter, encode_model, is_pydantic
+from antiphon.server.functions.schema_gaps import fill_gaps, remove_unfit_defaults
 from antiphon.wire.envelope import without_halves
 
 __all__ = ["Schema", "Shape", "adapted", "decode_with", "encode_value", "schemas_of", "with_text_metadata"]
@@ -34,7 +37,7 @@ class Shape:
     Raises ``ConfigError``, which begins with ``place``, for a type without a JSON form.
     """
 
-    __slots__ = ("__weakref__", "_adapter", "_decoder", "annotation", "schema", "wrapped")
+    __slots__ = ("__weakref__", "_adapter", "_decode", "annotation", "schema", "wrapped")
 
     def __init__(self, annotation: Any, *, place: str, mode: Mode = "validation") -> None:
         self.annotation = with_text_metadata(annotation)
@@ -43,16 +46,33 @@ class Shape:
         top = _inlined(inner, definitions)
         self.wrapped = top.get("type") != "object"
         self.schema = _wrap(inner, definitions) if self.wrapped else top
+        remove_unfit_defaults(self.schema)
         self._adapter = kind if isinstance(kind, Adapter) else None
-        self._decoder = None if self._adapter else msgspec.json.Decoder(self.annotation)
+        self._decode: Callable[[bytes | Raw], Any] = (
+            self._adapter.decode if self._adapter else partial(decode_with, msgspec.json.Decoder(self.annotation))
+        )
 
     def decode(self, raw: bytes | Raw) -> Any:
         """Decode JSON that fits the schema, wrapped or not. Raises ``MismatchError``."""
-        if self.wrapped:
-            raw = _unwrap(raw)
-        if self._decoder is None:
-            return self._adapter.decode(raw) if self._adapter else None
-        return decode_with(self._decoder, raw)
+        if not self.wrapped:
+            return self._decode(raw)
+        inner = decode_with(_decode_wrapped, raw).result
+        try:
+            return self._decode(inner)
+        except MismatchError as error:
+            raise MismatchError(within("result", error.mismatch)) from None
+
+    @property
+    def checks_results(self) -> bool:
+        """Whether ``decode`` holds a result to the schema, and does nothing else.
+
+        It does not for pydantic's types, whose readers and writers may differ, for flags, whose combinations are read
+        though the schema has none, nor where reading runs the author's code.
+        """
+        kinds = classes_of([self.annotation])
+        return self._adapter is None and not any(
+            hasattr(kind, "__post_init__") or issubclass(kind, enum.Flag) for kind in kinds
+        )
 
     def encode(self, value: Any) -> bytes:
         """Encode a value of this type, not wrapped. Raises ``TypeError`` if it has no JSON form."""
@@ -70,7 +90,9 @@ def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
     if "number" in mismatch.problem:
         try:
             # JSON Schema 2020-12, validation 6.1.1: "any number with a zero fractional part" is an integer.
-            return msgspec.convert(_whole(msgspec.json.decode(raw)), decoder.type, dec_hook=decoder.dec_hook)
+            return msgspec.convert(
+                _whole(msgspec.json.decode(raw)), decoder.type, dec_hook=decoder.dec_hook, str_keys=True
+            )
         except (msgspec.DecodeError, UnicodeDecodeError):
             # The decoder stops at the number, so that what follows may be no JSON.
             pass
@@ -138,7 +160,7 @@ def _encode_foreign(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(cast("os.PathLike[str]", value))
     if hasattr(value, "__pydantic_serializer__"):
-        return Raw(value.__pydantic_serializer__.to_json(value, by_alias=True))
+        return Raw(encode_model(value))
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
     if hasattr(value, "__await__"):
@@ -157,7 +179,9 @@ def _foreign_schema(adapter: Adapter, place: str, mode: Mode) -> Schema:
 
 
 def _components(annotations: list[Any]) -> tuple[tuple[Schema, ...], Schema]:
-    return msgspec.json.schema_components(annotations, schema_hook=_any_object, ref_template="#/$defs/{name}")
+    found = msgspec.json.schema_components(annotations, schema_hook=_any_object, ref_template="#/$defs/{name}")
+    fill_gaps(*found, annotations)
+    return found
 
 
 def _any_object(kind: type) -> Schema:
@@ -238,10 +262,6 @@ class _Wrapped(msgspec.Struct):
 
 
 _decode_wrapped = msgspec.json.Decoder(_Wrapped)
-
-
-def _unwrap(raw: bytes | Raw) -> Raw:
-    return decode_with(_decode_wrapped, raw).result
 
 
 def _whole(node: Any) -> Any:

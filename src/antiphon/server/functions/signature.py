@@ -30,13 +30,20 @@ _MAX_FRAMES = 12
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
-    """One argument of a function: its name (also on the wire), type and default (``REQUIRED`` for none)."""
+    """One argument of a function: its name, type and default (``REQUIRED`` for none)."""
 
     name: str
     annotation: Any
     default: Any
     factory: Callable[[], Any] | None = None
-    """Makes the default of each call that leaves the argument out, in place of ``default``."""
+    """Makes the default of each call that leaves the argument out; ``default`` is then for the schema only."""
+    alias: str | None = None
+    """Its name on the wire, if that differs."""
+
+    @property
+    def wire_name(self) -> str:
+        """Its name on the wire."""
+        return self.alias or self.name
 
     @property
     def required(self) -> bool:

@@ -1,0 +1,192 @@
+"""Types as pydantic is given them: with the bounds of ``msgspec.Meta``, and with bytes as base64.
+
+Owns the changes to pydantic's schemas, those for validation ("core") and JSON Schema. Imported only where pydantic is
+used. A model keeps its own validators; only the copy of its schema that this library validates with is changed.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import is_
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
+
+import msgspec
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, TypeAdapter, WithJsonSchema
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import SchemaSerializer, SchemaValidator
+
+from antiphon.server.functions.schema_gaps import NO_KEY, NUMBER_KEY, WHOLE_KEY
+from antiphon.server.functions.type_parts import members_of_class, parts_of
+
+__all__ = ["JsonSchemas", "compile_schema", "with_base64", "with_bounds"]
+
+_BOUNDS = (
+    "gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "title", "description", "examples",
+)  # fmt: skip
+_FIELDED = ("dataclass-args", "named-tuple", "typed-dict", "arguments")
+"""Core schemas with fields; "arguments" are those of a named tuple before pydantic 2.13."""
+_MODES = (typing.Required, typing.NotRequired)
+_BYTES_OPTIONS = frozenset({"ser_json_bytes", "val_json_bytes"})
+_OPAQUE = frozenset({"cls", "config", "default", "expected", "members", "metadata"})
+"""Keys of a core schema that hold values of the author's."""
+
+
+def with_bounds(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
+    """Return the type with each ``msgspec.Meta`` in it as pydantic's ``Field``; the same type if there is none.
+
+    Raises ``TypeError`` for a pydantic model whose own members have ``Meta``.
+    """
+    if get_origin(annotation) is Literal or any(annotation is outer for outer in within):
+        return annotation
+    inner = (*within, annotation)
+    if get_origin(annotation) is Annotated:
+        kind, *metadata = get_args(annotation)
+        fields = [one for item in metadata for one in (_as_fields(item) if isinstance(item, msgspec.Meta) else [item])]
+        changed = with_bounds(kind, inner)
+        return annotation if changed is kind and fields == metadata else Annotated[changed, *fields]
+    members = members_of_class(annotation)
+    parts = tuple(members.values()) or parts_of(annotation)
+    changed = [with_bounds(part, inner) for part in parts]
+    if all(map(is_, changed, parts)):
+        return annotation
+    if members and hasattr(annotation, "__pydantic_fields__"):
+        raise TypeError(f"{annotation.__name__} has bounds by msgspec.Meta, which pydantic ignores; use pydantic.Field")
+    if members:
+        return Annotated[annotation, _Members(dict(zip(members, changed, strict=True)))]
+    origin: Any = typing.Union if isinstance(annotation, types.UnionType) else get_origin(annotation)
+    return changed[0] if origin is None else origin[*changed]
+
+
+def _as_fields(meta: msgspec.Meta) -> list[Any]:
+    """Convert the bounds and words of a ``Meta`` to pydantic's metadata."""
+    given = {name: value for name in _BOUNDS if (value := getattr(meta, name)) is not None}
+    if meta.extra_json_schema:
+        given["json_schema_extra"] = meta.extra_json_schema
+    fields: list[Any] = [Field(**given)] if given else []
+    return fields if meta.tz is None else [*fields, AfterValidator(partial(_check_zone, aware=meta.tz))]
+
+
+def _check_zone(value: Any, *, aware: bool) -> Any:
+    if (value.tzinfo is not None) is not aware:
+        raise ValueError(f"a time {'with' if aware else 'without'} a time zone is expected")
+    return value
+
+
+class _Members:
+    """Metadata of a class that is no model: the types that its members have for pydantic."""
+
+    def __init__(self, kinds: Mapping[str, Any]) -> None:
+        self._kinds = kinds
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        schema = handler(source)
+        found = handler.resolve_ref_schema(schema)
+        while found["type"] not in _FIELDED:
+            found = found.get("schema") or found["arguments_schema"]
+        # Dataclasses and tuples have a list of fields, TypedDicts have them by name.
+        listed: Any = found.get("fields") or found["arguments_schema"]
+        fields: dict[str, Any] = listed if hasattr(listed, "items") else {field["name"]: field for field in listed}
+        for name, field in fields.items():
+            outer, kind = field, self._kinds[name]
+            while get_origin(kind) in _MODES:
+                kind = get_args(kind)[0]
+            while outer["schema"]["type"] == "default":
+                outer = outer["schema"]
+            outer["schema"] = handler.generate_schema(kind)
+        return schema
+
+
+def with_base64(schema: Any) -> Any:
+    """Return a core schema in which bytes are base64, as in MCP and msgspec; the same schema if it has no bytes.
+
+    A model whose configuration says how JSON carries bytes is left as it is; so is one with its own ``__init__``, and a
+    type with its own serializer.
+    """
+
+    def change(node: dict[str, Any]) -> Any:
+        kind = str(node.get("type"))
+        is_own = "serialization" in node and (kind == "bytes" or kind.startswith("function"))
+        if is_own or node.get("custom_init") or not _BYTES_OPTIONS.isdisjoint(node.get("config") or ()):
+            return node
+        return _base64(node) if kind == "bytes" else _change_parts(node, change)
+
+    return _change(schema, change)
+
+
+def _change(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
+    if isinstance(schema, list | tuple):
+        old = cast("list[Any]", schema)
+        new = [_change(item, change) for item in old]
+        return old if all(map(is_, new, old)) else old.__class__(new)
+    return change(cast("dict[str, Any]", schema)) if isinstance(schema, dict) else schema
+
+
+def _change_parts(node: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    changed = {key: _change(value, change) for key, value in node.items() if key not in _OPAQUE}
+    return {**node, **changed} if any(changed[key] is not node[key] for key in changed) else node
+
+
+def _base64(node: dict[str, Any]) -> Any:
+    bounds = (("minLength", node.get("min_length")), ("maxLength", node.get("max_length")))
+    lengths = {name: (bound + 2) // 3 * 4 for name, bound in bounds if bound is not None}
+    published = WithJsonSchema({"type": "string", "contentEncoding": "base64", **lengths})
+    reader = BeforeValidator(lambda value: b64decode(value, validate=True) if isinstance(value, str) else value)
+    writer = PlainSerializer(lambda value: b64encode(value).decode(), return_type=str, when_used="json")
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[bytes, reader, writer, published])
+    return {**cast("dict[str, Any]", adapter.core_schema), "schema": node}
+
+
+def compile_schema(schema: Any) -> tuple[SchemaValidator, SchemaSerializer]:
+    """Compile a core schema as it stands.
+
+    For a class with a validator of its own pydantic uses that one and ignores the schema. So another class stands in
+    its place, which has none and makes the same objects.
+    """
+    models = set[type]()
+
+    def change(node: dict[str, Any]) -> dict[str, Any]:
+        inner = _change_parts(node, change)
+        is_model = node.get("type") in ("model", "dataclass") and not node.get("custom_init")
+        if not is_model:
+            return inner
+        model: Any = node["cls"]
+        models.add(model)
+
+        def make(_: type) -> Any:
+            return model.__new__(model)
+
+        members = {"__new__": make, "model": model, "models": models}
+        return {**inner, "cls": _StandIn(model.__name__, (), members)}
+
+    own = _change(schema, change)
+    return SchemaValidator(own), SchemaSerializer(own)
+
+
+class _StandIn(type):
+    """A class in the place of a model: the model makes its objects, and objects of the model are its own."""
+
+    model: type
+    models: set[type]
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        # Of several models in a union that an object belongs to, its own class is nearest.
+        return next((kind for kind in type(instance).__mro__ if kind in cls.models), None) is cls.model
+
+
+class JsonSchemas(GenerateJsonSchema):
+    """JSON Schemas in which keys of objects have their form."""
+
+    def dict_schema(self, schema: Any) -> dict[str, Any]:
+        """Generate the schema of a dictionary. Raises ``TypeError`` if its keys cannot be text."""
+        written = super().dict_schema(schema)
+        keys = self.resolve_ref_schema(self.generate_inner(schema.get("keys_schema", {"type": "any"})))
+        kind = keys.get("type")
+        if kind in ("array", "object", "boolean", "null"):
+            raise TypeError(NO_KEY)
+        if kind in ("integer", "number"):
+            written["propertyNames"] = WHOLE_KEY if kind == "integer" else NUMBER_KEY
+        return written

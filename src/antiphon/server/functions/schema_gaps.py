@@ -1,0 +1,151 @@
+"""The parts that msgspec leaves out of a JSON Schema: formats of times, keys of objects, and defaults that do not fit.
+
+``pydantic_schema`` uses the same rule for keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import inspect as types
+
+from antiphon.json_schema.effort import walk_objects
+
+__all__ = ["NO_KEY", "NUMBER_KEY", "WHOLE_KEY", "fill_gaps", "remove_unfit_defaults"]
+
+_Schema = dict[str, Any]
+WHOLE_KEY = {"pattern": "^-?(0|[1-9][0-9]*)$"}
+NUMBER_KEY = {"pattern": r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"}
+NO_KEY = "the keys of a JSON object are text, which these keys cannot be; use a list of pairs: list[tuple[...]]"
+
+_PLAIN = {"anyOf", "default", "description", "enum", "examples", "title", "type"}
+_CLASSES: Mapping[Any, tuple[type, ...]] = {
+    "boolean": (bool,), "integer": (int,), "null": (type(None),), "number": (int, float), "string": (str,),
+}  # fmt: skip
+
+_KEYS: Mapping[type, _Schema] = {
+    types.AnyType: {},
+    types.IntType: WHOLE_KEY,
+    types.FloatType: NUMBER_KEY,
+    types.BytesType: {"contentEncoding": "base64"},
+    types.DateType: {"format": "date"},
+    types.DateTimeType: {"format": "date-time"},
+    types.TimeType: {"format": "time"},
+    types.TimeDeltaType: {"format": "duration"},
+    types.UUIDType: {"format": "uuid"},
+    types.DecimalType: {"format": "decimal"},
+}
+"""The schema of a value of each type as the key of an object, where it is text."""
+
+
+def fill_gaps(schemas: Sequence[_Schema], definitions: Mapping[str, _Schema], annotations: Sequence[Any]) -> None:
+    """Complete the schemas of these types. Raises ``TypeError`` for an object whose keys cannot be text."""
+    seen = set[str]()
+    pending = list(zip(schemas, types.multi_type_info(annotations), strict=True))
+    while pending:
+        schema, kind = pending.pop()
+        kind = _bare(kind)
+        target: str = schema.get("$ref", "").removeprefix("#/$defs/")
+        if target in seen:
+            continue
+        if target:
+            seen.add(target)
+            schema = definitions[target]
+        if isinstance(kind, types.DateTimeType | types.TimeType) and kind.tz is None:
+            schema.setdefault("format", "time" if isinstance(kind, types.TimeType) else "date-time")
+        elif isinstance(kind, types.DictType):
+            names = _as_key(kind.key_type)
+            if names is None:
+                raise TypeError(NO_KEY)
+            if names:
+                schema["propertyNames"] = names
+        pending += _parts(schema, kind)
+
+
+def remove_unfit_defaults(schema: _Schema) -> None:
+    """Remove each default that does not fit its own schema.
+
+    JSON Schema 2020-12, validation 9.2: a default is RECOMMENDED to be valid by its schema.
+    """
+    maps = set[int]()
+    for node in walk_objects(schema):
+        # The members of these are named by authors, so that "default" is a name there.
+        maps.update(id(node[key]) for key in ("properties", "$defs") if key in node)
+        if "default" in node and id(node) not in maps and not _fits(node, schema.get("$defs", {})):
+            del node["default"]
+
+
+def _fits(node: _Schema, definitions: _Schema) -> bool:
+    if _fits_plainly(node, node["default"]):
+        return True
+    import jsonschema_rs
+
+    try:
+        validator = jsonschema_rs.validator_for({**node, "$defs": definitions}, validate_formats=True)
+    except ValueError:
+        # A pattern may be one that only Python knows.
+        return True
+    return validator.is_valid(node["default"])
+
+
+def _fits_plainly(node: _Schema, value: Any) -> bool:
+    """Return whether a value fits a schema that needs no validator, which takes 40 ms to load."""
+    if not node.keys() <= _PLAIN:
+        return False
+    if "anyOf" in node:
+        return any(_fits_plainly(each, value) for each in node["anyOf"])
+    return value in node["enum"] if "enum" in node else value.__class__ in _CLASSES.get(node.get("type"), ())
+
+
+def _parts(schema: _Schema, kind: Any) -> Iterator[tuple[_Schema, Any]]:
+    """Yield the schemas inside of a schema, each with its type."""
+    if isinstance(kind, types.CollectionType):
+        yield from [(schema["items"], kind.item_type)] if "items" in schema else []
+    elif isinstance(kind, types.TupleType):
+        yield from zip(schema.get("prefixItems", []), kind.item_types, strict=False)
+    elif isinstance(kind, types.DictType):
+        values = schema.get("additionalProperties")
+        yield from [(values, kind.value_type)] if isinstance(values, dict) else []
+    elif isinstance(kind, types.UnionType):
+        yield from _branches(schema, kind)
+    elif isinstance(kind, types.StructType | types.DataclassType | types.TypedDictType | types.NamedTupleType):
+        properties: _Schema = schema.get("properties", {})
+        items: list[_Schema] = schema.get("prefixItems", [])[-len(kind.fields) :]
+        for at, field in enumerate(kind.fields):
+            yield properties[field.encode_name] if properties else items[at], field.type
+
+
+def _branches(schema: _Schema, kind: types.UnionType) -> Iterator[tuple[_Schema, Any]]:
+    plain: list[Any] = []
+    structs: list[Any] = []
+    for member in kind.types:
+        inner = _bare(member)
+        if not isinstance(inner, types.NoneType):
+            is_tagged = isinstance(inner, types.StructType) and not inner.array_like
+            (structs if is_tagged else plain).append(member)
+    # msgspec writes structs behind all others, and several structs as a union of their own.
+    options = [option for option in schema["anyOf"] if option.get("type") != "null"]
+    nested = options[-1]["anyOf"] if len(structs) > 1 and "discriminator" in options[-1] else options[len(plain) :]
+    yield from zip([*options[: len(plain)], *nested], [*plain, *structs], strict=True)
+
+
+def _bare(kind: Any) -> Any:
+    while isinstance(kind, types.Metadata):
+        kind = kind.type
+    return kind
+
+
+def _as_key(kind: Any) -> _Schema | None:
+    """Return the schema of a type as the key of an object: empty for any text, ``None`` if no text is such a value."""
+    kind = _bare(kind)
+    if isinstance(kind, types.UnionType):
+        found = [names for names in map(_as_key, kind.types) if names is not None]
+        return None if not found else {"anyOf": found} if all(found) else {}
+    if isinstance(kind, types.LiteralType | types.EnumType):
+        values = kind.values if isinstance(kind, types.LiteralType) else [one.value for one in kind.cls]
+        return {"enum": [str(value) for value in values]}
+    if isinstance(kind, types.StrType):
+        bounds = {"minLength": kind.min_length, "maxLength": kind.max_length, "pattern": kind.pattern}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
+    return next((names for one, names in _KEYS.items() if isinstance(kind, one)), None)

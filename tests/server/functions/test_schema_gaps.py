@@ -1,0 +1,120 @@
+"""The parts of a JSON Schema that msgspec leaves out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import enum
+import uuid
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+from antiphon.server.functions.schema_gaps import fill_gaps, remove_unfit_defaults
+
+
+class Size(enum.Enum):
+    SMALL = 1
+    LARGE = 2
+
+
+class Cat(msgspec.Struct, tag=True):
+    born: dt.datetime
+
+
+class Dog(msgspec.Struct, tag=True):
+    walks: dict[dt.date, dt.time]
+
+
+class Pair(NamedTuple):
+    first: dt.time
+    rest: dict[int, list[dt.datetime]]
+
+
+def written(annotation: Any) -> str:
+    """Write the schema of a type."""
+    schemas, definitions = msgspec.json.schema_components([annotation], ref_template="#/$defs/{name}")
+    fill_gaps(schemas, definitions, [annotation])
+    return msgspec.json.encode([*schemas, definitions], order="sorted").decode()
+
+
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [
+        (int, '{"pattern":"^-?(0|[1-9][0-9]*)$"}'),
+        (dt.date, '{"format":"date"}'),
+        (uuid.UUID, '{"format":"uuid"}'),
+        (decimal.Decimal, '{"format":"decimal"}'),
+        (bytes, '{"contentEncoding":"base64"}'),
+        (Size, '{"enum":["1","2"]}'),
+        (Literal["a", "b"], '{"enum":["a","b"]}'),
+        (Annotated[str, Meta(min_length=2)], '{"minLength":2}'),
+        (dt.date | Size, '{"anyOf":[{"format":"date"},{"enum":["1","2"]}]}'),
+    ],
+)
+def test_the_keys_of_an_object_have_their_form(keys, names):
+    """They are text, so a number is its digits."""
+    assert f'"propertyNames":{names}' in written(dict[keys, int])
+
+
+@pytest.mark.parametrize("keys", [str, Any, str | int])
+def test_keys_that_may_be_any_text_have_none(keys):
+    """Nothing would be refused."""
+    assert "propertyNames" not in written(dict[keys, int])
+
+
+@pytest.mark.parametrize("keys", [tuple[int, int], frozenset[int], bool, Pair])
+def test_keys_that_cannot_be_text_are_refused(keys):
+    """No call could send such an object."""
+    with pytest.raises(TypeError, match=r"keys of a JSON object are text.*list\[tuple"):
+        written(list[dict[keys, int]])
+
+
+@pytest.mark.parametrize(
+    ("annotation", "formats"),
+    [
+        (dt.datetime, {"date-time": 1}),
+        (dict[str, list[dt.time | None]], {"time": 1}),
+        (tuple[dt.datetime, int, dt.time], {"date-time": 1, "time": 1}),
+        (Cat | Dog | dt.datetime | None, {"date-time": 2, "date": 1, "time": 1}),
+        (Pair, {"time": 1, "date-time": 1}),
+    ],
+)
+def test_dates_and_times_have_their_format_wherever_they_stand(annotation, formats):
+    """The library writes it only for those with a zone."""
+    text = written(annotation)
+    assert {name: text.count(f'"format":"{name}"') for name in ("date", "date-time", "time")} == {
+        "date": 0, "date-time": 0, "time": 0, **formats,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schema", "default", "is_kept"),
+    [
+        ({"type": "integer"}, 3, True),
+        ({"type": "integer"}, True, False),
+        ({"type": "integer", "minimum": 5}, 3, False),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, None, True),
+        ({"type": "string"}, None, False),
+        ({"enum": ["a", "b"]}, "c", False),
+        ({"type": "string", "format": "date"}, "x", False),
+        ({"$ref": "#/$defs/small"}, 9, False),
+        ({"$ref": "#/$defs/small"}, 1, True),
+        ({"type": "string", "pattern": "(?P<a>x)(?P=a)"}, "y", True),
+    ],
+)
+def test_a_default_that_its_schema_refuses_is_removed(schema, default, is_kept):
+    """At any depth. Where a pattern cannot be checked, the default stays."""
+    inner = {**schema, "default": default}
+    whole = {"$defs": {"small": {"maximum": 5}}, "properties": {"a": {"items": inner}}}
+    remove_unfit_defaults(whole)
+    assert ("default" in inner) is is_kept
+
+
+def test_a_member_called_default_stays():
+    """It is a name there, not a keyword."""
+    whole = {"properties": {"default": {"type": "integer"}, "not": {}}}
+    remove_unfit_defaults(whole)
+    assert "default" in whole["properties"]

@@ -1,0 +1,410 @@
+"""One table of types and places: each type is published, checked and passed on in the same way wherever it stands."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import uuid
+from collections.abc import Mapping
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotRequired, Required, TypeVar
+
+import annotated_types
+import jsonschema_rs
+import msgspec
+import pydantic
+import pytest
+from msgspec import Meta
+from pydantic import Field
+from typing_extensions import TypeAliasType, TypedDict
+
+from antiphon import Client, ConfigError, Server
+from antiphon.json_schema.mismatch import MismatchError
+from antiphon.server.asks.forms import Form
+from antiphon.server.asks.typed_answers import TypedAnswer
+from antiphon.server.functions.arguments import Arguments
+from antiphon.server.functions.shape import Shape
+from antiphon.server.functions.signature import REQUIRED, Parameter
+
+BINARY = b"\x89\xfb\xff\x00"
+TEXT = base64.b64encode(BINARY).decode()
+UUID = "12345678-1234-5678-1234-567812345678"
+T = TypeVar("T")
+
+
+class Size(enum.Enum):
+    S = "s"
+    L = "l"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Point:
+    x: Annotated[int, Meta(ge=0)]
+    name: str = "p"
+
+
+@dataclasses.dataclass
+class Blob:
+    data: bytes
+
+
+class Pair(NamedTuple):
+    x: int
+    name: str = "p"
+
+
+class Typed(TypedDict, total=False):
+    x: Required[int]
+    name: str
+
+
+class Loose(TypedDict):
+    x: int
+    name: NotRequired[str]
+
+
+class Plain(msgspec.Struct, rename="camel"):
+    item_id: int
+    item_name: str = "n"
+
+
+class Cat(msgspec.Struct, tag=True):
+    lives: int
+
+
+class Dog(msgspec.Struct, tag=True):
+    legs: int
+
+
+class Box(msgspec.Struct, Generic[T]):
+    item: T
+
+
+class Model(pydantic.BaseModel):
+    item_id: int = Field(alias="itemId", ge=1)
+
+
+class Binary(pydantic.BaseModel):
+    data: bytes
+
+
+class Hexed(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(ser_json_bytes="hex", val_json_bytes="hex")
+    data: bytes
+
+
+@dataclasses.dataclass
+class Mixed:
+    n: Annotated[int, Meta(ge=1)]
+    data: bytes
+    model: Model
+
+
+class MixedPair(NamedTuple):
+    n: Annotated[int, Meta(ge=1)]
+    model: Model
+
+
+class MixedTyped(TypedDict):
+    n: Annotated[list[Annotated[int, Meta(ge=1)]], Meta(min_length=1)]
+    model: Model
+
+
+class Tree(pydantic.BaseModel):
+    data: bytes
+    below: list[Tree] = []
+
+
+Id = NewType("Id", int)
+Alias = TypeAliasType("Alias", Annotated[int, Meta(ge=1)])
+Ages = dict[str, Annotated[int, Meta(ge=0)]]
+MODEL = {"itemId": 1}
+
+# Name: the type, JSON that fits, JSON that does not (``...`` if all JSON fits).
+TYPES: dict[str, tuple[Any, Any, Any]] = {
+    "str": (str, "a", 1),
+    "int": (int, 3, "x"),
+    "float": (float, 1.5, "x"),
+    "bool": (bool, True, "x"),
+    "any": (Any, {"a": [1]}, ...),
+    "object": (object, [1], ...),
+    "int bounds": (Annotated[int, Meta(ge=1, le=5)], 3, 6),
+    "float bounds": (Annotated[float, Meta(gt=0)], 0.5, 0),
+    "multiple": (Annotated[int, Meta(multiple_of=5)], 10, 3),
+    "pattern": (Annotated[str, Meta(pattern="^a+$")], "aa", "b"),
+    "length": (Annotated[str, Meta(min_length=2)], "ab", "a"),
+    "field bounds": (Annotated[int, Field(ge=1)], 1, 0),
+    "field and meta": (Annotated[int, Field(le=5), Meta(ge=1)], 1, 0),
+    "meta and field": (Annotated[str, Meta(pattern="^a+$"), Field(description="d")], "a", "b"),
+    "annotated types": (Annotated[int, annotated_types.Ge(1)], 1, 0),
+    "described": (Annotated[int, "how many"], 1, "x"),
+    "literal": (Literal["b", "a"], "a", "c"),
+    "literal numbers": (Literal[1, 2], 1, 3),
+    "enum": (Size, "s", "m"),
+    "int enum": (Level, 1, 3),
+    "str enum": (Colour, "red", "blue"),
+    "optional": (int | None, None, "x"),
+    "union": (int | str, "a", []),
+    "optional bounds": (Annotated[int | None, Field(ge=1)], 1, 0),
+    "list": (list[int], [1, 2], ["x"]),
+    "list bounds": (Annotated[list[int], Meta(min_length=1)], [1], []),
+    "set": (set[int], [1], ["x"]),
+    "frozenset": (frozenset[str], ["a"], [1]),
+    "tuple": (tuple[int, str], [1, "a"], [1]),
+    "tuple of any length": (tuple[int, ...], [1, 2], ["x"]),
+    "dict": (dict[str, int], {"a": 1}, {"a": "x"}),
+    "dict by number": (dict[int, str], {"1": "a"}, {"x": "a"}),
+    "dict by float": (dict[float, str], {"1.5": "a"}, {"x": "a"}),
+    "dict by enum": (dict[Size, int], {"s": 1}, {"m": 1}),
+    "dict by literal": (dict[Literal["a"], int], {"a": 1}, {"b": 1}),
+    "dict by pattern": (dict[Annotated[str, Meta(pattern="^a")], int], {"ab": 1}, {"b": 1}),
+    "dict by date": (dict[dt.date, int], {"2026-01-02": 1}, {"x": 1}),
+    "dict by uuid": (dict[uuid.UUID, int], {UUID: 1}, {"x": 1}),
+    "dict of models by number": (dict[int, Model], {"1": MODEL}, {"x": MODEL}),
+    "date": (dt.date, "2026-01-02", "x"),
+    "datetime": (dt.datetime, "2026-01-02T03:04:05Z", "x"),
+    "datetime with zone": (Annotated[dt.datetime, Meta(tz=True)], "2026-01-02T03:04:05Z", "x"),
+    "datetime by field": (Annotated[dt.datetime, Field(description="d")], "2026-01-02T03:04:05Z", "x"),
+    "time": (dt.time, "03:04:05Z", "x"),
+    "timedelta": (dt.timedelta, "P1D", "x"),
+    "uuid": (uuid.UUID, UUID, "x"),
+    "decimal": (decimal.Decimal, "1.50", []),
+    "bytes": (bytes, TEXT, 1),
+    "bytearray": (bytearray, TEXT, 1),
+    "bytes by field": (Annotated[bytes, Field(description="d")], TEXT, 1),
+    "bytes or none by field": (Annotated[bytes | None, Field(description="d")], TEXT, 1),
+    "list of bytes by field": (Annotated[list[bytes], Field(max_length=9)], [TEXT], [1]),
+    "dict of bytes": (dict[str, bytes], {"a": TEXT}, {"a": 1}),
+    "url": (pydantic.AnyUrl, "https://example.org/", "x"),
+    "secret": (pydantic.Base64Bytes, TEXT, 1),
+    "dataclass": (Point, {"x": 1, "name": "a"}, {"x": -1}),
+    "dataclass of bytes": (Blob, {"data": TEXT}, {"data": 1}),
+    "named tuple": (Pair, [1, "a"], ["x"]),
+    "typed dict": (Typed, {"x": 1}, {"name": "a"}),
+    "typed dict not required": (Loose, {"x": 1}, {"x": "a"}),
+    "struct": (Plain, {"itemId": 1, "itemName": "a"}, {"itemId": "x"}),
+    "tagged structs": (Cat | Dog, {"type": "Dog", "legs": 4}, {"type": "Bird"}),
+    "tagged structs or time": (Cat | Dog | dt.time | None, "03:04:05Z", {"type": "Bird"}),
+    "generic": (Box[Annotated[int, Meta(ge=1)]], {"item": 1}, {"item": 0}),
+    "model": (Model, MODEL, {"itemId": 0}),
+    "models": (Annotated[list[Model], Meta(min_length=1, description="d")], [MODEL], []),
+    "binary model": (Binary, {"data": TEXT}, {"data": 1}),
+    "binary models": (list[Binary], [{"data": TEXT}], [{"data": 1}]),
+    "hexed model": (Hexed, {"data": BINARY.hex()}, {"data": 1}),
+    "recursive model": (Tree, {"data": TEXT, "below": [{"data": TEXT, "below": []}]}, {"data": 1}),
+    "model in a dataclass": (Mixed, {"n": 1, "data": TEXT, "model": MODEL}, {"n": 0, "data": TEXT, "model": MODEL}),
+    "model in a tuple": (MixedPair, [1, MODEL], [0, MODEL]),
+    "model in a typed dict": (MixedTyped, {"n": [1], "model": MODEL}, {"n": [0], "model": MODEL}),
+    "model or bounds": (Annotated[int, Meta(ge=1)] | Model, MODEL, 0),
+    "new type": (Id, 1, "x"),
+    "alias": (Annotated[Alias, Field(le=5)], 1, 0),
+    "ages": (Annotated[Ages, Field(min_length=1)], {"a": 1}, {"a": -1}),
+}
+
+
+class Bad(msgspec.Struct):
+    model: Model
+
+
+class Wrong(pydantic.BaseModel):
+    n: Annotated[int, Meta(ge=1)]
+
+
+REFUSED = {
+    "keys that are tuples": dict[tuple[int, int], int],
+    "keys that are sets": dict[str, dict[frozenset[int], int]],
+    "keys that are tuples beside a model": dict[tuple[int, int], Model],
+    "a model in a struct": Bad,
+    "bounds of msgspec in a model": Wrong,
+    "a number without an order": complex,
+    "a function's type": type(lambda: None),
+}
+
+
+def function_of(kind: Any, *, returns: Any = str, use: Any = None) -> Any:
+    """Make a function with a parameter of this type."""
+
+    def call(x: Any) -> Any:
+        seen.append(x)
+        return "ok" if use is None else use(x)
+
+    seen: list[Any] = []
+    call.__annotations__ = {"x": kind, "return": returns}
+    call.seen = seen
+    return call
+
+
+def fits_argument(kind: Any, value: Any) -> Any:
+    """Return a value as a tool gets it."""
+    arguments = Arguments([Parameter(name="x", annotation=kind, default=REQUIRED)], "t")
+    return arguments.decode(msgspec.json.encode({"x": value}))["x"]
+
+
+def fits(schema: Mapping[str, Any], value: Any) -> bool:
+    """Tell whether a schema takes a value, its formats included."""
+    return jsonschema_rs.validator_for(dict(schema), validate_formats=True).is_valid(value)
+
+
+@pytest.mark.parametrize("name", TYPES)
+async def test_a_tool_publishes_and_checks_the_type_of_an_argument(name):
+    """Schema and check agree on what fits, and the function gets a value of the type."""
+    kind, good, bad = TYPES[name]
+    server, function = Server("s"), function_of(kind)
+    server.add_tool(function, name="t")
+    async with Client(server) as client:
+        (tool,) = [tool async for tool in client.tools()]
+        assert fits(tool.input_schema, {"x": good})
+        result = await client.call_tool("t", {"x": good})
+        assert not result.is_error, result.text
+        if bad is not ...:
+            assert not fits(tool.input_schema, {"x": bad})
+            assert (await client.call_tool("t", {"x": bad})).is_error
+    if "base64" in str(tool.input_schema):
+        assert repr(BINARY) in repr(function.seen) or name == "secret"
+
+
+@pytest.mark.parametrize("name", TYPES)
+async def test_a_tool_publishes_and_returns_its_result(name):
+    """The value that came as an argument goes back as the JSON it came from, and fits the schema."""
+    kind, good, _ = TYPES[name]
+    server = Server("s")
+    server.add_tool(function_of(kind, returns=kind, use=lambda value: value), name="t", structured=True)
+    async with Client(server) as client:
+        (tool,) = [tool async for tool in client.tools()]
+        result = await client.call_tool("t", {"x": good})
+        assert not result.is_error, result.text
+        assert fits(tool.output_schema, result.structured_content)
+        sent = result.structured_content
+        assert good in (sent, sent.get("result") if isinstance(sent, dict) else None)
+
+
+@pytest.mark.parametrize("name", TYPES)
+async def test_a_prompt_and_a_template_read_the_type_from_text(name):
+    """Text that stands for the value arrives as the value that a tool gets."""
+    kind, good, _ = TYPES[name]
+    text = good if isinstance(good, str) else msgspec.json.encode(good).decode()
+    server, prompt, tool, resource = Server("s"), function_of(kind), function_of(kind), function_of(kind)
+    server.add_prompt(prompt, name="p")
+    server.add_resource("r://{+x}", resource)
+    server.add_tool(tool, name="t")
+    async with Client(server) as client:
+        await client.call_tool("t", {"x": good})
+        if good is None:
+            return
+        await client.get_prompt("p", {"x": text})
+        await client.read_resource(f"r://{text}".replace('"', "%22").replace(" ", "%20"))
+    assert prompt.seen == resource.seen
+    # Where anything fits, text stays text.
+    if kind not in (Any, object):
+        assert prompt.seen == tool.seen
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_an_answer_of_a_model_has_the_type(name):
+    """``result_type`` reads what a tool reads, and refuses what a tool refuses."""
+    kind, good, bad = TYPES[name]
+    answer = TypedAnswer(kind)
+    text = good if kind is str else msgspec.json.encode(good).decode()
+    if text.startswith("{") and Shape(kind, place="x").wrapped:
+        text = f'{{"result": {text}}}'
+    assert fits_argument(kind, good) == answer.read(text)
+    if bad is not ... and kind is not str:
+        with pytest.raises(MismatchError):
+            answer.read(msgspec.json.encode(bad).decode())
+
+
+FLAT = [
+    "str",
+    "int",
+    "float",
+    "bool",
+    "int bounds",
+    "float bounds",
+    "multiple",
+    "pattern",
+    "length",
+    "field bounds",
+    "field and meta",
+    "meta and field",
+    "annotated types",
+    "described",
+    "literal",
+    "enum",
+    "str enum",
+    "optional",
+    "optional bounds",
+    "date",
+    "datetime",
+    "datetime with zone",
+    "datetime by field",
+    "time",
+    "timedelta",
+    "uuid",
+    "decimal",
+    "bytes",
+    "bytearray",
+    "bytes by field",
+    "bytes or none by field",
+    "url",
+    "secret",
+    "dataclass",
+    "dataclass of bytes",
+    "typed dict",
+    "typed dict not required",
+    "struct",
+    "generic",
+    "model",
+    "binary model",
+    "hexed model",
+    "new type",
+    "alias",
+]
+
+
+@pytest.mark.parametrize("name", FLAT)
+async def test_a_form_asks_for_the_type(name):
+    """The form publishes what the answer is checked for; the handler gets a value of the type."""
+    kind, good, bad = TYPES[name]
+    form = Form.of(kind)
+    members = form.schema["properties"]
+    is_single = list(members) == ["result"]
+    assert await form.read({"result": good} if is_single else good) == fits_argument(kind, good)
+    assert fits(form.schema, {"result": good} if is_single else good) or good is None
+    with pytest.raises(ValueError, match=r"expected|input|invalid|missing|should"):
+        await form.read({"result": bad} if is_single else bad)
+
+
+@pytest.mark.parametrize("name", [name for name in TYPES if name not in FLAT])
+def test_a_form_refuses_a_type_that_is_not_flat(name):
+    """The error names the member and the remedy."""
+    with pytest.raises(ConfigError, match=r"form \".*(cannot be shown|only has|is an object with)"):
+        Form.of(TYPES[name][0])
+
+
+@pytest.mark.parametrize(("kind", "place"), [(dt.date, "date"), (dt.datetime, "date-time"), (dt.time, "time")])
+def test_dates_and_times_have_their_format(kind, place):
+    """Also in a list and beside null; forms have no format for a time."""
+    schema = Arguments([Parameter(name="x", annotation=dict[str, list[kind | None]], default=REQUIRED)], "t").schema
+    assert f"'format': '{place}'" in str(schema)
+    form = Form.of(kind).schema["properties"]["result"]
+    assert form.get("format") == (None if place == "time" else place)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_type_that_no_json_can_be_is_refused_at_the_decorator(name):
+    """The error names the parameter."""
+    server = Server("s")
+    for add in (server.add_tool, server.add_prompt, lambda f: server.add_resource("r://{x}", f)):
+        with pytest.raises(ConfigError, match='parameter "x": '):
+            add(function_of(REFUSED[name]))
