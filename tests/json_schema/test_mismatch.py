@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
 
-from antiphon.json_schema.mismatch import Mismatch, MismatchError, describe, join_path, suggest, within
+from antiphon.json_schema.mismatch import Mismatch, MismatchError, describe, describe_rule, join_path, suggest, within
 
 
 class Item(msgspec.Struct, forbid_unknown_fields=True):
@@ -130,3 +130,57 @@ def test_an_inner_place_is_put_under_the_outer():
 def test_the_nearest_name_is_suggested(name, known, words):
     """Models misspell; the answer should let them go on."""
     assert suggest(name, known) == words
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "price": {"$ref": "#/$defs/price"},
+        "by_name": {"type": "object", "additionalProperties": {"$ref": "#/$defs/price"}},
+        "size": {"enum": ["s", "l"]},
+        "items": {"type": "array", "items": {"required": ["id"]}},
+    },
+    "additionalProperties": False,
+    "$defs": {"price": {"type": "number", "minimum": 0}},
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ({"price": "secret"}, '"price": expected type: "number"'),
+        ({"price": -7}, '"price": expected minimum: 0'),
+        ({"by_name": {"secret": -7}}, '"by_name.*": expected minimum: 0'),
+        ({"size": "secret"}, '"size": expected enum: ["s","l"]'),
+        ({"items": [{"id": 1}, {}]}, 'missing "items[1].id"'),
+        ({"secret": 1}, "expected additionalProperties: false"),
+        ([7], 'expected type: "object"'),
+    ],
+)
+def test_a_rule_is_described_without_the_value(value, sentence):
+    """Place and rule are in the schema; a key of the value is not."""
+    with pytest.raises(jsonschema_rs.ValidationError) as caught:
+        jsonschema_rs.validator_for(SCHEMA).validate(value)
+    assert describe_rule(describe(caught.value), SCHEMA) == sentence
+
+
+def test_a_rule_within_a_schema_of_its_own_address_is_named_alone():
+    """Its path begins there."""
+    inner = {"$id": "https://example.org/b", "properties": {"x": {"type": "integer"}}}
+    schema = {"$id": "https://example.org/a", "properties": {"r": {"$ref": "b"}}, "$defs": {"b": inner}}
+    with pytest.raises(jsonschema_rs.ValidationError) as caught:
+        jsonschema_rs.validator_for(schema).validate({"r": {"x": "secret"}})
+    assert describe_rule(describe(caught.value), schema) == '"r.x": expected type'
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "sentence"),
+    [
+        (Literal["a", "b"], '"secret"', "invalid enum value"),
+        (dict[str, int], '{"secret": "secret"}', '"[...]": expected integer, got string'),
+        (Item, '{"price": 1, "secret": 1}', 'unknown "*"'),
+    ],
+)
+def test_reports_of_msgspec_are_described_without_the_value(kind, data, sentence):
+    """They name no rule, but what was expected."""
+    assert describe_rule(of_msgspec(kind, data), SCHEMA) == sentence

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from antiphon import Annotations, ConfigError, Server, ToolAnnotations
+from antiphon import Annotations, ConfigError, Server, Tool, ToolAnnotations
 from antiphon.server.features.annotations import read_annotations
 
 
@@ -27,6 +29,13 @@ def test_anything_else_is_refused(given, said):
     """It would be sent to clients, which pass it over."""
     with pytest.raises(ConfigError, match=said):
         Server("s").tool(annotations=given, name="t")(lambda: "ok")
+
+
+def test_a_finished_definition_is_read_too():
+    """It may hold a mapping, which would be listed without the unknown name."""
+    given: Any = {"readOnly": True}
+    with pytest.raises(ConfigError, match='no "readOnly"'):
+        Server("s").add_tool(Tool(name="t", input_schema={"type": "object"}, annotations=given), lambda arguments: "ok")
 
 
 def test_a_resource_refuses_unknown_names_too():

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import jsonschema_rs
 import pytest
+from pydantic import Field
 
+from antiphon import Client, Server
 from antiphon.errors import ConfigError, ResultInvalid, ToolError
 from antiphon.server.context import Context
 from antiphon.server.features.tools import ServedTool
@@ -333,3 +335,27 @@ def test_definitions_are_counted_when_a_value_is_checked_and_not_before() -> Non
     assert calls["_compiled"] == 100
     assert not calls["total"]
     assert calls.total() <= 100 * 40
+
+
+@pytest.mark.parametrize(
+    ("returns", "value", "text"),
+    [
+        (dict[str, float], {"secret": float("nan")}, '"[...]": expected number, got null'),
+        (list[Literal["a"]], ["a", "secret"], '"result[1]": invalid enum value'),
+        (dict[str, Annotated[float, Field(ge=0)]], {"secret": -7}, '"*": expected minimum: 0'),
+    ],
+)
+async def test_a_client_learns_the_place_that_breaks_the_schema(returns, value, text, caplog):
+    """The value is for the log, unless error_details is on."""
+
+    def make() -> Any:
+        return value
+
+    make.__annotations__["return"] = returns
+    server = Server("s")
+    server.add_tool(make)
+    async with Client(server) as client:
+        result = await client.call_tool("make", {})
+    assert result.is_error
+    assert result.text == f"make failed: its result does not fit its output schema: {text}"
+    assert "does not fit" in caplog.text

@@ -367,3 +367,13 @@ def test_descriptions_from_a_docstring_fill_gaps():
     found = made.describe({"a": "words", "b": "words", "d": "words", "other": "words"})["properties"]
     assert [found[name].get("description") for name in ("a", "b", "c", "e")] == ["words", "own", None, "words"]
     assert "description" not in made.schema["properties"]["a"]
+
+
+def test_two_arguments_with_one_name_are_refused():
+    """An alias may be the name of another parameter."""
+    given = [
+        Parameter(name="a", annotation=int, default=pydantic.Field(alias="b")),
+        Parameter(name="b", annotation=int, default=1),
+    ]
+    with pytest.raises(ConfigError, match="f: two arguments have one name"):
+        Arguments(given, "f")

@@ -10,6 +10,7 @@ import enum
 import uuid
 from collections.abc import Mapping
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotRequired, Required, TypeVar
+from urllib.parse import quote
 
 import annotated_types
 import jsonschema_rs
@@ -20,7 +21,7 @@ from msgspec import Meta
 from pydantic import Field
 from typing_extensions import TypeAliasType, TypedDict
 
-from antiphon import Client, ConfigError, Server
+from antiphon import Client, ConfigError, InvalidParams, PeerError, Server
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.server.asks.forms import Form
 from antiphon.server.asks.typed_answers import TypedAnswer
@@ -213,6 +214,29 @@ TYPES: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
+FLAT = [
+    "str", "int", "float", "bool", "int bounds", "float bounds", "multiple", "pattern", "length", "field bounds",
+    "field and meta", "meta and field", "annotated types", "described", "literal", "enum", "str enum", "optional",
+    "optional bounds", "date", "datetime", "datetime with zone", "datetime by field", "time", "timedelta", "uuid",
+    "decimal", "bytes", "bytearray", "bytes by field", "bytes or none by field", "url", "secret", "dataclass",
+    "dataclass of bytes", "typed dict", "typed dict not required", "struct", "generic", "model", "binary model",
+    "hexed model", "new type", "alias",
+]  # fmt: skip
+"""The types that a form can show: flat members that are text, numbers, booleans or choices."""
+
+TEXTS = {"optional": 3}
+"""Null has no text; another value stands for it in prompts and templates."""
+
+ANY_TEXT = {"str", "any", "object", "union"}
+"""Types that take any text as it is, so that prompts and templates refuse none."""
+
+TEXT_RESULTS = {"url", "datetime by field"}
+"""Types whose results are text with a format, which is a note and no rule (JSON Schema 2020-12, validation 7.2.1).
+
+Pydantic writes any text for them; msgspec's own types are held to their format.
+"""
+
+
 class Bad(msgspec.Struct):
     model: Model
 
@@ -251,6 +275,16 @@ def fits_argument(kind: Any, value: Any) -> Any:
     return arguments.decode(msgspec.json.encode({"x": value}))["x"]
 
 
+def written(value: Any) -> str:
+    """Write a value as the text that stands for it in a prompt or URI."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def address(value: Any) -> str:
+    """Return the URI of a value."""
+    return "r://" + quote(written(value))
+
+
 def fits(schema: Mapping[str, Any], value: Any) -> bool:
     """Tell whether a schema takes a value, its formats included."""
     return jsonschema_rs.validator_for(dict(schema), validate_formats=True).is_valid(value)
@@ -271,105 +305,72 @@ async def test_a_tool_publishes_and_checks_the_type_of_an_argument(name):
             assert not fits(tool.input_schema, {"x": bad})
             assert (await client.call_tool("t", {"x": bad})).is_error
     if "base64" in str(tool.input_schema):
-        assert repr(BINARY) in repr(function.seen) or name == "secret"
+        assert repr(BINARY) in repr(function.seen)
 
 
 @pytest.mark.parametrize("name", TYPES)
 async def test_a_tool_publishes_and_returns_its_result(name):
-    """The value that came as an argument goes back as the JSON it came from, and fits the schema."""
-    kind, good, _ = TYPES[name]
+    """The value that came as an argument goes back as the JSON it came from; one that does not fit is an error."""
+    kind, good, bad = TYPES[name]
     server = Server("s")
     server.add_tool(function_of(kind, returns=kind, use=lambda value: value), name="t", structured=True)
+    server.add_tool(function_of(Any, returns=kind, use=lambda value: value), name="unchecked", structured=True)
     async with Client(server) as client:
-        (tool,) = [tool async for tool in client.tools()]
+        tools = {tool.name: tool async for tool in client.tools()}
         result = await client.call_tool("t", {"x": good})
         assert not result.is_error, result.text
-        assert fits(tool.output_schema, result.structured_content)
         sent = result.structured_content
+        assert fits(tools["t"].output_schema, sent)
         assert good in (sent, sent.get("result") if isinstance(sent, dict) else None)
+        if bad is not ... and name not in TEXT_RESULTS:
+            broken = await client.call_tool("unchecked", {"x": bad})
+            assert broken.is_error
+            assert "does not fit its output schema" in broken.text
 
 
 @pytest.mark.parametrize("name", TYPES)
 async def test_a_prompt_and_a_template_read_the_type_from_text(name):
-    """Text that stands for the value arrives as the value that a tool gets."""
-    kind, good, _ = TYPES[name]
-    text = good if isinstance(good, str) else msgspec.json.encode(good).decode()
+    """Text that stands for the value arrives as the value that a tool gets; other text is refused."""
+    kind, good, bad = TYPES[name]
     server, prompt, tool, resource = Server("s"), function_of(kind), function_of(kind), function_of(kind)
     server.add_prompt(prompt, name="p")
     server.add_resource("r://{+x}", resource)
     server.add_tool(tool, name="t")
     async with Client(server) as client:
-        await client.call_tool("t", {"x": good})
+        (listed,) = [prompt async for prompt in client.prompts()]
+        assert [(argument.name, argument.required) for argument in listed.arguments] == [("x", True)]
         if good is None:
-            return
-        await client.get_prompt("p", {"x": text})
-        await client.read_resource(f"r://{text}".replace('"', "%22").replace(" ", "%20"))
+            good = TEXTS[name]
+        await client.call_tool("t", {"x": good})
+        await client.get_prompt("p", {"x": written(good)})
+        await client.read_resource(address(good))
+        if bad is not ... and name not in ANY_TEXT:
+            with pytest.raises(InvalidParams, match='argument "x'):
+                await client.get_prompt("p", {"x": written(bad)})
+            with pytest.raises(PeerError, match='argument "x'):
+                await client.read_resource(address(bad))
     assert prompt.seen == resource.seen
-    # Where anything fits, text stays text.
-    if kind not in (Any, object):
-        assert prompt.seen == tool.seen
+    assert prompt.seen == ([written(good)] if name in ANY_TEXT else tool.seen)
 
 
 @pytest.mark.parametrize("name", TYPES)
 def test_an_answer_of_a_model_has_the_type(name):
-    """``result_type`` reads what a tool reads, and refuses what a tool refuses."""
+    """``result_type`` publishes and reads what a tool does, and refuses what a tool refuses."""
     kind, good, bad = TYPES[name]
     answer = TypedAnswer(kind)
     text = good if kind is str else msgspec.json.encode(good).decode()
-    if text.startswith("{") and Shape(kind, place="x").wrapped:
+    wrapped = Shape(kind, place="x").wrapped
+    if text.startswith("{") and wrapped:
         text = f'{{"result": {text}}}'
     assert fits_argument(kind, good) == answer.read(text)
-    if bad is not ... and kind is not str:
-        with pytest.raises(MismatchError):
-            answer.read(msgspec.json.encode(bad).decode())
-
-
-FLAT = [
-    "str",
-    "int",
-    "float",
-    "bool",
-    "int bounds",
-    "float bounds",
-    "multiple",
-    "pattern",
-    "length",
-    "field bounds",
-    "field and meta",
-    "meta and field",
-    "annotated types",
-    "described",
-    "literal",
-    "enum",
-    "str enum",
-    "optional",
-    "optional bounds",
-    "date",
-    "datetime",
-    "datetime with zone",
-    "datetime by field",
-    "time",
-    "timedelta",
-    "uuid",
-    "decimal",
-    "bytes",
-    "bytearray",
-    "bytes by field",
-    "bytes or none by field",
-    "url",
-    "secret",
-    "dataclass",
-    "dataclass of bytes",
-    "typed dict",
-    "typed dict not required",
-    "struct",
-    "generic",
-    "model",
-    "binary model",
-    "hexed model",
-    "new type",
-    "alias",
-]
+    if kind is not str:
+        # Any answer of a model is text, so that none needs an instruction or is refused.
+        published = msgspec.json.decode(answer.instructed(None).partition("\n")[2])
+        assert fits(published, {"result": good} if wrapped else good)
+        if bad is not ...:
+            assert not fits(published, {"result": bad} if wrapped else bad)
+            with pytest.raises(MismatchError):
+                answer.read(msgspec.json.encode(bad).decode())
 
 
 @pytest.mark.parametrize("name", FLAT)
@@ -377,10 +378,11 @@ async def test_a_form_asks_for_the_type(name):
     """The form publishes what the answer is checked for; the handler gets a value of the type."""
     kind, good, bad = TYPES[name]
     form = Form.of(kind)
-    members = form.schema["properties"]
-    is_single = list(members) == ["result"]
-    assert await form.read({"result": good} if is_single else good) == fits_argument(kind, good)
-    assert fits(form.schema, {"result": good} if is_single else good) or good is None
+    is_single = list(form.schema["properties"]) == ["result"]
+    answer = {"result": good} if is_single else good
+    assert await form.read(answer) == fits_argument(kind, good)
+    # A form has no null: a member that may be null is left empty.
+    assert fits(form.schema, {} if good is None else answer)
     with pytest.raises(ValueError, match=r"expected|input|invalid|missing|should"):
         await form.read({"result": bad} if is_single else bad)
 

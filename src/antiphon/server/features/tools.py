@@ -301,7 +301,7 @@ class ServedTool:
             description=description,
             input_schema=dict(input_schema),
             output_schema=None if output_schema is None else dict(output_schema),
-            annotations=annotations and read_annotations(annotations, ToolAnnotations, f"tool {name!r}"),
+            annotations=annotations,
             icons=icons,
             meta=meta,
         )
@@ -342,6 +342,9 @@ class ServedTool:
         signature = read_signature(handler, noun="tool", name=definition.name)
         name = _checked_name(definition.name, signature.place)
         parameter = _only_parameter(signature)
+        given = definition.annotations
+        read = given and read_annotations(given, ToolAnnotations, signature.place)
+        definition = definition if read is given else replace(definition, annotations=read)
         input_schema = definition.input_schema
         if input_schema.get("type") != "object":
             raise ConfigError(f'{signature.place}: its input schema must say "type": "object" at the top')

@@ -64,6 +64,8 @@ class Arguments:
         self._foreign = {p.name: p.annotation for p in self.parameters if isinstance(p.annotation, Adapter)}
         self._form: _Form | None = None
         if None in known:
+            if len(set(self.names)) < len(self.names):
+                raise ConfigError(f"{place}: two arguments have one name, by an alias: {', '.join(self.names)}")
             # Made now, so that a type without a JSON form fails at registration.
             self._form = _Form()
             self._form.schema = input_schema(self.parameters, place)

@@ -135,9 +135,14 @@ def _base64(node: dict[str, Any]) -> Any:
     lengths = {name: (bound + 2) // 3 * 4 for name, bound in bounds if bound is not None}
     published = WithJsonSchema({"type": "string", "contentEncoding": "base64", **lengths})
     reader = BeforeValidator(lambda value: b64decode(value, validate=True) if isinstance(value, str) else value)
-    writer = PlainSerializer(lambda value: b64encode(value).decode(), return_type=str, when_used="json")
+    writer = PlainSerializer(_write_base64, return_type=str, when_used="json")
     adapter: TypeAdapter[Any] = TypeAdapter(Annotated[bytes, reader, writer, published])
     return {**cast("dict[str, Any]", adapter.core_schema), "schema": node}
+
+
+def _write_base64(value: Any) -> Any:
+    # A value of another type is refused by its place when the result is checked.
+    return b64encode(value).decode() if isinstance(value, bytes | bytearray) else value
 
 
 def compile_schema(schema: Any) -> tuple[SchemaValidator, SchemaSerializer]:
@@ -178,14 +183,24 @@ class _StandIn(type):
 
 
 class JsonSchemas(GenerateJsonSchema):
-    """JSON Schemas in which keys of objects have their form."""
+    """JSON Schemas in which keys of objects have their form, and bytes in defaults are base64."""
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        """Generate the schema of a value with a default."""
+        if "default" not in schema or "base64" not in repr(schema["schema"]):
+            return super().default_schema(schema)
+        written = super().default_schema(cast("Any", {key: schema[key] for key in schema if key != "default"}))
+        try:
+            return {**written, "default": msgspec.json.decode(msgspec.json.encode(schema["default"]))}
+        except TypeError:
+            return written
 
     def dict_schema(self, schema: Any) -> dict[str, Any]:
         """Generate the schema of a dictionary. Raises ``TypeError`` if its keys cannot be text."""
         written = super().dict_schema(schema)
         keys = self.resolve_ref_schema(self.generate_inner(schema.get("keys_schema", {"type": "any"})))
         kind = keys.get("type")
-        if kind in ("array", "object", "boolean", "null"):
+        if kind in ("array", "object", "boolean", "null") and self.mode == "validation":
             raise TypeError(NO_KEY)
         if kind in ("integer", "number"):
             written["propertyNames"] = WHOLE_KEY if kind == "integer" else NUMBER_KEY

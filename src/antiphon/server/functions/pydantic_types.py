@@ -68,12 +68,20 @@ class Adapter:
 
     def encode(self, value: Any) -> bytes:
         """Encode as JSON, with the names of the schema. A value of another type is encoded as what it is."""
-        return self._serializer.to_json(value, by_alias=True, warnings=False)
+        return _encode_with(self._serializer, value)
 
 
 def encode_model(model: Any) -> bytes:
     """Encode a pydantic model as JSON."""
-    return _serializer_of(model.__class__).to_json(model, by_alias=True)
+    return _encode_with(_serializer_of(model.__class__), model)
+
+
+def _encode_with(serializer: Any, value: Any) -> bytes:
+    raw: bytes = serializer.to_json(value, by_alias=True, warnings=False)
+    if b"NaN" in raw or b"Infinity" in raw:
+        # A model may ask for these constants (``ser_json_inf_nan``), which are no JSON.
+        msgspec.json.decode(raw)
+    return raw
 
 
 @lru_cache(maxsize=_MAX_MODELS)

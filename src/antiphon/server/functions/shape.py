@@ -19,7 +19,7 @@ from antiphon.json_schema.mismatch import MismatchError, describe, within
 from antiphon.server.functions.choice_order import restore_order
 from antiphon.server.functions.member_docs import classes_of, describe_members, words_of
 from antiphon.server.functions.pydantic_types import Adapter, encode_model, is_pydantic
-from antiphon.server.functions.schema_gaps import fill_gaps, remove_unfit_defaults
+from antiphon.server.functions.schema_gaps import NO_KEY, fill_gaps, remove_unfit_defaults
 from antiphon.wire.envelope import without_halves
 
 __all__ = ["Schema", "Shape", "adapted", "decode_with", "encode_value", "schemas_of", "with_text_metadata"]
@@ -76,7 +76,11 @@ class Shape:
 
     def encode(self, value: Any) -> bytes:
         """Encode a value of this type, not wrapped. Raises ``TypeError`` if it has no JSON form."""
-        return self._adapter.encode(value) if self._adapter else encode_value(value)
+        try:
+            return self._adapter.encode(value) if self._adapter else encode_value(value)
+        except ValueError:
+            # A value of another type is written as what it is, so that a check by the schema can name its place.
+            return encode_value(value)
 
 
 def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
@@ -207,6 +211,8 @@ def _reason(error: Exception) -> str:
         return f"its type names something unknown: {error}; define it at the top of the module"
     lines = [line for line in str(error).splitlines() if line]
     said = lines[-1] if lines else type(error).__name__
+    if said == NO_KEY:
+        return said
     if said.startswith("Type unions may not contain more than one"):
         return f"{said}; tell structs apart by a tag (msgspec.Struct, tag=True), or use types of pydantic's"
     return f"{said}; use a type that has a JSON form"
