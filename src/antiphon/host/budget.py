@@ -245,14 +245,14 @@ def brief_dollars(money: int) -> str:
 
 
 def rounded_dollars(money: int, *, up: bool = True) -> str:
-    """Format nano-dollars rounded to one side: to cents, or to two digits of a fraction of a cent.
+    """Format nano-dollars rounded to one side: to cents from one dollar on, below that to two digits.
 
     ``up`` rounds up, for what will be spent; else down, for what is left.
     """
     amount = Decimal(abs(money)) / DOLLAR
-    last = min(-2, amount.adjusted() - 1) if 0 < amount < Decimal("0.01") else -2
+    last = min(-2, amount.adjusted() - 1) if 0 < amount < 1 else -2
     towards = ROUND_CEILING if up == (money >= 0) else ROUND_FLOOR
-    return _written(money, f"{amount.quantize(Decimal(1).scaleb(last), towards):f}")
+    return _written(money, f"{amount.quantize(Decimal(1).scaleb(last), towards):,f}")
 
 
 def _written(money: int, amount: str) -> str:

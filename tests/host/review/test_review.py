@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from antiphon.host.review.review import digest
+from decimal import Decimal
+
+import msgspec
+
+from antiphon.host.budget import dearest, estimate_costs, worst_case
+from antiphon.host.catalogue import Price
+from antiphon.host.review.review import ReviewItem, digest, most_of
 from antiphon.wire.content import UnknownContent
 from antiphon.wire.sampling import SamplingMessage
-from tests.host.asks import request
+from tests.host.asks import CHOICES, origin, request
 
 
 def test_the_digest_does_not_depend_on_the_order_of_keys():
@@ -23,3 +29,30 @@ def test_content_of_unknown_type_has_a_digest():
     """What came from a newer peer can still be compared."""
     asked = request(messages=[SamplingMessage(role="user", content=UnknownContent("hologram", {"x": 1}))])
     assert len(digest(asked)) == 64
+
+
+def test_the_most_of_a_request_is_the_dearest_model_that_may_answer():
+    """With its fallbacks; another model that a person chooses is alone, and an edit never lowers a reservation."""
+    price = {name: Price(input=Decimal(rate), output=Decimal(rate)) for name, rate in (("a", 1), ("b", 3), ("c", 20))}
+    params = request()
+    usage = worst_case(params)
+    costs = estimate_costs(params, price["a"], None)
+    worst = dearest(usage, [price["b"]])
+    shown = ReviewItem(
+        origin=origin(),
+        params=params,
+        received=params,
+        provider="p",
+        choices=CHOICES,
+        model="a",
+        models=("c",),
+        fallbacks=("b",),
+        prices=price,
+        costs=msgspec.structs.replace(costs, worst=worst),
+    )
+    assert most_of(shown) == worst.money
+    assert most_of(shown, "c") == dearest(usage, [price["c"]]).money
+    assert most_of(shown, None, request("x", max_tokens=1)) == worst.money
+    longer = request("word " * 1_000)
+    assert most_of(shown, None, longer) == dearest(worst_case(longer), [price["b"]]).money
+    assert most_of(msgspec.structs.replace(shown, costs=None, prices={})) is None

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from antiphon.host.budget import Priced, dearest
-from antiphon.host.catalogue import Catalogue
+from antiphon.host.catalogue import Catalogue, Price
 from antiphon.host.models.selection.record import Selection
 from antiphon.host.providers.base import Provider, Usage
 from antiphon.wire.origin import Origin
@@ -50,6 +50,11 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     def at_stake(self) -> list[Priced | None]:
         """The prices of all models that may answer. The highest is what gets reserved."""
         return [self.prices.get(name) for name in (self.model, *self.fallbacks)]
+
+    @property
+    def known_prices(self) -> dict[str, Price]:
+        """The prices that a reviewer can show, by model."""
+        return {name: price for name, price in self.prices.items() if name is not None and isinstance(price, Price)}
 
     @property
     def price_class(self) -> int:

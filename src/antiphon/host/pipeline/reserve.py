@@ -165,7 +165,11 @@ async def _choose(case: Case, params: CreateMessageRequestParams, *, look: bool)
             refusal.add_note(f"no model can answer: {why}")
         raise refusal
     case.chosen = chosen
-    return estimate_costs(params, chosen.price, left) if look else None
+    if not look:
+        return None
+    costs = estimate_costs(params, chosen.price, left)
+    # A fallback may cost more than the model itself, and what is shown is what is reserved.
+    return msgspec.structs.replace(costs, worst=dearest(worst_case(params), chosen.at_stake))
 
 
 def _is_grant(refused: str) -> bool:

@@ -257,6 +257,7 @@ async def _by_review(
         selection=msgspec.to_builtins(case.chosen.selection),
         models=case.chosen.others,
         fallbacks=case.chosen.fallbacks,
+        prices=case.chosen.known_prices,
     )
     async with warmed(case.desk.provider, case.chosen.model):
         decision = await decided(case, item, entered)
@@ -359,6 +360,7 @@ def _to_release(
         expires_in=case.expires_in,
         model=case.chosen.model,
         models=case.chosen.others,
+        prices=case.chosen.known_prices,
         figures=made.figures if rival is not None else None,
         rival=rival,
     )

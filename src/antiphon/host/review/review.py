@@ -6,12 +6,15 @@ Owns the values that cross it, and the digest that binds a decision to what was 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from antiphon.host.budget import Costs
+from antiphon.host.budget import Costs, dearest, worst_case
+from antiphon.host.catalogue import Price
 from antiphon.host.checks.risk import Risk
+from antiphon.host.providers.base import Usage
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.envelope import encode, encode_canonical
 from antiphon.wire.origin import Origin
@@ -49,6 +52,7 @@ __all__ = [
     "can_tell",
     "digest",
     "hash_of",
+    "most_of",
     "name_of",
     "obstacle_of",
     "usual_terms",
@@ -141,6 +145,8 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     """Further models that may be chosen instead, by name, in the user's order."""
     fallbacks: tuple[str, ...] = ()
     """The models tried in this order if the chosen one fails. An approval covers them too."""
+    prices: Mapping[str, Price] = msgspec.field(default_factory=dict[str, Price])
+    """The prices of all these models, as far as they are known; see ``most_of``."""
     figures: Figures | None = None
     """Model, cost and duration of the answer under review, if there is a second one beside it."""
     rival: Rival | None = None
@@ -352,6 +358,30 @@ def usual_terms(
 ) -> Terms:
     """Return the bounds of a grant given without any; for tool calls without an amount, since their cost is unknown."""
     return Terms(uses=USUAL.uses) if isinstance(asked, ToolItem | CallToolRequestParams) else USUAL
+
+
+def most_of(item: ReviewItem, model: str | None = None, params: CreateMessageRequestParams | None = None) -> int | None:
+    """Return what will be reserved for a request in nano-dollars; ``None`` if no price is known.
+
+    Args:
+        item: the request.
+        model: a model that a person chose; default: the chosen one, with its fallbacks.
+        params: the request as a person edited it; by default as it is shown.
+    """
+    reserved = item.costs
+    if model in (None, item.model):
+        names, least = [item.model, *item.fallbacks], 0 if reserved is None else reserved.worst.money
+    else:
+        names, least = [model], 0
+    prices = [item.prices[name] for name in names if name in item.prices]
+    if not prices:
+        return least or None
+    if params is None and reserved is not None:
+        usage = Usage(input_tokens=reserved.worst.tokens - item.params.max_tokens, output_tokens=item.params.max_tokens)
+    else:
+        usage = worst_case(item.params if params is None else params)
+    # A request that a person made shorter keeps its reservation.
+    return max(least, dearest(usage, prices).money)
 
 
 def name_of(decision: Decision | ElicitResult) -> str:
