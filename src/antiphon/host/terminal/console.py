@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 import msgspec
 
 from antiphon.host.checks.cells import cells_of
+from antiphon.host.review.keymap import key_for
 from antiphon.host.review.texts import Texts, texts
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.tty import EndOfInput, Tty
@@ -107,14 +108,20 @@ class Console:
             await self.tty.write("\n")
             return None
 
-    async def choose(self, keys: Mapping[str, str]) -> str | None:
-        """Ask for one of the keys (key: what it does); ``None`` if the person pressed Ctrl-D."""
+    async def choose(self, keys: Mapping[str, str], folded: Collection[str] = ()) -> str | None:
+        """Ask for one of the keys (key: what it does); ``None`` if the person pressed Ctrl-D.
+
+        ``folded``: the keys that do nothing as long as a part of the text is folded: it must have been opened once.
+        """
         await self._offer(keys)
         while True:
             typed = await self.line(self._words("inline.prompt"))
-            if typed is None or typed in keys:
+            if typed is not None and typed in folded:
+                await self.say(self._words("fold.first", press=key_for("fold", "inline").keys[0]))
+            elif typed is None or typed in keys:
                 return typed
-            await self.say(self._words("inline.type_one", keys=", ".join(keys)))
+            else:
+                await self.say(self._words("inline.type_one", keys=", ".join(keys)))
 
     async def _offer(self, keys: Mapping[str, str]) -> None:
         waiting = self._waiting()

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 
 import msgspec
 
-from antiphon.host.budget import DOLLAR
+from antiphon.host.budget import DOLLAR, rounded_dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.fit import AnyDecision, AnyItem
 from antiphon.host.review.keymap import Key, key_for, label, meaning, offered, subject
@@ -38,6 +38,7 @@ from antiphon.host.review.review import (
     Terms,
     ToolItem,
     digest,
+    most_of,
     name_of,
     usual_terms,
 )
@@ -272,7 +273,8 @@ class Talk:
         }
         while True:
             keys = self._keys()
-            typed = await console.choose({key.keys[0]: said for key, said in keys})
+            folded = {key.keys[0] for key, _ in keys if key.permits} if self._folded else set[str]()
+            typed = await console.choose({key.keys[0]: said for key, said in keys}, folded)
             if typed is None:
                 return None
             action = next(key.action for key, _ in keys if key.keys[0] == typed)
@@ -322,8 +324,15 @@ class Talk:
             return show_elicitation(item, layout, words)
         if item.result is not None:
             return show_result(item, item.result, layout, words)
-        params = item.params if self._params is None else self._params
-        return show_request(msgspec.structs.replace(item, params=params), layout, words)
+        return show_request(self._as_it_would_be_sent(item), layout, words)
+
+    def _as_it_would_be_sent(self, item: ReviewItem) -> ReviewItem:
+        """Return the request as the person changed it: the text, the model, and the most that it then costs."""
+        params, costs = self._params or item.params, item.costs
+        most = most_of(item, self._model, params if self._edited else None)
+        if costs is not None and most is not None:
+            costs = msgspec.structs.replace(costs, worst=msgspec.structs.replace(costs.worst, money=most))
+        return msgspec.structs.replace(item, params=params, model=self._model, costs=costs)
 
     async def _approve(self) -> AnyDecision | None:
         item = self._item
@@ -406,13 +415,19 @@ class Talk:
         if not isinstance(item, ReviewItem):
             return
         names = [name for name in (item.model, *item.models) if name is not None]
-        await console.show(f" {number}  {inert_line(name)}" for number, name in enumerate(names, 1))
+        await console.show(f" {number}  {self._with_price(item, name)}" for number, name in enumerate(names, 1))
         typed = await console.line(self._words("inline.number"))
         if typed is not None and typed.isdecimal() and 0 < int(typed[:9]) <= len(names):
             self._model = names[int(typed[:9]) - 1]
-            await console.say(self._words("inline.model", model=self._model))
+            await console.say(self._words("inline.model", model=self._with_price(item, self._model)))
         else:
             await console.say(self._words("inline.unchanged"))
+
+    def _with_price(self, item: ReviewItem, model: str) -> str:
+        """Name a model with the most that its answer costs, which is the sum that is reserved."""
+        most = most_of(item, model, self._params if self._edited else None)
+        price = "" if most is None else f" · {self._words('cost.at_most', worst=rounded_dollars(most))}"
+        return f"{inert_line(model)}{price}"
 
     async def _edit_or_rewrite(self) -> AnyDecision | None:
         if isinstance(self._item, ReviewItem) and self._item.result is not None:

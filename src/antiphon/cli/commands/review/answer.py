@@ -83,7 +83,9 @@ async def _agreed(question: Question, console: Console, keys: Mapping[str, str])
     await console.show(_rows(question, layout))
     if layout.fold:
         keys = {**keys, fold.keys[0]: label(fold, ENGLISH)}
-    while (key := await console.choose(keys)) == fold.keys[0]:
+    unopened = {"a"} if layout.fold else set[str]()
+    while (key := await console.choose(keys, unopened)) == fold.keys[0]:
+        unopened.clear()
         await console.show(_rows(question, console.layout))
     return key == "a"
 
