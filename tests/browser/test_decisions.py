@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from playwright.async_api import Browser
 
@@ -180,24 +178,6 @@ async def test_approve_is_dead_for_a_moment(chromium: Browser):
             await seen.page.keyboard.press("a")
             await seen.said("Approved")
         await task
-
-
-async def test_alike_are_approved_together(chromium: Browser):
-    """Three of one kind are approved at once; one with another system prompt is not among them and still waits."""
-    async with desk() as page:
-        alike = [await page.asked(text=f"Describe {n}") for n in range(3)]
-        other, waiting = await page.asked(text="Describe 3", system_prompt="Be rude")
-        async with visit(chromium, page) as seen:
-            await seen.open(alike[0][0].id)
-            await seen.page.click("text=Approve several similar ones")
-            await seen.page.wait_for_selector("text=Approve the ticked ones")
-            assert await seen.page.locator("input[name=id]").count() == 3
-            await seen.page.wait_for_selector("[data-arming]:not([aria-disabled])")
-            await seen.page.click("text=Approve the ticked ones")
-            await seen.said("together")
-        await asyncio.gather(*(task for _, task in alike))
-        assert not waiting.done()
-        assert [question.id for question in await page.queue.pending()] == [other.id]
 
 
 async def test_pictures_and_messages_of_both_roles_are_shown(chromium: Browser):

@@ -99,7 +99,7 @@ async def test_what_was_just_decided_here_is_not_shown_as_settled_elsewhere(chro
         refreshed, parts = asyncio.Event(), set[str]()
 
         async def held(route: Route) -> None:
-            if route.request.url.endswith(("/live", "/outcome", ".svg")):
+            if route.request.url.endswith(("/live", "/outcomes", ".svg")):
                 return await route.continue_()
             part = "decision" if route.request.method == "POST" else route.request.headers.get("x-part", "page")
             parts.add(part)
@@ -117,7 +117,7 @@ async def test_what_was_just_decided_here_is_not_shown_as_settled_elsewhere(chro
         await seen.page.click("#detail .decide .primary")
         assert (await task).text == "ok"
         await seen.page.wait_for_selector("#detail[data-id]", state="detached")
-        assert await seen.page.text_content("#said") == "Approved."
+        assert await seen.page.text_content("#said") == "Describe a sweater Approved."
         assert parts == {"decision", "queue", "page"}
 
 

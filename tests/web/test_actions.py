@@ -192,13 +192,11 @@ async def test_what_became_of_a_decision_is_said():
     """As far as anybody knows: nothing is claimed before."""
     async with desk() as page:
         question, task = await page.asked()
-        before = await page.get(f"/review/{question.id}/outcome")
-        assert before.json() == {"state": "pending", "text": ""}
         await page.post(f"/review/{question.id}/approve", page.about(question))
+        assert "Handed over" not in (await page.get("/outcomes")).text
         await task
-        after = (await page.get(f"/review/{question.id}/outcome")).json()
-        assert after["state"] == "done"
-        assert (await page.get("/review/none/outcome")).json()["state"] == "gone"
+        await page.host.handed_over(question.item.origin, None)
+        assert "Approved.</strong> Handed over to the server." in (await page.get("/outcomes")).text
 
 
 async def test_a_permission_can_be_taken_back_until_it_counts():

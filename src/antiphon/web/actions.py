@@ -15,7 +15,7 @@ from antiphon.host.review.decisions import Form, Refused, answer, approval, deni
 from antiphon.host.review.diff import differences
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch
-from antiphon.host.review.review import Decision, Deny, ElicitItem, Regenerate, ReviewItem, digest, usual_terms
+from antiphon.host.review.review import Decision, Deny, ElicitItem, Regenerate, ReviewItem, digest, most_of, usual_terms
 from antiphon.host.review.rows import arranged, groups_of
 from antiphon.host.review.shown import show
 from antiphon.web.guards import form_of
@@ -57,18 +57,9 @@ async def decide(site: Site, request: Request) -> Response:
         if not _refuses(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
             raise Refused("problem.soon")
         await site.queue.decide(found.id, decision, hash=form("hash"), by=site.by(request))
-        kept = await site.queue.get(found.id)
-        seconds = 0.0 if kept.release is None else max(0.0, kept.release - site.clock())
-        undo = found.id if kept.state == "held" else ""
-        return site.done(
-            request,
-            f"done.{action}",
-            # The page's script chooses the next question itself.
-            then="/" if wants_data(request) else await _following(site, found, Sifting.of(request.query_params)),
-            undo=undo,
-            of=found.id,
-            seconds=seconds,
-        )
+        # The page's script chooses the next question itself.
+        then = "/" if wants_data(request) else await _following(site, found, Sifting.of(request.query_params))
+        return await site.decided(request, [found], _done(decision, action), then=then)
 
     return await _acting(site, request, act)
 
@@ -81,13 +72,16 @@ async def preview(site: Site, request: Request) -> Response:
         if not isinstance(found.item, ReviewItem):
             raise AlreadyDecided(found)
         fields = [(name, value) for name, value in form_of(request) if name not in _SEAL]
-        params = edited(Form(fields), found.item.params)
+        form = Form(fields)
+        params = edited(form, found.item.params)
         return site.html(
             request,
             "parts/preview.html" if request.headers.get("x-part") else "preview.html",
             q=show(found),
             fields=fields,
             lines=differences(found.item.received, params),
+            model=(model := form("model") or found.item.model or found.item.provider),
+            most=most_of(found.item, model, params),
             digest=digest(params),
         )
 
@@ -98,12 +92,17 @@ async def undo(site: Site, request: Request) -> Response:
     """Take back a permission that has not taken effect yet."""
 
     async def act() -> Response:
-        id: str = request.path_params["id"]
-        try:
-            await site.queue.undo(id, by=site.by(request))
-        except AlreadyDecided:
-            raise Refused("undo.late") from None
-        return site.done(request, "undo.done", then=f"/review/{id}")
+        ids = [request.path_params["id"]] if "id" in request.path_params else Form(form_of(request)).all("id")
+        late = 0
+        for id in ids:
+            try:
+                await site.queue.undo(id, by=site.by(request))
+            except AlreadyDecided:
+                late += 1
+        await site.read_outcomes(request)
+        if late == len(ids):
+            raise Refused("undo.late")
+        return site.done(request, "undo.some" if late else "undo.done", then=f"/review/{ids[0]}")
 
     return await _acting(site, request, act)
 
@@ -143,7 +142,7 @@ async def together(site: Site, request: Request) -> Response:
         }
         hashes = {id: form(f"hash-{id}") for id in ids}
         await site.queue.decide_all(chosen, hashes, by=site.by(request))
-        return site.done(request, "done.together")
+        return await site.decided(request, [each for each in pending if each.id in ids], "done.together")
 
     return await _acting(site, request, act)
 
@@ -156,9 +155,10 @@ async def several(site: Site, request: Request) -> Response:
         hashes = {id: hash for id, _, hash in (each.partition(" ") for each in form.all("ask"))}
         if not hashes:
             raise Refused("mark.none")
+        before = [await site.queue.get(id) for id in hashes]
         refusal = denial(Form([("reason", form("reason"))]))
         await site.queue.decide_all(dict.fromkeys(hashes, refusal), hashes, by=site.by(request))
-        return site.done(request, "done.several")
+        return await site.decided(request, before, "done.several")
 
     return await _acting(site, request, act)
 
@@ -229,6 +229,14 @@ def _decision(question: Question, action: str, form: Form, now: float) -> Decisi
             return denial(form)
         case _:
             raise Refused("problem.form")
+
+
+def _done(decision: Decision | ElicitResult, action: str) -> str:
+    """Return the key of the text that says what was decided."""
+    if isinstance(decision, ElicitResult):
+        return f"done.{decision.action}"
+    reach = decision.reach if isinstance(decision, Deny) else "once"
+    return f"done.{action}" if reach == "once" else f"done.deny.{reach}"
 
 
 def _refuses(decision: Decision | ElicitResult) -> bool:

@@ -7,7 +7,7 @@ Owns the template environment. Only ``Markup``, made by this module and by templ
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from antiphon.host.budget import brief_dollars, dollars
+from antiphon.host.budget import brief_dollars, dollars, rounded_dollars
 from antiphon.host.checks.risk import holds_secret, secret_spots
 from antiphon.host.checks.visible import inert, inert_line
 from antiphon.host.review.diff import editable, pretty
@@ -49,7 +49,7 @@ def environment() -> Environment:
     made.filters.update(line=_line, marked=_marked, editable=_editable, raw=escape, json=pretty, when=_when, iso=_iso)
     pointing: dict[str, Any] = {"secret_spots": secret_spots, "holds_secret": holds_secret, "figures": figures_text}
     made.filters.update(pointing)
-    made.filters.update(money=brief_dollars, exact=dollars)
+    made.filters.update(money=brief_dollars, most=rounded_dollars, exact=dollars, unloaded=_unloaded)
     return made
 
 
@@ -84,6 +84,11 @@ def _apart(value: str) -> Markup:
     # One join for all marks: there may be thousands, and formatting each by itself takes ten times as long.
     pieces = enumerate(_MARKS.split(inert(value)))
     return Markup("").join(each for at, piece in pieces for each in ((_BEFORE, piece, _BEHIND) if at % 2 else (piece,)))
+
+
+def _unloaded(texts: Iterable[str]) -> int:
+    """Count the characters that are not in the page."""
+    return sum(max(0, len(text) - PIECE) for text in texts)
 
 
 def _line(value: object) -> Markup:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from antiphon.host.audit.log import Audit
+from antiphon.host.checks.visible import inert_line
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.review.behind_gateway import Servers
@@ -25,11 +26,13 @@ from antiphon.host.review.keymap import key_for, keys_on, meaning, printed
 from antiphon.host.review.partials import Watching
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
-from antiphon.host.review.summary import span
+from antiphon.host.review.review import most_of
+from antiphon.host.review.summary import outcome_text, span
 from antiphon.host.review.who import task_text
 from antiphon.host.store.base import Store
 from antiphon.web.access import Access, Session
 from antiphon.web.guards import is_plain, session_of
+from antiphon.web.outcomes import OutcomeLists
 from antiphon.web.own_requests import ConfiguredAsker, OwnRequests
 from antiphon.web.queue_rows import QueueRows, Sifting
 from antiphon.web.render import LONG, PIECE, environment
@@ -69,6 +72,7 @@ class Site:
         self.queue = Queue(store, clock=clock, undo=undo)
         self.grants = Grants(store)
         self.audit = Audit(store)
+        self.outcomes = OutcomeLists(self.queue)
         self.watching = Watching(store, clock)
         self.own = OwnRequests(asker, None if config is None else ConfiguredAsker(config, store))
         self.access = access
@@ -143,14 +147,14 @@ class Site:
         def stamp(subject: str) -> str:
             return session.stamp(subject, self.clock())
 
-        said, undo = request.query_params.get("said", ""), request.query_params.get("undo", "")
+        said = request.query_params.get("said", "")
         page = self._environment.get_template(template).render(
             **self._words(request),
             csrf=session.csrf,
             proof=f"{session.number} {session.proof_key}",
             stamp=stamp,
             said=said if said.startswith(("done.", "undo.")) else "",
-            undo=undo if undo.isalnum() else "",
+            outcomes=self.outcomes.of(session.number),
             now=self.clock(),
             **context,
         )
@@ -177,19 +181,25 @@ class Site:
         back = f"{came.path or '/'}{Sifting.of(dict(parse_qsl(came.query))).query}"
         return self.html(request, "failure.html", status=status, problem=f"{text} {detail}".strip(), back=back)
 
-    def done(self, request: Request, key: str, *, then: str = "/", undo: str = "", **more: str | float) -> Response:
-        """Report that an action is done: as JSON for the page's script, else by a redirect to ``then``.
-
-        ``undo`` is the id of the question whose decision can still be taken back.
-        """
-        if undo:
-            more = {**more, "undo": undo}
+    def done(self, request: Request, key: str, *, then: str = "/", **more: str | float) -> Response:
+        """Report that an action is done: as JSON for the page's script, else by a redirect to ``then``."""
         if wants_data(request):
             return JSONResponse({"done": self.texts(request)(key), **more})
-        asked = {"undo": undo} if undo else {}
-        return RedirectResponse(
-            f"{then}?{urlencode({**asked, 'said': key, **Sifting.of(request.query_params).asked})}", 303
-        )
+        return RedirectResponse(f"{then}?{urlencode({'said': key, **Sifting.of(request.query_params).asked})}", 303)
+
+    async def decided(
+        self, request: Request, before: Sequence[Question], key: str, *, then: str = "/", **more: str
+    ) -> Response:
+        """Report a decision, and note it in the list of this browser."""
+        entry = await self.outcomes.add(_let_in(request).number, before, key)
+        held = next((each.question.id for each in entry.requests if each.question.state == "held"), None)
+        undo = {} if held is None else {"undo": held, "seconds": entry.seconds(self.clock())}
+        about = entry.requests[0].about if len(before) == 1 else ""
+        return self.done(request, key, then=then, about=inert_line(about), of=before[0].id, **more, **undo)
+
+    async def read_outcomes(self, request: Request) -> None:
+        """Read what became of the decisions that were made in this browser."""
+        await self.outcomes.read(_let_in(request).number)
 
     def keep(self, response: Response, request: Request, name: str, value: str) -> None:
         """Store a setting in the browser."""
@@ -218,6 +228,8 @@ class Site:
             "key": _key,
             "rule": rule,
             "span": span,
+            "outcome_said": outcome_text,
+            "most_of": most_of,
             "task_text": task_text,
             "LONG": LONG,
             "PIECE": PIECE,

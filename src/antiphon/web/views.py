@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from antiphon.host.checks.contents import binaries
 from antiphon.host.checks.media import inspect_media
@@ -26,7 +26,7 @@ from antiphon.web.partials import GrowingAnswers
 from antiphon.web.queue_rows import Sifting, group_changes
 from antiphon.web.site import Site
 
-__all__ = ["alike", "edit", "live", "media", "outcome", "question", "queue", "similar", "text"]
+__all__ = ["alike", "edit", "live", "media", "outcomes", "question", "queue", "similar", "text"]
 
 _HEARTBEAT = 15.0
 """Seconds between two writes to a stream: proxies and sleeping laptops notice a dead stream only by a write."""
@@ -37,6 +37,7 @@ _LOOK = 0.1
 async def queue(site: Site, request: Request) -> Response:
     """Show the waiting questions."""
     await site.pending()
+    await site.read_outcomes(request)
     waiting = _waiting(site, request.query_params)
     if request.headers.get("x-part") != "queue":
         return site.html(request, "queue.html", current="", **waiting)
@@ -69,6 +70,7 @@ async def question(site: Site, request: Request) -> Response:
     alone = _is_part(request)
     if not alone:
         await site.pending()
+        await site.read_outcomes(request)
     template = "parts/question.html" if alone else "review.html"
     return site.html(
         request,
@@ -106,13 +108,10 @@ async def text(site: Site, request: Request) -> Response:
     return piece(site, request, show(found), f"/review/{found.id}")
 
 
-async def outcome(site: Site, request: Request) -> Response:
-    """Show what became of a decision, as far as known."""
-    try:
-        found = await site.queue.get(request.path_params["id"])
-    except LookupError:
-        return JSONResponse({"state": "gone", "text": ""})
-    return JSONResponse({"state": found.state, "text": _became(site, request, found)})
+async def outcomes(site: Site, request: Request) -> Response:
+    """Show what this browser has decided last, and what became of it."""
+    await site.read_outcomes(request)
+    return site.html(request, "parts/outcomes.html")
 
 
 def _became(site: Site, request: Request, found: Question) -> str:
@@ -126,7 +125,9 @@ async def alike(site: Site, request: Request) -> Response:
     except LookupError:
         return site.gone(request)
     together = similar(found, await site.pending())
-    return site.html(request, "alike.html", shown=[show(each) for each in together], first=show(found))
+    shown = [each for question in together if (each := show(question)) is not None]
+    models = sorted({each.item.model or each.item.provider for each in shown if each.item is not None})
+    return site.html(request, "alike.html", shown=shown, models=models)
 
 
 def similar(found: Question, pending: list[Question]) -> list[Question]:

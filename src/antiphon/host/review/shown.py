@@ -71,6 +71,15 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the address may be a link: https, in ASCII letters, without a user name."""
     fields: tuple[Field, ...] = ()
 
+    @property
+    def texts(self) -> list[str]:
+        """The texts that a decision lets pass; for an answer, those of the answer alone."""
+        shown = [turn for turn in (self.answer, self.rival) if turn is not None] or self.turns
+        parts = [part.text for turn in shown for part in turn.parts]
+        if self.answer is not None or self.params is None:
+            return [*parts, self.message, self.arguments, self.tool]
+        return [*parts, self.params.system_prompt or "", *map(pretty, self.params.tools or ())]
+
 
 def shape_of(question: Question) -> str | None:
     """Return what requests must have in common to be approved together: server, system prompt and tools."""

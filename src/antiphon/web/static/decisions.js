@@ -4,8 +4,9 @@ import { discard } from "./drafts.js";
 import { following, go, here } from "./navigation.js";
 import { banner, lost, parsed, say } from "./places.js";
 import { selected } from "./queue.js";
+import { watch } from "./outcomes.js";
 import { refresh } from "./refresh.js";
-import { ask, fields, post } from "./session.js";
+import { fields, post } from "./session.js";
 
 function problem(form, text) {
   const place = form.querySelector(".problem:not(.fault)") ?? form.closest(".decide, .further, section, li")?.querySelector(".problem");
@@ -36,7 +37,7 @@ export async function send(form, button) {
 }
 
 async function sent(form, told, next, still) {
-  say(told.done);
+  say(told.done, told.about);
   if (told.reload) return location.assign(told.reload);
   if (told.address) {
     const place = form.querySelector("output");
@@ -44,8 +45,7 @@ async function sent(form, told, next, still) {
     place.hidden = false;
     return;
   }
-  if (told.of) became(told);
-  if ("undo" in form.dataset) offer("", 0);
+  if (told.of || "undo" in form.dataset) watch(told.seconds);
   if (form.id === "several") {
     form.elements.reason.value = "";
     if (next === location.pathname) return refresh();
@@ -53,52 +53,6 @@ async function sent(form, told, next, still) {
   // Whoever went on before the answer came stays where they are.
   if (still()) await go(form.dataset.then ?? next);
   await refresh();
-}
-
-// A permission can be taken back for a moment; then the page says what became of it, as soon as anybody knows.
-const watched = new Map();
-
-function became({ of, done, undo, seconds }) {
-  watched.set(of, { done });
-  if (watched.size > 20) watched.delete(watched.keys().next().value);
-  if (undo) offer(undo, seconds, done);
-  for (const after of [seconds, seconds + 1, seconds + 3]) setTimeout(outcomes, after * 1000 + 200);
-}
-
-function offer(id, seconds, done = "") {
-  const place = document.getElementById("undo");
-  place.hidden = !id;
-  place.action = id ? `/review/${id}/undo` : "";
-  place.dataset.then = `/review/${id}`;
-  place.querySelector("span").textContent = done;
-  clearTimeout(Number(place.dataset.timer));
-  if (id) place.dataset.timer = String(setTimeout(() => offer("", 0), seconds * 1000));
-}
-
-let asking = false;
-
-export async function outcomes() {
-  // Whoever asks already hears of it, or is asked again by one of the next moments.
-  if (asking) return;
-  asking = true;
-  try {
-    await asked();
-  } catch (error) {
-    lost(error);
-  } finally {
-    asking = false;
-  }
-}
-
-async function asked() {
-  for (const [id, one] of [...watched]) {
-    const answer = await ask(`/review/${id}/outcome`).catch(() => null);
-    const { state, text } = answer?.ok ? await answer.json() : {};
-    // Undone and decided again meanwhile: what was read is of the decision before.
-    if (watched.get(id) !== one) continue;
-    if (text || state === "pending" || state === "gone") watched.delete(id);
-    if (text) say(`${one.done} ${text}`);
-  }
 }
 
 let previewed = 0;

@@ -7,6 +7,7 @@ import { recount } from "./live.js";
 import { ready } from "./notify.js";
 import { detail, inSight, lost, parsed, rows, view } from "./places.js";
 import { sifted } from "./queue.js";
+import { watchTexts } from "./seen.js";
 import { ask, bring, plain } from "./session.js";
 import { copyable } from "./texts.js";
 
@@ -39,6 +40,7 @@ function thaw() {
 export function shown() {
   arm(view());
   copyable(view());
+  watchTexts();
   if (plain) bring(view()).catch(lost);
   document.querySelector(".skip[href='#detail']").hidden = !detail();
   recount();

@@ -9,8 +9,12 @@ export function parsed(text) {
   return new DOMParser().parseFromString(text, "text/html");
 }
 
-export function say(text) {
-  document.getElementById("said").textContent = text;
+// About whose request something is said, in the words of the server that made it, comes first.
+export function say(text, about = "") {
+  const subject = document.createElement("q");
+  subject.className = "theirs";
+  subject.textContent = about;
+  document.getElementById("said").replaceChildren(...(about ? [subject, " "] : []), text);
 }
 
 export function banner(text) {

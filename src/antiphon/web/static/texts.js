@@ -1,5 +1,6 @@
 // The texts of a request: each can be copied as it is shown, and the rest of a very long one is fetched where it stands.
 import { lost, parsed, say } from "./places.js";
+import { watchTexts } from "./seen.js";
 import { ask } from "./session.js";
 
 // Buttons are made here: without a script there are none, as they would do nothing.
@@ -41,6 +42,7 @@ export async function more(link) {
     // Whoever came by key goes on from here, also where there is no more.
     if (rest) link.parentElement.replaceWith(document.adoptNode(rest));
     else link.parentElement.remove();
+    watchTexts();
     (text.nextElementSibling?.querySelector("[data-rest]") ?? text).focus({ preventScroll: true });
   } catch (error) {
     lost(error);

@@ -1,0 +1,38 @@
+// Several at once: what the one button would let pass is written on it, and only what was on the screen is ticked together.
+import { spelled, unseen } from "./seen.js";
+
+const DOLLAR = 1e9;
+
+// Rounded up, to cents or to two digits of less.
+function money(nano) {
+  const digits = nano > 0 && nano < DOLLAR ? Math.max(2, 1 - Math.floor(Math.log10(nano / DOLLAR))) : 2;
+  const scale = 10 ** digits;
+  const [whole, rest = ""] = (Math.ceil((nano / DOLLAR) * scale - 1e-6) / scale).toFixed(digits).split(".");
+  return `$${whole}.${rest.replace(/0+$/, "").padEnd(2, "0")}`;
+}
+
+const boxes = (form) => [...form.querySelectorAll("[name=id]")];
+
+function label() {
+  const form = document.querySelector("form[data-together]");
+  if (!form) return;
+  form.querySelector("[data-tick-seen]").hidden = false;
+  const chosen = boxes(form).filter((box) => box.checked);
+  const { together, nothing, most, unseen: words } = document.body.dataset;
+  const cost = chosen.reduce((sum, box) => sum + Number(box.dataset.most), 0);
+  const left = chosen.reduce((sum, box) => sum + unseen(box.closest("fieldset")), 0);
+  const models = [...new Set(chosen.map((box) => box.dataset.model))].join(", ");
+  const parts = [models, cost && most.replace("%", money(cost)), left && words.replace("%", spelled(left))];
+  const button = form.querySelector("button.primary");
+  button.querySelector("span").textContent = chosen.length ? together.replace("%", chosen.length) : nothing;
+  button.querySelector("small").textContent = chosen.length ? parts.filter(Boolean).join(" · ") : "";
+}
+
+document.addEventListener("seen", label);
+document.addEventListener("input", (event) => event.target.closest?.("form[data-together]") && label());
+document.addEventListener("click", (event) => {
+  const form = event.target.closest("[data-tick-seen]")?.form;
+  if (!form) return;
+  for (const box of boxes(form)) if (!unseen(box.closest("fieldset"))) box.checked = true;
+  label();
+});

@@ -1,0 +1,72 @@
+"""The price on the page follows the model that a person chooses, and is the sum that is reserved."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Browser
+
+from antiphon.host import MemoryStore
+from antiphon.host.budget import rounded_dollars
+from antiphon.host.review.review import most_of
+from antiphon.host.store.base import Change
+from tests.browser.test_consequences import models
+from tests.browser.visits import visit
+from tests.web.pages import desk
+
+pytestmark = pytest.mark.browser
+
+
+async def test_the_price_follows_the_model(chromium: Browser):
+    """Wherever it stands: on the button, beside it, in the head, in the list of costs."""
+    async with desk(provider=models(), undo=30) as page:
+        question, _ = await page.asked()
+        cheap, dear = (rounded_dollars(most_of(question.item, name)) for name in ("plain", "clever"))
+        async with visit(chromium, page) as seen:
+            await seen.open(question.id)
+            prices = seen.page.locator("#detail [data-price]")
+            assert set(await prices.all_inner_texts()) == {cheap}
+            assert f"plain · {cheap}" in await seen.page.inner_text("#detail .approve")
+            await seen.page.select_option("[data-models]", "clever")
+            assert set(await prices.all_inner_texts()) == {dear}
+            assert f"clever · {dear}" in await seen.page.inner_text("#detail .approve")
+            await seen.page.keyboard.press("Escape")
+            await seen.page.click("#detail .approve")
+            await seen.page.wait_for_selector("#undo")
+    assert cheap != dear
+
+
+async def test_the_price_is_reserved(chromium: Browser):
+    """What the button says for the chosen model is held on the account while the model answers."""
+    store = MemoryStore()
+    async with desk(provider=models(), store=store) as page:
+        question, task = await page.asked(text="Describe a sweater")
+        held: list[int] = []
+        committing = store.commit
+
+        async def commit(change: Change) -> str | None:
+            held.extend([] if change.hold is None else [change.hold.amount.money])
+            return await committing(change)
+
+        store.commit = commit
+        async with visit(chromium, page) as seen:
+            await seen.open(question.id)
+            await seen.page.select_option("[data-models]", "clever")
+            await seen.page.click("#detail .approve")
+            await task
+        assert held == [most_of(question.item, "clever")]
+
+
+async def test_an_edited_request_shows_what_it_costs(chromium: Browser):
+    """A longer text for a dearer model: the sum stands on the button that sends it."""
+    async with desk(provider=models()) as page:
+        question, _ = await page.asked(text="Describe a sweater")
+        async with visit(chromium, page) as seen:
+            await seen.open(question.id)
+            await seen.page.keyboard.press("e")
+            await seen.page.select_option("form[data-preview] select[name=model]", "clever")
+            await seen.page.fill("textarea[name=text-0-0]", "Describe a sweater " * 100)
+            await seen.page.click("[data-preview] button.primary")
+            said = await seen.page.inner_text("#preview button.primary")
+            assert "clever" in said
+            shown = float(said.partition("at most $")[2].split()[0]) * 1e9
+            assert shown > most_of(question.item, "clever")
