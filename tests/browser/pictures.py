@@ -23,7 +23,7 @@ from playwright.async_api import Browser, Page
 
 from antiphon.host import Approve, Deny, MemoryStore, Queue, Terms, digest
 from antiphon.host.config.toml_files import load_config
-from antiphon.host.configured_host import Configured
+from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.review.behind_gateway import ShownServer, ShownTool
 from antiphon.host.review.definitions import defining, row_of
 from antiphon.host.review.question import Question
@@ -188,7 +188,7 @@ class Scene:
     """A page with something on it."""
 
     running: RunningPage
-    host: Configured
+    host: ConfiguredHost
     store: MemoryStore
     queue: Queue
     tasks: list[asyncio.Task[object]]
@@ -267,7 +267,7 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
     IDENTITIES.update({entry.described or "": entry.known_as for entry in config.servers})
     store = MemoryStore()
     queue = Queue(store)
-    host = Configured(config, {}, reviewer=queue, store=store)
+    host = ConfiguredHost(config, {}, reviewer=queue, store=store)
     behind = Behind()
     await behind.allow(store)
     async with running_page(store, config=config, servers=behind) as running:

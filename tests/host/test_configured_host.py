@@ -10,7 +10,7 @@ from antiphon.errors import ConfigError, Rejected
 from antiphon.host.catalogue import Model, Price
 from antiphon.host.config import Budget, Caps, Config, ServerEntry, Settings
 from antiphon.host.config.settings import STANDARD, over
-from antiphon.host.configured_host import Configured
+from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.store import MemoryStore
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import ModelHint, ModelPreferences
@@ -25,11 +25,11 @@ def echo(name: str, **more) -> Model:
     return Model(name=name, provider="echo", model="echo", context=100_000, tools=True, price=FREE, **more)
 
 
-def configured(*servers: ServerEntry, person: Person | None = None, **more) -> Configured:
+def configured(*servers: ServerEntry, person: Person | None = None, **more) -> ConfiguredHost:
     """Make a host with two models."""
     settings = over(more.pop("settings", Settings()), STANDARD)
     config = Config(models=(echo("one"), echo("two")), order=("one", "two"), servers=servers, settings=settings, **more)
-    return Configured(config, {}, reviewer=person or Person(approve))
+    return ConfiguredHost(config, {}, reviewer=person or Person(approve))
 
 
 SHOP = ServerEntry(target=tuple(SERVER), review="never")
@@ -63,7 +63,7 @@ async def test_a_server_may_be_refused():
 async def test_to_answer_without_asking_answers_nobody_who_is_refused():
     """``--yes`` stands in for a person, not for what was written down."""
     shop = ServerEntry(target=tuple(SERVER), review="refuse")
-    host = Configured(Config(models=(echo("one"),), servers=(shop,)), {}, reviewer=Person(approve), review="never")
+    host = ConfiguredHost(Config(models=(echo("one"),), servers=(shop,)), {}, reviewer=Person(approve), review="never")
     with pytest.raises(Rejected):
         await host(request(), origin())
     assert (await host(request("Hi"), origin("2", command=["other"]))).text == "[echo] Hi"
@@ -92,19 +92,10 @@ async def test_a_hint_at_what_is_not_allowed_finds_nothing():
 async def test_what_has_no_price_is_not_bought():
     """Where money is bounded, unknown is too much."""
     config = Config(models=(Model(name="a", provider="openai", model="x", context=1000),))
-    host = Configured(config, {"OPENAI_API_KEY": "key"}, reviewer=Person(approve))
+    host = ConfiguredHost(config, {"OPENAI_API_KEY": "key"}, reviewer=Person(approve))
     with pytest.raises(Rejected) as refused:
         await host(request(max_tokens=10), origin())
     assert refused.value.data["reason"] == "no-model"
-
-
-def test_all_share_the_store_and_the_person():
-    """A budget for the day is one for all."""
-    host = configured(SHOP)
-    own, others = host.host(SHOP.known_as), host.host("command:other")
-    assert own is not others
-    assert own.store is others.store is host.store
-    assert own.reviewer is others.reviewer is host.reviewer
 
 
 def test_what_it_can_do_is_declared():
@@ -125,7 +116,7 @@ async def test_budgets_hold():
         name="dear", provider="echo", model="echo", context=9999, price=Price(input=Decimal(1), output=Decimal(10_000))
     )
     settings = over(Settings(budget=Budget(call=Decimal("0.5"))), STANDARD)
-    host = Configured(Config(models=(dear,), settings=settings), {}, reviewer=Person(approve))
+    host = ConfiguredHost(Config(models=(dear,), settings=settings), {}, reviewer=Person(approve))
     assert (await host(request(max_tokens=40), origin())).text
     with pytest.raises(Rejected):
         await host(request(max_tokens=60), origin("2", call="call-2"))
@@ -142,7 +133,7 @@ async def test_a_store_that_was_handed_over_is_closed_with_it():
 
     for closes in (False, True):
         store = Store()
-        await Configured(Config(models=(echo("one"),)), {}, store=store, closes_store=closes).aclose()
+        await ConfiguredHost(Config(models=(echo("one"),)), {}, store=store, closes_store=closes).aclose()
         assert store.closed is closes
 
 

@@ -34,7 +34,7 @@ PLACES = (
 
 
 GIVEN = {
-    "Configured",
+    "ConfiguredHost",
     "Context",
     "Listening",
     "RequestFacts",

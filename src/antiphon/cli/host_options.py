@@ -20,7 +20,7 @@ from antiphon.host.catalogue import Catalogue
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.config import Config, load_config
 from antiphon.host.config.default_model import model_of
-from antiphon.host.configured_host import Configured
+from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.models.models import Models
 from antiphon.host.open import page_over, queue_in
 from antiphon.host.providers import Provider, named
@@ -64,7 +64,7 @@ def choose_host(
     soon: bool = False,
     model_api: bool = False,
     environ: Mapping[str, str] = os.environ,
-) -> Configured:
+) -> ConfiguredHost:
     """Make the host for a command. Closing it closes its store.
 
     Args:
@@ -89,13 +89,13 @@ def choose_host(
             # Checks that a file which was named exists and can be read.
             configuration(config, environ)
         # Nothing will be asked of this host, whatever is configured.
-        return Configured(Config(), environ, provider=named("echo"), review="refuse", model_api=model_api)
+        return ConfiguredHost(Config(), environ, provider=named("echo"), review="refuse", model_api=model_api)
     configured = configuration(config, environ)
     completes = _provider(configured, answers.provider, answers.model, environ)
     place = answers.store or configured.store
     opened = open_store(place) if place is not None else None
     kept = opened or usual_store(soon=soon)
-    return Configured(
+    return ConfiguredHost(
         configured,
         environ,
         provider=completes,
@@ -148,7 +148,7 @@ def _provider(config: Config, provider: str | None, model: str | None, environ: 
 class Answering:
     """A host, with a line at the terminal about each of its answers."""
 
-    def __init__(self, host: Configured, teller: Teller) -> None:
+    def __init__(self, host: ConfiguredHost, teller: Teller) -> None:
         self.host = host
         self._teller = teller
 
@@ -165,7 +165,7 @@ class Answering:
         except Rejected as error:
             self._teller.say(f"sampling request refused ({_reason(error, self.host.reviewer)})", "yellow")
             raise
-        records = self.host.host(*origin.identities).audit.records(origin.id)
+        records = self.host.audit.records(origin.id)
         self._teller.say(f"sampling request answered by {result.model!r}{_taken(records)}", "green")
         return result
 

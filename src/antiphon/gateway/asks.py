@@ -20,7 +20,6 @@ from antiphon.client.client import Client
 from antiphon.errors import LocalProtocolError, MissingCapability, NotInRevision, PeerError, Rejected
 from antiphon.gateway.known_clients import shows
 from antiphon.host.config.gateway import QUICK_CANCEL
-from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.host.review.review import Deny, ElicitItem, Filled, NoReviewer, Reviewer
 from antiphon.server.limits import Bucket, Rate
@@ -213,7 +212,7 @@ class OpenRequests:
 
 
 def by_host(
-    host: Host | Configured,
+    host: Host,
     elicits_in: ElicitsIn = "host",
     quick_cancel: float = QUICK_CANCEL,
     clock: Callable[[], float] = time.monotonic,
@@ -233,7 +232,7 @@ class _Elicitor:
 
     def __init__(
         self,
-        host: Host | Configured,
+        host: Host,
         requests: OpenRequests,
         elicits_in: ElicitsIn,
         quick_cancel: float,

@@ -30,7 +30,6 @@ from antiphon.gateway.requests import SERVED, SUBSCRIBED, pass_on
 from antiphon.gateway.terms import RunOptions, terms_of
 from antiphon.gateway.uri_owners import Owners
 from antiphon.host.config.gateway import QUICK_CANCEL
-from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.host.review.behind_gateway import ShownServer
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
@@ -93,7 +92,7 @@ class Gateway:
     def __init__(
         self,
         servers: Mapping[str, Target],
-        host: Host | Configured | None,
+        host: Host | None,
         *,
         asks: Answered = "host",
         elicits_in: ElicitsIn = "auto",
@@ -343,7 +342,7 @@ def _searched() -> Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]
 
 
 def _answers_of(
-    host: Host | Configured | None, asks: Answered, elicits_in: ElicitsIn, quick_cancel: float
+    host: Host | None, asks: Answered, elicits_in: ElicitsIn, quick_cancel: float
 ) -> Callable[[], Answerers] | None:
     """Return a function that makes the host's answerers; ``None`` without a host."""
     if asks not in get_args(Answered):

@@ -14,7 +14,6 @@ from antiphon.errors import ConfigError
 from antiphon.gateway.catalogue import Catalogue, Exposure
 from antiphon.gateway.group import Group
 from antiphon.gateway.upstream import Upstream
-from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.host.review.behind_gateway import ShownServer, ShownTool
 from antiphon.host.review_page import PageReviewer
@@ -35,9 +34,7 @@ class ShownServers:
         groups: returns the groups of the gateway.
     """
 
-    def __init__(
-        self, host: Host | Configured | None, exposure: Exposure, groups: Callable[[], Iterable[Group]]
-    ) -> None:
+    def __init__(self, host: Host | None, exposure: Exposure, groups: Callable[[], Iterable[Group]]) -> None:
         # Without a host nothing is stored: what is switched off stays hidden until the gateway ends.
         self._store = MemoryStore() if host is None else host.store
         self._exposure = exposure

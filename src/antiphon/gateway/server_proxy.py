@@ -11,7 +11,6 @@ from antiphon.auth.client.oauth import Auth
 from antiphon.client.connection.targets import Target
 from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.terms import RunOptions, SignIn
-from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.server.app import Server
 
@@ -39,7 +38,7 @@ class Proxy:
         self,
         target: Target,
         *,
-        host: Host | Configured | None = None,
+        host: Host | None = None,
         auth: Auth | None = None,
         name: str = "proxied",
         **options: Unpack[RunOptions],

@@ -13,7 +13,6 @@ from antiphon.client.connection.targets import Address, Command, Serves
 from antiphon.errors import ConfigError
 from antiphon.gateway.kept_lists import KeptLists
 from antiphon.gateway.processes import Processes
-from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.identity import may_download
 from antiphon.server.calls.request_state import Seal
@@ -81,7 +80,7 @@ class RunOptions(TypedDict, total=False):
 class Terms(Struct, frozen=True, kw_only=True):
     """The settings that all servers behind a gateway share. See ``RunOptions``."""
 
-    host: Host | Configured | None
+    host: Host | None
     """Who decides which tools may be called; ``None`` if every call is passed on."""
     processes: Processes
     timeout: float | None = None
@@ -106,7 +105,7 @@ class Terms(Struct, frozen=True, kw_only=True):
         return next((seconds for seconds in given if seconds is not None), usual)
 
 
-def terms_of(host: Host | Configured | None, options: RunOptions) -> Terms:
+def terms_of(host: Host | None, options: RunOptions) -> Terms:
     """Read the options.
 
     Raises:

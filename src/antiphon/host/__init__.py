@@ -12,7 +12,7 @@ from antiphon.host.checks.limits import Limits
 from antiphon.host.checks.policy import ALLOW_ALL, Policy, Rule, Verdict, decide, explain
 from antiphon.host.checks.redact import Redaction
 from antiphon.host.checks.risk import Place, Risk
-from antiphon.host.configured_host import Configured
+from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.host import Host
 from antiphon.host.models.choice import Chosen
 from antiphon.host.open import open_host
@@ -60,7 +60,7 @@ __all__ = [
     "Cap",
     "Chosen",
     "Completion",
-    "Configured",
+    "ConfiguredHost",
     "Costs",
     "Decision",
     "Deny",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 import msgspec
 
@@ -42,7 +42,7 @@ from antiphon.wire.tools import CallToolRequestParams
 if TYPE_CHECKING:
     from antiphon.host.review_page import PageReviewer
 
-__all__ = ["Host"]
+__all__ = ["GENERATE_TIMEOUT", "REVIEW_TIMEOUT", "Host", "with_review"]
 
 REVIEW_TIMEOUT = 600.0
 """Ten minutes: servers keep the state of an input round (``requestState``) this long by default."""
@@ -124,7 +124,7 @@ class Host:
         """
         _check_types(policy, limits, budget, redaction)
         self.provider, self.store = _provider(provider), _store(store)
-        self.policy = _with_review(policy or Policy(), review)
+        self.policy = with_review(policy or Policy(), review)
         seconds = _undo(undo, asked_here=web or reviewer == "terminal")
         self._page = _page(reviewer, self.store, notify, seconds, wanted=web)
         self.reviewer = self._page or _reviewer(reviewer, seconds)
@@ -169,7 +169,7 @@ class Host:
                 no-model.
             InternalError: the provider or the store failed; the reason is not sent to the server.
         """
-        return await pipeline.answer(self._desk, params, origin)
+        return await pipeline.answer(self._desk_for(*origin.identities), params, origin)
 
     async def answer(
         self,
@@ -190,7 +190,7 @@ class Host:
             Rejected: refused, as when the host is called.
             InternalError: the provider or the store failed; the reason is not sent to the server.
         """
-        return await pipeline.complete(self._desk, params, origin, flow)
+        return await pipeline.complete(self._desk_for(*origin.identities), params, origin, flow)
 
     async def embed(
         self, texts: Sequence[str], origin: Origin, *, model: str = "", dimensions: int | None = None
@@ -209,15 +209,15 @@ class Host:
             InternalError: the provider or the store failed; the reason is not sent to the server.
         """
         params = EmbeddingParams.of(texts, model=model, dimensions=dimensions)
-        return await embeddings.embed(self._desk, params, origin)
+        return await embeddings.embed(self._desk_for(*origin.identities), params, origin)
 
     def model_names(self, origin: Origin) -> tuple[str, ...]:
-        """Return the names under which a server may wish for a model.
+        """Return the names under which a server may wish for a model: those it is allowed.
 
         Args:
             origin: the server.
         """
-        return names_of(self.provider, None)
+        return names_of(self.provider, self._desk_for(*origin.identities).models)
 
     async def equip(self, origin: Callable[[], Origin]) -> Equipment | None:
         """Prepare what a server's process gets to use the model API; ``None`` if this host offers none.
@@ -242,7 +242,9 @@ class Host:
         Raises:
             InvalidParams: the form cannot be read; the message names the place.
         """
-        desk = self._desk if reviewer is None else msgspec.structs.replace(self._desk, reviewer=reviewer)
+        desk = self._desk_for(*origin.identities)
+        if reviewer is not None:
+            desk = msgspec.structs.replace(desk, reviewer=reviewer)
         return await pipeline.answer_elicitation(desk, params, origin)
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
@@ -260,7 +262,7 @@ class Host:
                 server has changed the definition of the tool since it was allowed, and nobody can look at it).
             InternalError: the reviewer or the store failed; the reason is not sent to the server.
         """
-        await consent.confirm(self._desk, params, origin)
+        await consent.confirm(self._desk_for(*origin.identities), params, origin)
         return True
 
     async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
@@ -273,7 +275,7 @@ class Host:
         Raises:
             Rejected: none may; the message says why.
         """
-        return await pipeline.offers_own(self._desk, params)
+        return await pipeline.offers_own(self._desk_for(identity), params)
 
     async def complete(
         self,
@@ -303,7 +305,8 @@ class Host:
             Rejected: a limit, the budget, a secret in the request, or the lack of a model refuses it.
             InternalError: the provider or the store failed; its text stays here.
         """
-        return await pipeline.answer_own(self._desk, make_request(messages, members), by=by, model=model)
+        request = make_request(messages, members)
+        return await pipeline.answer_own(self._desk_for(identity), request, by=by, model=model)
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
         """Record what became of an answer. A client reports this for each answer.
@@ -322,6 +325,18 @@ class Host:
             self._informed.handed_over(origin, why)
         return self._desk.released.record(self.audit, self.store, origin, why)
 
+    def _desk_for(self, *identities: str) -> Desk:
+        """Return the parts that answer a server of these identities."""
+        return self._desk
+
+    async def __aenter__(self) -> Self:
+        """Return itself; it is closed at the end of the block."""
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Close it."""
+        await self.aclose()
+
     async def aclose(self) -> None:
         """Close the review page that ``web=True`` opened, and the model API. The store stays open."""
         if self._model_api is not None:
@@ -330,7 +345,12 @@ class Host:
             await self._page.aclose()
 
 
-def _with_review(policy: Policy, review: str) -> Policy:
+def with_review(policy: Policy, review: str) -> Policy:
+    """Return a policy for a review mode: with ``"never"``, what it would ask about is allowed.
+
+    Raises:
+        ConfigError: there is no such mode.
+    """
     if review not in ("ask", "never"):
         raise ConfigError(f'review is "ask" or "never", not {review!r}')
     if review == "ask":

@@ -13,7 +13,7 @@ from typing import Literal
 from antiphon.errors import ConfigError
 from antiphon.host.config import Config, load_config
 from antiphon.host.config.settings import Notify
-from antiphon.host.configured_host import Configured
+from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Reviewer
@@ -28,7 +28,7 @@ def open_host(
     *,
     reviewer: Reviewer | Literal["terminal", "queue", "page"] | None = "terminal",
     environ: Mapping[str, str] | None = None,
-) -> Configured:
+) -> ConfiguredHost:
     """Make the host that is configured: its models, policy, limits, budgets and store.
 
     Use it in ``async with``, or call ``aclose``: that closes the connections to vendors, the page and the store.
@@ -54,7 +54,7 @@ def open_host(
         )
     store = open_store(place)
     asked = _reviewer(reviewer, store, config) if isinstance(reviewer, str) else reviewer
-    return Configured(config, variables, reviewer=asked, store=store, closes_store=True)
+    return ConfiguredHost(config, variables, reviewer=asked, store=store, closes_store=True)
 
 
 def _reviewer(name: str, store: Store, config: Config) -> Reviewer | Literal["terminal"]:

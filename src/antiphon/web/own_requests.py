@@ -15,7 +15,7 @@ from typing import Any
 
 from antiphon.errors import AntiphonError, InternalError
 from antiphon.host.config.settings import Config
-from antiphon.host.configured_host import Configured
+from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.own_request import Asker, Offer, OwnAnswer
 from antiphon.host.store.base import Store
 from antiphon.machine.asyncio_tasks import end_tasks
@@ -71,7 +71,7 @@ class ConfiguredAsker:
     def __init__(self, config: Config, store: Store) -> None:
         self._config = config
         self._store = store
-        self._host: Configured | None = None
+        self._host: ConfiguredHost | None = None
 
     async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
         """See ``Asker.offers``."""
@@ -93,9 +93,9 @@ class ConfiguredAsker:
         if self._host is not None:
             await self._host.aclose()
 
-    def _opened(self) -> Configured:
+    def _opened(self) -> ConfiguredHost:
         if self._host is None:
-            self._host = Configured(self._config, os.environ, reviewer=None, store=self._store)
+            self._host = ConfiguredHost(self._config, os.environ, reviewer=None, store=self._store)
         return self._host
 
 

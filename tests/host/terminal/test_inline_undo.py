@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.host import Configured, Host
+from antiphon.host import ConfiguredHost, Host
 from antiphon.host.config import Config
 from antiphon.host.config.settings import Reviewing
 from antiphon.host.providers import named
@@ -41,7 +41,7 @@ async def test_what_was_taken_back_inline_is_in_the_record():
     "made",
     [
         lambda: Host(undo=0),
-        lambda: Configured(Config(review=Reviewing(undo=0.0)), {}, provider=named("echo")),
+        lambda: ConfiguredHost(Config(review=Reviewing(undo=0.0)), {}, provider=named("echo")),
     ],
     ids=["host", "configured"],
 )

@@ -16,7 +16,7 @@ from antiphon.cli.open_client import run
 from antiphon.cli.options import ConfigFile, PageAnswers
 from antiphon.cli.signatures import Argument, Option
 from antiphon.errors import ConfigError
-from antiphon.host.configured_host import Configured
+from antiphon.host.configured_host import ConfiguredHost
 from antiphon.identity import launch_of
 from antiphon.wire.common import Implementation
 from antiphon.wire.origin import Equipment, Origin, coarser, describe_target, identify
@@ -48,7 +48,7 @@ def command(
     return run(_run(host, line, name))
 
 
-async def _run(host: Configured, line: Sequence[str], name: str | None) -> int:
+async def _run(host: ConfiguredHost, line: Sequence[str], name: str | None) -> int:
     async with host:
         equipment = await host.equip(_Origins(line, name))
         assert equipment is not None

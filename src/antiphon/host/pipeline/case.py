@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from secrets import token_hex
 from typing import Literal, TypeVar, Unpack
 
@@ -96,6 +96,8 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     telling: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
     """Tasks that update the people who watch an answer arrive."""
     choose: Choose | None = None
+    models: Collection[str] | None = None
+    """Globs of the models that may answer; ``None`` for all."""
     digests: Digests = msgspec.field(default_factory=Digests)
     """The hashes of the definitions of tools."""
     allowed: Allowed = msgspec.field(default_factory=Allowed)

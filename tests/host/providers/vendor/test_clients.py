@@ -10,7 +10,7 @@ import pytest
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.config import Config
-from antiphon.host.configured_host import Configured
+from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import ProviderFailure
 from antiphon.host.providers.vendor import clients
@@ -152,7 +152,7 @@ async def test_a_closed_host_hangs_up_on_every_vendor():
         for name in ("mine", "theirs"):
             await models.generate(request(), model=name)
         clients = [vendor._connected.client for vendor in models._vendors.values()]
-        await Configured(Config(), {}, provider=models, reviewer=None).aclose()
+        await ConfiguredHost(Config(), {}, provider=models, reviewer=None).aclose()
         assert [client.is_closed for client in clients] == [True, True]
     before = asyncio.all_tasks()
     del models

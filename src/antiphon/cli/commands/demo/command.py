@@ -28,7 +28,7 @@ from antiphon.cli.signatures import Option
 from antiphon.cli.store import configured_place
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask
-from antiphon.host.configured_host import Configured
+from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.review.review import obstacle_of
 from antiphon.host.review_page import Opener, page_opener
 from antiphon.host.store import MemoryStore
@@ -115,7 +115,7 @@ def command(
         return run(_shown(demo, display, host, opener, Wanted(products, revision, port, browse, config)))
 
 
-def _record(host: Configured, config: Path | None) -> str:
+def _record(host: ConfiguredHost, config: Path | None) -> str:
     """Say where decisions are stored, and how to look at them."""
     if isinstance(host.store, MemoryStore):
         return "in memory; it ends with this program"
@@ -134,7 +134,7 @@ class Wanted(NamedTuple):
     config: Path | None
 
 
-async def _shown(demo: Demo, display: Display, host: Configured, opener: Opener | None, wanted: Wanted) -> int:
+async def _shown(demo: Demo, display: Display, host: ConfiguredHost, opener: Opener | None, wanted: Wanted) -> int:
     try:
         async with AsyncExitStack() as opened:
             if opener is not None:

@@ -21,7 +21,7 @@ from antiphon.cli.failures import FAILED, explain
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, Rejected
 from antiphon.host.budget import dollars
-from antiphon.host.configured_host import Configured
+from antiphon.host.configured_host import ConfiguredHost
 from antiphon.transports.recording import RecordingChannel
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.logging import LoggingMessageNotificationParams
@@ -43,7 +43,7 @@ class Demo:
     def __init__(
         self,
         display: Display,
-        host: Configured,
+        host: ConfiguredHost,
         store: Path,
         interval: float,
         *,

@@ -16,7 +16,7 @@ from antiphon.cli.servers import names_of
 from antiphon.host.checks.policy import Effect, Policy, Rule
 from antiphon.host.config import Config
 from antiphon.host.config.settings import Settings
-from antiphon.host.configured_host import Configured
+from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.providers import named
 
 __all__ = ["effective", "ranked", "show"]
@@ -38,7 +38,7 @@ def show(config: Config, identities: tuple[str, ...], *, as_json: bool) -> None:
 def effective(config: Config, *identities: str) -> Policy:
     """Return the policy for a server, including its review mode."""
     # The provider is never used: the host is only made for its policy.
-    return Configured(config, {}, provider=named("echo"), reviewer=None).host(*identities).policy
+    return ConfiguredHost(config, {}, provider=named("echo"), reviewer=None).policy_for(*identities)
 
 
 def ranked(policy: Policy) -> list[Rule]:
