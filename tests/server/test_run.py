@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon import Client, ConfigError, Server
+from antiphon import Client, ConfigError, ConnectionClosed, Server
 from antiphon.server.run import run_loop
 
 PROGRAM = """
@@ -183,3 +183,15 @@ def test_ctrl_c_ends_what_a_lifespan_waits_for(tmp_path: Path, when: str, said: 
     assert process.returncode == 0
     assert output.splitlines() == ["cleaned up", "after the end"]
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("transport", ["http", "sse", "websocket"])
+async def test_a_server_for_a_network_is_no_target_over_stdio(tmp_path: Path, transport: str) -> None:
+    """It ends at once and says why, instead of listening where nobody comes."""
+    program = tmp_path / "web.py"
+    program.write_text(f"from antiphon import Server\nServer('web').run({transport!r}, port=0)\n")
+    with pytest.raises(ConnectionClosed) as caught:
+        await Client(program).connect()
+    assert caught.value.exit_code == 1
+    assert f"to speak over stdio, but it would serve {transport}" in caught.value.stderr
+    assert "give its URL to the client" in caught.value.stderr

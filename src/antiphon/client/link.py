@@ -296,6 +296,8 @@ class Link:
     def _too_late(self) -> CallTimeout:
         said = self._opened.channel.closed_error().stderr if self._opened is not None else ""
         text = f"The server did not open a session within {self._settings.timeout:g} s"
+        if "http://" in said:
+            text += "; its output names an address: if it serves HTTP, that is the target"
         return CallTimeout(f"{text}\n--- stderr of the server ---\n{said}" if said else text)
 
     def _cause(self) -> BaseException | None:

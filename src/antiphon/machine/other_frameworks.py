@@ -64,8 +64,8 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     "Server": {
         "http_app streamable_http_app": "server.asgi()",
         "sse_app": "server.asgi(), or server.run('sse') for the older transport",
-        "run_async run_http_async run_stdio_async run_sse_async run_streamable_http_async": "server.run(transport), "
-        "or server.asgi() in a loop of yours",
+        "run_http run_async run_http_async run_stdio_async": "server.run(transport), or server.asgi() in your own loop",
+        "run_sse_async run_streamable_http_async": "server.run(transport), or server.asgi() in your own loop",
         "add_middleware": "@server.middleware",
         "add_provider add_transform import_server as_proxy": "server.mount(other, prefix='api')",
         "list_tools get_tools list_resources get_resources list_prompts get_prompts list_resource_templates": _REGISTRY,

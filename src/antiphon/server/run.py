@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
+import stat
 import sys
 from typing import TYPE_CHECKING, Any
 
 from antiphon.errors import ConfigError
 from antiphon.machine.forks import guard_children
 from antiphon.server.multiprocess.memory import collect_less, keep_large_blocks
+from antiphon.transports.stdio.guardian import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -43,6 +46,11 @@ def run(service: Service, transport: str, host: str, port: int, options: ServeOp
             raise ConfigError("workers= is for servers on a network: over stdio each client starts its own process")
         serving = serve_stdio(service)
     else:
+        if is_stdio_child():
+            raise ConfigError(
+                f"a client has started this program to speak over stdio, but it would serve {transport}: start it by "
+                "itself, and give its URL to the client; or call server.run()"
+            )
         from antiphon.server.network import serve_network, serve_with_workers
 
         keep_large_blocks()
@@ -53,6 +61,14 @@ def run(service: Service, transport: str, host: str, port: int, options: ServeOp
         )
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError), guard_children():
         run_loop(serving)
+
+
+def is_stdio_child() -> bool:
+    """Return whether a client of this library has started this very process, and speaks to it over its streams."""
+    if MARK not in os.environ or sys.platform == "win32":
+        return False
+    # What the child itself starts inherits the mark, but does not lead a session that reads from a pipe.
+    return os.getsid(0) == os.getpid() and all(stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in (0, 1))
 
 
 async def serve_stdio(service: Service) -> None:

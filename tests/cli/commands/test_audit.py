@@ -86,7 +86,8 @@ async def test_what_a_host_did_is_listed(tmp_path: Path, audit: Callable[..., Do
     assert {one["ask"] for one in listed} == {"1", "2"}
     assert {one["ask"] for one in audit("show", "1", "--json").objects} == {"1"}
     lines = [line.split("\t") for line in audit("list", "--step", "settled").out.splitlines()]
-    assert [(line[3], line[5], line[7]) for line in lines] == [("1", "settled", "echo"), ("2", "settled", "echo")]
+    assert [(line[4], line[6], line[8]) for line in lines] == [("1", "settled", "echo"), ("2", "settled", "echo")]
+    assert {(line[2], line[3]) for line in lines} == {("python catalogue.py", "describe")}
 
 
 async def approved(queue: Queue) -> None:
@@ -378,6 +379,22 @@ async def test_records_at_a_terminal_fit_a_line(kept, tmp_path: Path):
     assert ended(child) == 0
     [line] = (line.split() for line in child.before.splitlines() if "settled" in line)
     assert line == ["1", "1970-01-01", "00:00:00", "command:aaaaaaaa", "1", "settled", "used", "mini", "$0.0042", "ada"]
+
+
+async def test_a_server_and_its_tool_are_named_at_a_terminal(kept, tmp_path: Path):
+    """By the end of a long command line, in each record of the ask."""
+    named = {"identity": f"command:{'a' * 64}", "method": "sampling/createMessage", "host": "h"}
+    program = f"python {'/folder' * 9}/catalogue.py"
+    await kept(
+        Record(at=0.0, ask="1", step="received", server=program, tool="describe", **named),
+        Record(at=1.0, ask="1", step="policy", outcome="allow", **named),
+        Record(at=2.0, ask="2", step="policy", outcome="deny", **named),
+    )
+    child = at_terminal("audit", "--store", str(tmp_path / "host.db"), NO_COLOR="1")
+    assert ended(child) == 0
+    lines = [line.split() for line in child.before.splitlines() if "allow" in line or "deny" in line]
+    assert [line[3][-13:] for line in lines] == ["/catalogue.py"] * 2
+    assert [line[4] for line in lines] == ["describe", "2"]
 
 
 def cut_off(path: Path, after: int) -> None:

@@ -76,7 +76,7 @@ def list_(
 
     async def listed() -> None:
         async with opened_store(where) as opened:
-            await list_records(opened, wanted, limit, as_json=as_json)
+            await list_records(opened, wanted, limit, names_of(where.settings), as_json=as_json)
 
     return run(listed())
 
@@ -94,7 +94,7 @@ def show(
 
     async def shown() -> None:
         async with opened_store(where) as opened:
-            await show_records(opened, record, as_json=as_json)
+            await show_records(opened, record, names_of(where.settings), as_json=as_json)
 
     return run(shown())
 
