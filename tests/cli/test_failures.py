@@ -50,7 +50,7 @@ def test_notes_are_told():
     """A person's reason for a refusal is one."""
     error = Rejected("refused")
     error.add_note("denied: too long")
-    assert explain(error) == "refused (code -1)\ndenied: too long"
+    assert explain(error) == "refused (code -1); denied: too long"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.cli.config_files import home
 from antiphon.cli.targets import resolve_target
 from antiphon.errors import ConfigError
 from antiphon.host.config.trust import Trust
@@ -88,6 +89,21 @@ def test_the_whole_text_is_looked_up_first(folder: Path, name: str):
     found = resolve_target(name, file)
     assert isinstance(found, dict)
     assert found["command"] == "serve-shop"
+
+
+@pytest.mark.parametrize("config", [None, "servers.json"])
+@pytest.mark.parametrize(("typed", "meant"), [("shpo", "shop"), ("my fils", "my files"), ("my_files", "my files")])
+def test_a_misspelt_server_is_recognised(folder: Path, config: str | None, typed: str, meant: str):
+    """In the usual files and in one that was named; without a similar name, all are listed."""
+    servers = {"mcpServers": {"shop": {"command": "true"}, "my files": {"url": "https://files.example.com/mcp"}}}
+    place = folder / config if config else home() / "servers.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps(servers))
+    file = None if config is None else place
+    with pytest.raises(ConfigError, match=rf"{typed}.*did you mean '{meant}'\?"):
+        resolve_target(typed, file)
+    with pytest.raises(ConfigError, match="there are: shop, my files"):
+        resolve_target("zzzzz", file)
 
 
 def test_a_command_line_needs_no_readable_configuration(folder: Path):

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from antiphon.cli.arguments import similar
 from antiphon.cli.failures import Failed
 from antiphon.client.connection.server_files import (
     MAX_FILE,
@@ -117,17 +118,17 @@ def find_entry(name: str, config: Path | None) -> Found | None:
                 ask_for_trust(path, data, servers)
             return fill_entry(path, name, servers[name])
         if config is not None:
-            known = ", ".join(servers) or "none"
-            raise ConfigError(f"{path}: there is no server {name!r} in it; there are: {known}")
+            raise ConfigError(f"{path}: there is no server {name!r} in it; {similar(name, list(servers))}")
     return None
 
 
-def list_names(config: Path | None) -> Iterator[str]:
+def list_names(config: Path | None) -> list[str]:
     """Return the names of the servers in the files of ``find_entry``, as far as these can be read."""
+    names: list[str] = []
     for path in config_paths() if config is None else [config]:
         with contextlib.suppress(ConfigError):
-            if path.is_file():
-                yield from read_servers(read_bytes(path), path)
+            names += read_servers(read_bytes(path), path) if path.is_file() else ()
+    return list(dict.fromkeys(names))
 
 
 def find_entries(files: Sequence[Path]) -> dict[str, Found]:

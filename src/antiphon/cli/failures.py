@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from antiphon.errors import AntiphonError, ConfigError
+from antiphon.errors import AntiphonError, ConfigError, Rejected
 from antiphon.host.checks.visible import inert
 
 __all__ = ["FAILED", "WRONG_USAGE", "Failed", "explain", "json_mistake", "placed", "report"]
@@ -51,7 +51,8 @@ def explain(error: BaseException) -> str:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     else:
         text = f"unexpected {type(error).__name__}: {error} (ANTIPHON_DEBUG=1 shows where)"
-    return "\n".join([text, *getattr(error, "__notes__", ())])
+    # What a person gave as the reason of a refusal belongs to its line.
+    return ("; " if isinstance(error, Rejected) else "\n").join([text, *getattr(error, "__notes__", ())])
 
 
 def report(error: Exception) -> int:

@@ -35,6 +35,9 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 __all__ = ["Answering", "Defaults", "choose_host", "configuration"]
 
 
+_REMEDY = "--yes answers without asking, --review page asks on a page"
+
+
 class Defaults:
     """Replaces a person after ``--yes``: a form is sent with its defaults, if these are complete."""
 
@@ -163,7 +166,11 @@ class Answering:
             with self._teller.held():
                 result = await self.host(params, origin)
         except Rejected as error:
-            self._teller.say(f"sampling request refused ({_reason(error, self.host.reviewer)})", "yellow")
+            if origin.round is None:
+                self._teller.say(f"sampling request refused ({_reason(error, self.host.reviewer)})", "yellow")
+            elif _reason_of(error) == "no-reviewer":
+                # A refused round ends the call, whose error says all the rest, in one line.
+                error.add_note(_REMEDY)
             raise
         records = self.host.audit.records(origin.id)
         self._teller.say(f"sampling request answered by {result.model!r}{_taken(records)}", "green")
@@ -199,8 +206,12 @@ def _taken(records: Sequence[Record]) -> str:
 
 
 def _reason(error: Rejected, reviewer: Reviewer | None) -> str:
-    data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
-    reason = data.get("reason", "user")
+    reason = _reason_of(error)
     if reason == "no-reviewer":
-        return f"nobody can be asked: {obstacle_of(reviewer)}; --yes answers without asking, --review page on a page"
-    return "; ".join([str(reason), *getattr(error, "__notes__", ())]) if reason == "no-model" else str(reason)
+        return f"nobody can be asked: {obstacle_of(reviewer)}; {_REMEDY}"
+    return "; ".join([reason, *getattr(error, "__notes__", ())]) if reason in ("no-model", "user") else reason
+
+
+def _reason_of(error: Rejected) -> str:
+    data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
+    return str(data.get("reason", "user"))

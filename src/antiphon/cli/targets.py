@@ -7,8 +7,10 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
+from antiphon.cli.arguments import similar
 from antiphon.cli.config_files import Found, config_paths, find_entry, list_names
 from antiphon.client.connection.targets import Address, Target, resolve
 from antiphon.errors import ConfigError
@@ -39,7 +41,12 @@ def resolve_target(text: str, config: Path | None = None) -> str | list[str] | M
         return [sys.executable, "-P", "-m", "antiphon", "serve", f"{Path(named['file']).absolute()}:{named['name']}"]
     if words[0].endswith(".py"):
         return _program(words)
-    return words if len(words) > 1 else _named(text, words, config)
+    if len(words) == 1:
+        # Names the file that cannot be read, or the given one that has no such server.
+        find_entry(text, config)
+    if shutil.which(words[0]) is None and (len(words) == 1 or get_close_matches(text, list_names(config), n=1)):
+        raise _unknown(text, config)
+    return words
 
 
 def address_of(target: Target) -> Address | None:
@@ -48,14 +55,13 @@ def address_of(target: Target) -> Address | None:
     return found if isinstance(found, Address) else None
 
 
-def _named(text: str, words: list[str], config: Path | None) -> str | list[str] | Mapping[str, object]:
-    """Look a single word up among the programs; the error names the files in which it is not configured."""
-    find_entry(text, config)
-    if shutil.which(words[0]) is None:
-        looked = ", ".join(map(str, config_paths()))
-        address = "; an address begins with http, https, ws or wss" if "://" in text else ""
-        raise ConfigError(f"{text!r} is no program, no .py file, and no server named in {looked}{address}")
-    return words
+def _unknown(text: str, config: Path | None) -> ConfigError:
+    """Name the files in which a server is not configured, and the name that was probably meant."""
+    looked = ", ".join(map(str, config_paths() if config is None else [config]))
+    address = "; an address begins with http, https, ws or wss" if "://" in text else ""
+    known = list_names(config)
+    meant = f"; {similar(text, known)}" if known else ""
+    return ConfigError(f"{text!r} is no program, no .py file, and no server named in {looked}{address}{meant}")
 
 
 def _words(text: str) -> list[str]:

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from antiphon import Client, PeerError
+from antiphon.cli.commands.install import find_installation
 from antiphon.cli.config_files import entries_of, find_entry
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.known_hosts import KNOWN
@@ -291,3 +292,9 @@ def test_a_host_that_is_not_known_is_named_with_those_that_are(cli: Cli):
     done = cli("install", "emacs")
     assert done.code == 2
     assert all(name in done.err for name in KNOWN)
+
+
+def test_a_misspelt_host_is_recognised():
+    """As a server is."""
+    with pytest.raises(ConfigError, match=r"^'claud-code' is not a known host; did you mean 'claude-code'\?$"):
+        find_installation("claud-code", None)

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import click
 
+from antiphon.cli.arguments import similar
 from antiphon.cli.config_files import ask_for_trust, home, read_config, shown
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list
@@ -163,7 +164,7 @@ def find_installation(host: str, file: Path | None) -> Installation:
         ConfigError: there is no such host.
     """
     if host not in KNOWN:
-        raise ConfigError(f"{host!r} is not a known host; known are: {', '.join(KNOWN)}")
+        raise ConfigError(f"{host!r} is not a known host; {similar(host, list(KNOWN))}")
     known = KNOWN[host]
     usual = place_of(known, os.environ)
     path = Path(os.path.realpath(file or usual))
