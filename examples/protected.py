@@ -2,6 +2,8 @@
 
 The program is the issuer, too, with a key made for it. In production the issuer is Keycloak, Entra, Auth0 ..., and the
 server fetches its keys: ``ResourceServer("https://auth.example.com", "https://mcp.example.com/mcp")``.
+
+Needs the extra ``auth``: ``pip install 'path/to/antiphon[auth]'``.
 """
 
 import asyncio

@@ -62,6 +62,25 @@ def test_an_example_prints_what_it_should(name: str):
     assert done.stdout.startswith(PRINTED[name])
 
 
+WITHOUT_EXTRAS = """
+import runpy, sys
+for name in ("joserfc", "keyring", "filelock", "tomlkit", "ruamel", "pydantic_ai", "genai_prices", "httpx2",
+             "sqlalchemy", "alembic", "starlette", "h11", "jinja2", "asyncpg", "redis", "opentelemetry"):
+    sys.modules[name] = None
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_an_example_says_which_extra_it_needs(name: str):
+    """At its head and in the folder's page; the others run with nothing but the package itself."""
+    run = [sys.executable, "-c", WITHOUT_EXTRAS, EXAMPLES / name]
+    needs = subprocess.run(run, capture_output=True, timeout=60, check=False).returncode != 0
+    [line] = (row for row in (EXAMPLES / "README.md").read_text(encoding="utf-8").splitlines() if f"| `{name}`" in row)
+    assert ("Needs the extra" in (ast.get_docstring(ast.parse((EXAMPLES / name).read_text())) or "")) is needs
+    assert ("needs `[" in line) is needs
+
+
 async def test_the_server_is_called_over_stdio():
     """As a host would start it."""
     async with Client(EXAMPLES / "server.py") as client:
