@@ -66,6 +66,11 @@ SPOILT = {
     "result is a text": b'{"jsonrpc":"2.0","id":%d,"result":"x"}',
     "no result": b'{"jsonrpc":"2.0","id":%d,"result":null}',
     "error is a text": b'{"jsonrpc":"2.0","id":%d,"error":"no"}',
+    "neither result nor error": b'{"jsonrpc":"2.0","id":%d}',
+    "in a batch": b"[" + GOOD.encode() + b"]",
+    "too deep": GOOD.replace('"content"', '"_meta":{"a":' + "[" * 3000 + "]" * 3000 + '},"content"').encode(),
+    "with a method": GOOD.encode()[:-1] + b',"method":"tools/call"}',
+    "a dict of Python": GOOD.replace('"', "'").encode(),
     "error without an id": b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}',
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.protocol.events import Cancelled, Ignored, Replied
+from antiphon.protocol.events import Answered, Batch, Cancelled, Ignored, Replied
 from antiphon.wire.common import EmptyResult, RequestParams
 from antiphon.wire.revisions import LATEST_LEGACY, REVISIONS
 from antiphon.wire.tools import CallToolResult
@@ -85,6 +85,39 @@ def test_a_text_with_the_digits_of_an_id_names_one_of_several():
     assert isinstance(replied, Replied)
     assert replied.outgoing is outgoing
     assert "with the id '3', not 3" in (replied.problem or "")
+
+
+SPOILT = [
+    b'{"jsonrpc":"2.0","id":%d}',
+    b'[{"jsonrpc":"2.0","id":%d,"result":{}}]',
+    b'{"jsonrpc":"2.0","id":%d,"method":"sampling/createMessage","result":{}}',
+    b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","error":{"code":-1,"message":"no"}}',
+    b'{"jsonrpc":"2.0","id":%d,"result":' + b"[" * 9_000 + b"]" * 9_000 + b"}",
+]
+
+
+@pytest.mark.parametrize("revision", [LATEST_LEGACY, REVISIONS[-1]])
+@pytest.mark.parametrize("text", SPOILT)
+def test_a_spoilt_reply_fails_its_request_on_either_side(text, revision):
+    """Of several open requests only that of its id, and the peer's own requests go on."""
+    pair = Pair.opened(revision)
+    calls = [pair.call() for _ in range(2)]
+    asks = [pair.ask(calls[0][1], "roots/list", RequestParams())[0]] if not revision.modern else []
+    for session, outgoing in [(pair.client, calls[1][0]), *((pair.server, ask) for ask in asks)]:
+        event = session.receive(text % outgoing.id)
+        [replied] = event.events if isinstance(event, Batch) else [event]
+        assert isinstance(replied, Replied)
+        assert replied.outgoing is outgoing
+        assert replied.problem
+    assert pair.reply(calls[0][1], DONE).result is not None
+
+
+def test_a_batch_with_replies_to_nobody_is_refused():
+    """As any batch where there are none."""
+    pair = Pair.opened(LATEST_LEGACY)
+    pair.call()
+    assert isinstance(pair.client.receive(b'[{"jsonrpc":"2.0","id":77,"result":{}}, 1, {"id":2}]'), Answered)
+    assert len(pair.client.outgoing) == 1
 
 
 def test_a_late_reply_fails_no_other_request():

@@ -90,8 +90,11 @@ def test_a_frame_nested_too_deep_is_an_invalid_request_with_its_id():
 
 def test_a_frame_nested_beyond_any_recursion_is_refused():
     """Even a million brackets cost no stack."""
-    for data in (b"[" * 1_000_000, b'{"id":' * 300_000, b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 500_000):
+    for data in (b"[" * 1_000_000, b'{"id":' * 300_000, b'{"jsonrpc":"2.0","id":1,"method":' + b"[" * 500_000):
         assert error_of(Pair.opened(LATEST_LEGACY).server.receive(data))["error"]["code"] in (-32600, -32700)
+    # A reply is never answered.
+    reply = b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 500_000
+    assert isinstance(Pair.opened(LATEST_LEGACY).server.receive(reply), Ignored)
 
 
 def test_an_oversized_frame_is_refused_and_names_the_limit():

@@ -294,6 +294,8 @@ class ClientSession(Session):
         return super()._refuse(id, error)
 
     def _request(self, envelope: Envelope, id: RequestId, method: str, params: RequestParams | None) -> Event:
+        if (failed := self._sent_back(envelope, id)) is not None:
+            return failed
         if self._is_modern:
             # 2026-07-28 basic/transports/stdio: "The server MUST NOT write JSON-RPC requests"; and we write no replies.
             return Ignored(f"the server sent the request {shortened(method)}, which this revision forbids")

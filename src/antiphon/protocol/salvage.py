@@ -17,8 +17,10 @@ from antiphon.wire.envelope import Envelope, ErrorObject, RequestId, as_id, as_u
 
 __all__ = ["Remains", "read_remains", "salvage_reply"]
 
-_begins_message = re.compile(rb'\s*+\{?\s*+"(?:jsonrpc|id|result|error)"\s*+:').match
-"""Tells a message that is no JSON from a line that a program printed for people."""
+_begins_message = re.compile(rb"\s*+\{?\s*+[\"'](?:jsonrpc|id|result|error)[\"']\s*+:").match
+"""Tells a message that is no JSON, such as a Python dict that was printed, from a line for people."""
+_has_method = re.compile(rb"[\"']method[\"']").search
+_has_outcome = re.compile(rb"[\"'](?:result|error)[\"']").search
 
 _find_id = re.compile(
     rb'\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"id"\s*+:\s*+(?:(\d{1,15})|"([ -!#-[\]-~]{1,99})")'
@@ -61,7 +63,9 @@ def read_remains(data: bytes) -> Remains:
     """
     try:
         return read_mended(_decode_remains, data)
-    except (msgspec.ValidationError, RecursionError):
+    except RecursionError:
+        return _read_loosely(data) or Remains()
+    except msgspec.ValidationError:
         # A line of a reply in several lines begins with the name of a member, which by itself is JSON.
         return (_read_loosely(data) if data[:1] == b'"' else None) or Remains()
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -72,13 +76,15 @@ def read_remains(data: bytes) -> Remains:
 
 
 def _read_loosely(data: bytes) -> Remains | None:
-    """Read a reply that is nearly JSON (NaN, raw control characters) or was cut off; ``None`` if it is no reply."""
-    if not _begins_message(data) or too_deep(data):
+    """Read a reply that is nearly JSON (NaN, raw tabs), too deep or cut off; ``None`` if it is no reply."""
+    if not _begins_message(data):
         return None
     try:
+        if too_deep(data):
+            raise RecursionError
         members = cast("dict[str, object]", json.loads(as_unicode(data), strict=False))
     except (ValueError, RecursionError):
-        if b'"method"' in data or not (b'"result"' in data or b'"error"' in data):
+        if _has_method(data) or not _has_outcome(data):
             return None
         found = _find_id(data)
         return Remains(None if found is None else int(found[1]) if found[1] else found[2].decode(), result=_SOME)

@@ -124,7 +124,7 @@ class ServerSession(Session):
             agreed = offer.modern.get(meta.protocol_version) or offer.modern_revision(meta.protocol_version)
             return self._modern(Request(id, spec, given, envelope.params, agreed, meta, meta.client_capabilities))
         except PeerError as error:
-            return self._refuse(id, error)
+            return self._sent_back(envelope, id) or self._refuse(id, error)
 
     def _read(self, envelope: Envelope, spec: MethodSpec) -> Any:
         try:

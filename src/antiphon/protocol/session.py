@@ -223,7 +223,19 @@ class Session:
         if envelope.result or envelope.error is not UNSET:
             return self._reply_arrived(envelope)
         id = envelope.id if envelope.id is not UNSET else None
-        return self._refuse(id, InvalidRequest("Invalid request: neither method, result nor error"))
+        return self._spoilt(id, "has neither result nor error") or self._refuse(
+            id, InvalidRequest("Invalid request: neither method, result nor error")
+        )
+
+    def _spoilt(self, id: RequestId | None, how: str) -> Replied | None:
+        """Fail the request of ours with this id, since nothing else will reply to it; ``None`` if there is none."""
+        outgoing = None if id is None else self._settle(id)
+        return None if outgoing is None else Replied(outgoing, None, None, f"The reply to {outgoing.method.name} {how}")
+
+    def _sent_back(self, envelope: Envelope, id: RequestId) -> Replied | None:
+        """Fail a request of ours that came back with a reply in it, so that it looks like a request of the peer."""
+        is_reply = bool(envelope.result) or envelope.error is not UNSET
+        return self._spoilt(id, "has a method, too") if is_reply else None
 
     def _not_a_message(self, data: bytes, error: PeerError) -> Event:
         try:
@@ -254,10 +266,18 @@ class Session:
         if not messages:
             return self._refuse(None, InvalidRequest("Invalid request: empty batch"))
         if self.revision is None or not self.revision.batches:
-            return self._refuse(None, InvalidRequest("Invalid request: this revision has no batches"))
+            return self._refused_batch(messages, "this revision has no batches")
         if len(messages) > MAX_BATCH:
-            return self._refuse(None, InvalidRequest(f"Invalid request: more than {MAX_BATCH} messages in a batch"))
+            return self._refused_batch(messages, f"more than {MAX_BATCH} messages in a batch")
         return Batch([self._member(bytes(message)) for message in messages])
+
+    def _refused_batch(self, messages: list[Raw], why: str) -> Event:
+        """Refuse a batch. The requests of ours to which it replies fail: no other reply will come."""
+        refusal = self._refuse(None, InvalidRequest(f"Invalid request: {why}"))
+        found = (read_remains(bytes(message)) for message in messages[:MAX_BATCH] if self.outgoing)
+        failed = [self._spoilt(each.request, f"came in a batch: {why}") for each in found if each.is_reply]
+        replies: list[Event] = [each for each in failed if each is not None]
+        return Batch(replies) if replies else refusal
 
     def _member(self, data: bytes) -> Event:
         try:
