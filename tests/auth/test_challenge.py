@@ -29,6 +29,18 @@ from antiphon.auth.challenge import MAX_CHALLENGES, MAX_CHARACTERS, Challenge, o
             ["Bearer resource_metadata='https://a/b', scope=x"],
             [("bearer", {"resource_metadata": "https://a/b", "scope": "x"})],
         ),
+        (["Bearer realm=, resource_metadata=u"], [("bearer", {"realm": "", "resource_metadata": "u"})]),
+        (["Bearer realm=My Server, scope=a b c"], [("bearer", {"realm": "My Server", "scope": "a b c"})]),
+        (["Bearer realm=x scope=a"], [("bearer", {"realm": "x", "scope": "a"})]),
+        (
+            [r"Bearer resource_metadata=\"https://a/b\", scope=x"],
+            [("bearer", {"resource_metadata": "https://a/b", "scope": "x"})],
+        ),
+        (["Bearer resource_metadata=<https://a/b>"], [("bearer", {"resource_metadata": "https://a/b"})]),
+        (["Bearer resource_metadata=`https://a/b`"], [("bearer", {"resource_metadata": "https://a/b"})]),
+        (["Bearer resource_metadata=\u201chttps://a/b\u201d"], [("bearer", {"resource_metadata": "https://a/b"})]),
+        (['Bearer realm="a "b" c", resource_metadata="u"'], [("bearer", {"realm": "a ", "resource_metadata": "u"})]),
+        (['Bearer: resource_metadata="u"'], [("bearer", {"resource_metadata": "u"})]),
         (['Bearer scope="x"; resource_metadata="u"'], [("bearer", {"scope": "x", "resource_metadata": "u"})]),
         (["NTLM TlRM/+==, Bearer scope=mcp:tools"], [("ntlm", {}), ("bearer", {"scope": "mcp:tools"})]),
         (['Bearer a="x, Basic y=\\"z\\"", b=1'], [("bearer", {"a": 'x, Basic y="z"', "b": "1"})]),
@@ -60,7 +72,9 @@ def test_finds_none_where_no_token_is_wanted():
     assert oauth_challenge(read_challenges(["Basic realm=x, Negotiate"])) is None
 
 
-@pytest.mark.parametrize("piece", ["a ", "a=", 'a="', '\\"', ",", "Bearer ", 'a="1",', "=", "@"])
+@pytest.mark.parametrize(
+    "piece", ["a ", "a=", 'a="', '\\"', ",", "Bearer ", 'a="1",', "=", "@", "a=b c ", "a=b c=", 'a=\\"']
+)
 def test_hostile_headers_are_bounded_and_read_in_linear_time(piece):
     """Megabytes of anything cost no more than what is looked at."""
     began = time.process_time()

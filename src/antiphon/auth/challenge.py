@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 from msgspec import Struct
 
@@ -23,15 +24,18 @@ MAX_PARAMETERS = 32
 """Parameters of one challenge that are kept."""
 
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
-# Many servers write addresses without quotes, or in single ones, and some forget the closing quote.
+# Many servers write addresses without quotes or in other ones, and some forget the closing quote. Without quotes a
+# value may be empty, or have several words: those after it that are no names of parameters.
 _PARAMETER = re.compile(
     rf"(?P<name>{_TOKEN})[ \t]*+=[ \t]*+"
-    r"""(?:"(?P<quoted>(?:[^"\\]|\\.)*+)(?:"|\\?$)|'(?P<single>[^']*+)'(?=[ \t,;]|$)|(?P<plain>[^ \t,;"]++))"""
+    r"""(?:"(?P<quoted>(?:[^"\\]|\\.)*+)(?:"|\\?$)|'(?P<single>[^']*+)'(?=[ \t,;]|$)|"""
+    r"""\\"(?P<escaped>[^"\\]*+)\\"|(?P<plain>[^ \t,;"]*+(?:[ \t]++[^ \t,;"=]++(?![ \t]*+=))*+))"""
 )
-_SCHEME = re.compile(rf"(?P<scheme>{_TOKEN})(?:[ \t]++|$|(?=,))")
+_SCHEME = re.compile(rf"(?P<scheme>{_TOKEN}):?(?:[ \t]++|$|(?=,))")
 _TOKEN68 = re.compile(r"[0-9A-Za-z\-._~+/]++=*+[ \t]*+(?=,|$)")
 _BETWEEN = re.compile(r"[ \t,;]++")
 _NEXT = re.compile(r",|$")
+_OTHER_QUOTES = "<>`\u201c\u201d\u2018\u2019"
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -91,7 +95,9 @@ def _read(line: str) -> list[Challenge]:
             continue
         scheme = _SCHEME.match(line, at)
         if scheme is None:
-            at = _behind(line, at)
+            # What a quote within a quoted value has cut off belongs to the challenge before it.
+            is_rest = found and _PARAMETER.match(line, at)
+            at = _parameters(line, at, cast("dict[str, str]", found[-1].parameters)) if is_rest else _behind(line, at)
             continue
         parameters: dict[str, str] = {}
         at = _parameters(line, scheme.end(), parameters)
@@ -112,8 +118,10 @@ def _parameters(line: str, at: int, into: dict[str, str]) -> int:
         if parameter is None:
             return at
         name = parameter["name"].lower()
-        value = parameter["plain"] or parameter["single"]
-        if value is None:
+        value = parameter["single"] or parameter["escaped"]
+        if (plain := parameter["plain"]) is not None:
+            value = plain.strip(_OTHER_QUOTES)
+        elif value is None:
             value = _ESCAPED.sub(r"\1", parameter["quoted"] or "")
         if len(into) < MAX_PARAMETERS:
             into.setdefault(name, value)
