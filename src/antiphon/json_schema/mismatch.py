@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from contextlib import suppress
+from functools import reduce
+from operator import getitem
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -74,18 +77,12 @@ def describe_rule(mismatch: Mismatch, schema: Mapping[str, Any]) -> str:
     )
     problem = re.sub(r"^(invalid .*?value) .*", r"\1", mismatch.problem, flags=re.DOTALL)
     if mismatch.rule:
-        problem = f"expected {mismatch.rule[-1]}{_rule_at(schema, mismatch.rule)}"
+        problem = f"expected {mismatch.rule[-1]}"
+        # The path of a rule begins at the part of the schema that has an ``$id``, if there is one.
+        with suppress(LookupError, TypeError):
+            rule: object = reduce(getitem, mismatch.rule, cast("Any", schema))
+            problem += f": {msgspec.json.encode(rule).decode()}"
     return replace(mismatch, place=place, problem=_short(problem)).sentence()
-
-
-def _rule_at(schema: Any, path: Iterable[str | int]) -> str:
-    try:
-        for step in path:
-            schema = schema[step]
-    except (KeyError, IndexError, TypeError):
-        # The path begins at a part of the schema that has an ``$id``.
-        return ""
-    return f": {msgspec.json.encode(schema).decode()}"
 
 
 def join_path(steps: Iterable[str | int]) -> str:

@@ -114,7 +114,8 @@ def test_variables_are_listed_in_order():
     """All of them, and those without which nothing matches."""
     template = UriTemplate("x:{a}/{b}{?c,d}")
     assert template.variables == ("a", "b", "c", "d")
-    assert template.required == ("a", "b")
+    assert template.match("x:1/2") == {"a": "1", "b": "2"}
+    assert template.match("x:1") is None
 
 
 _VALUES = st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import datetime as dt
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
+from typing_extensions import TypedDict
 
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.server.functions.pydantic_types import Adapter
@@ -27,6 +29,17 @@ class Model(pydantic.BaseModel):
 class Beside:
     n: Annotated[int, msgspec.Meta(ge=1)]
     model: Model
+
+
+@dataclass
+class Defaulted:
+    model: Model
+    n: Annotated[int, msgspec.Meta(ge=1)] = 3
+
+
+class Loose(TypedDict):
+    model: Model
+    n: NotRequired[Annotated[int, msgspec.Meta(ge=1)]]
 
 
 class Blob(pydantic.BaseModel):
@@ -81,6 +94,8 @@ class Root(pydantic.RootModel[list[bytes]]):
         (Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], pydantic.Field(min_length=1)], b'{"a":0}'),
         (Annotated[int, msgspec.Meta(ge=1)] | Model, b"0"),
         (Beside, b'{"n":0,"model":{"x":1}}'),
+        (Defaulted, b'{"n":0,"model":{"x":1}}'),
+        (Loose, b'{"n":0,"model":{"x":1}}'),
         (Annotated[Beside, pydantic.Field(description="d")] | None, b'{"n":0,"model":{"x":1}}'),
     ],
 )
@@ -140,3 +155,37 @@ def test_bounds_by_meta_in_a_model_are_refused():
 
     with pytest.raises(TypeError, match=r"Bounded has bounds by msgspec\.Meta.*use pydantic\.Field"):
         Adapter(list[Bounded])
+
+
+def test_a_time_has_a_zone_or_none_as_meta_says():
+    """Pydantic itself takes both."""
+    aware = Adapter(Annotated[dt.datetime, msgspec.Meta(tz=True), pydantic.Field(description="d")])
+    naive = Adapter(Annotated[dt.datetime, msgspec.Meta(tz=False), pydantic.Field(description="d")])
+    assert aware.decode(b'"2026-01-02T03:04:05Z"').tzinfo is not None
+    assert naive.decode(b'"2026-01-02T03:04:05"').tzinfo is None
+    with pytest.raises(MismatchError, match="with a time zone"):
+        aware.decode(b'"2026-01-02T03:04:05"')
+    with pytest.raises(MismatchError, match="without a time zone"):
+        naive.decode(b'"2026-01-02T03:04:05Z"')
+
+
+def test_words_and_further_members_of_meta_are_published():
+    """As msgspec publishes them."""
+    meta = msgspec.Meta(title="t", description="d", examples=[1], extra_json_schema={"x-unit": "m"})
+    schema = Adapter(Annotated[int, meta, pydantic.Field(ge=1)]).schema("validation")
+    assert schema == {
+        "type": "integer", "minimum": 1, "title": "t", "description": "d", "examples": [1], "x-unit": "m",
+    }  # fmt: skip
+
+
+def test_the_default_of_bytes_is_base64():
+    """Any other text could not be sent."""
+
+    class Defaults(pydantic.BaseModel):
+        data: bytes = BINARY
+        pairs: tuple[bytes, int] = (BINARY, 1)
+        blob: Blob = Blob(data=BINARY)
+        text: str = "a"
+
+    members = Adapter(Defaults).schema("validation")["properties"]
+    assert [members[name].get("default") for name in ("data", "pairs", "text")] == [TEXT, [TEXT, 1], "a"]

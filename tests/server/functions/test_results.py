@@ -311,3 +311,16 @@ async def test_a_finished_result_needs_the_structure_that_its_tool_declares():
         await converter(Item).checked(CallToolResult(content=[]))
     failed = CallToolResult(content=[], is_error=True)
     assert await converter(Item).checked(failed) is failed
+
+
+class Unbounded(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(ser_json_inf_nan="constants")
+
+    price: float
+
+
+@pytest.mark.parametrize("annotation", [Unbounded, Any])
+async def test_a_number_that_is_no_json_is_refused(annotation):
+    """The model's configuration writes it as NaN, at which a client's reader would stop."""
+    with pytest.raises(ResultInvalid, match="no JSON form"):
+        await converter(annotation).checked(Unbounded(price=math.nan))

@@ -63,11 +63,6 @@ class UriTemplate:
     def __repr__(self) -> str:
         return f"UriTemplate({self.template!r})"
 
-    @property
-    def required(self) -> tuple[str, ...]:
-        """Names of the variables that every matching URI must contain."""
-        return tuple(v.name for part in self._parts if not part.optional for v in part.variables)
-
     def match(self, uri: str) -> dict[str, str | list[str]] | None:
         """Return the variables of ``uri``, percent-decoded, or ``None`` if it does not match.
 

@@ -79,11 +79,6 @@ class Arguments:
             form.schema = input_schema(self.parameters, self._place)
         return form.schema
 
-    @property
-    def required(self) -> tuple[str, ...]:
-        """Names of the arguments that every call must give."""
-        return tuple(parameter.wire_name for parameter in self.parameters if parameter.required)
-
     def describe(self, words: Mapping[str, str]) -> Schema:
         """Return the schema with descriptions from a docstring, which names parameters as the function does."""
         properties: Schema = dict(self.schema["properties"])
@@ -141,12 +136,8 @@ class Arguments:
 
     def _known_form(self) -> _Form:
         """Return the form of these parameters if another function with the same ones is in use."""
-        try:
-            key = tuple(part for parameter in self.parameters for part in _identity(parameter))
-        except _Unlike:
-            self._form = _Form()
-        else:
-            self._form = _forms.setdefault(key, _Form())
+        key = tuple(part for parameter in self.parameters for part in _identity(parameter))
+        self._form = _forms.setdefault(key, _Form())
         return self._form
 
     def _made_decoder(self) -> msgspec.json.Decoder[Any]:
@@ -185,10 +176,6 @@ class Arguments:
         return ArgumentError(Mismatch(place, problem, kind).sentence("argument"), argument=place)
 
 
-class _Unlike(Exception):
-    """A parameter cannot be compared: its type has no hash, or its default is an arbitrary object."""
-
-
 class _Form:
     """The schema and the decoder of some parameters, each made on first use."""
 
@@ -204,14 +191,8 @@ _forms: WeakValueDictionary[tuple[object, ...], _Form] = WeakValueDictionary()
 
 
 def _identity(parameter: Parameter) -> tuple[object, ...]:
-    """Return a key that is equal for equal parameters. Raises ``_Unlike``."""
+    """Return a key that is equal for equal parameters."""
     name, annotation, default = parameter.name, parameter.annotation, parameter.default
-    if parameter.factory is not None or not _is_plain(default):
-        raise _Unlike
-    try:
-        hash(annotation)
-    except TypeError:
-        raise _Unlike from None
     # The text distinguishes what Python considers equal: 1 and True, int | str and str | int.
     return name, annotation, repr(annotation), default is REQUIRED, repr(default)
 

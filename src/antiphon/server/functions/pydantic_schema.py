@@ -29,7 +29,6 @@ _BOUNDS = (
 )  # fmt: skip
 _FIELDED = ("dataclass-args", "named-tuple", "typed-dict", "arguments")
 """Core schemas with fields; "arguments" are those of a named tuple before pydantic 2.13."""
-_MODES = (typing.Required, typing.NotRequired)
 _BYTES_OPTIONS = frozenset({"ser_json_bytes", "val_json_bytes"})
 _OPAQUE = frozenset({"cls", "config", "default", "expected", "members", "metadata"})
 """Keys of a core schema that hold values of the author's."""
@@ -56,9 +55,10 @@ def with_bounds(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
     if members and hasattr(annotation, "__pydantic_fields__"):
         raise TypeError(f"{annotation.__name__} has bounds by msgspec.Meta, which pydantic ignores; use pydantic.Field")
     if members:
-        return Annotated[annotation, _Members(dict(zip(members, changed, strict=True)))]
+        kinds = zip(members, changed, parts, strict=True)
+        return Annotated[annotation, _Members({name: new for name, new, old in kinds if new is not old})]
     origin: Any = typing.Union if isinstance(annotation, types.UnionType) else get_origin(annotation)
-    return changed[0] if origin is None else origin[*changed]
+    return changed[0] if origin in (None, typing.Required, typing.NotRequired) else origin[*changed]
 
 
 def _as_fields(meta: msgspec.Meta) -> list[Any]:
@@ -77,7 +77,7 @@ def _check_zone(value: Any, *, aware: bool) -> Any:
 
 
 class _Members:
-    """Metadata of a class that is no model: the types that its members have for pydantic."""
+    """Metadata of a class that is no model: the types of those members that pydantic must read as another type."""
 
     def __init__(self, kinds: Mapping[str, Any]) -> None:
         self._kinds = kinds
@@ -90,13 +90,11 @@ class _Members:
         # Dataclasses and tuples have a list of fields, TypedDicts have them by name.
         listed: Any = found.get("fields") or found["arguments_schema"]
         fields: dict[str, Any] = listed if hasattr(listed, "items") else {field["name"]: field for field in listed}
-        for name, field in fields.items():
-            outer, kind = field, self._kinds[name]
-            while get_origin(kind) in _MODES:
-                kind = get_args(kind)[0]
+        for name in self._kinds.keys() & fields.keys():
+            outer = fields[name]
             while outer["schema"]["type"] == "default":
                 outer = outer["schema"]
-            outer["schema"] = handler.generate_schema(kind)
+            outer["schema"] = handler.generate_schema(self._kinds[name])
         return schema
 
 

@@ -23,9 +23,6 @@ __all__ = ["Adapter", "encode_model", "is_pydantic", "read_field"]
 _MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
 _PACKAGES = {"pydantic", "pydantic_core", "annotated_types"}
 
-_MAX_MODELS = 1_000
-"""Most models whose serializers are kept for values without a declared type; a server uses some dozens."""
-
 
 class Adapter:
     """A type in pydantic's view: JSON Schema, decoding and encoding."""
@@ -39,8 +36,7 @@ class Adapter:
 
         adapter: TypeAdapter[Any] = TypeAdapter(with_bounds(annotation))
         self._schema: Any = with_base64(adapter.core_schema)
-        self._validator: Any = adapter.validator
-        self._serializer: Any = adapter.serializer
+        self._validator, self._serializer = adapter.validator, adapter.serializer
         if self._schema is not adapter.core_schema:
             self._validator, self._serializer = compile_schema(self._schema)
 
@@ -84,7 +80,7 @@ def _encode_with(serializer: Any, value: Any) -> bytes:
     return raw
 
 
-@lru_cache(maxsize=_MAX_MODELS)
+@lru_cache
 def _serializer_of(kind: Any) -> Any:
     from antiphon.server.functions.pydantic_schema import compile_schema, with_base64
 

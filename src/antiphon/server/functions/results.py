@@ -82,8 +82,8 @@ class ResultConverter:
         """
         result = self.convert(value)
         if self._validator is not None and not result.is_error:
-            is_text_only = not self._structured and result is not value
-            raw = self._encode(value) if is_text_only else self._structured_part(result)
+            is_structured = self._structured or result is value
+            raw = self._structured_part(result) if is_structured else self._encode(value)
             await self._validate(self._validator, raw)
         return result
 

@@ -31,22 +31,12 @@ def parts_of(annotation: Any) -> tuple[Any, ...]:
 
 
 def members_of_class(annotation: Any) -> Mapping[str, Any]:
-    """Return the types of the members of a dataclass, TypedDict, NamedTuple or pydantic model; empty for others."""
-    is_model = hasattr(annotation, "__pydantic_fields__") and isinstance(annotation, type)
-    return _field_types(annotation) if is_model or _has_fields(annotation) else {}
-
-
-def _has_fields(annotation: Any) -> bool:
-    """Tell whether a type is a dataclass, Struct, TypedDict or NamedTuple."""
+    """Return the types of the members of a dataclass, TypedDict, NamedTuple or model; empty for other types."""
     if not isinstance(annotation, type):
-        return False
+        return {}
     kind = cast("type[Any]", annotation)
-    marks = ("__dataclass_fields__", "__struct_fields__", "_fields", "__required_keys__")
-    return any(hasattr(kind, mark) for mark in marks)
-
-
-def _field_types(annotation: Any) -> Mapping[str, Any]:
+    marks = ("__dataclass_fields__", "__struct_fields__", "_fields", "__required_keys__", "__pydantic_fields__")
     try:
-        return typing.get_type_hints(annotation, include_extras=True)
+        return typing.get_type_hints(kind, include_extras=True) if any(hasattr(kind, mark) for mark in marks) else {}
     except (NameError, TypeError):
         return {}
