@@ -37,7 +37,7 @@ class Shape:
     Raises ``ConfigError``, which begins with ``place``, for a type without a JSON form.
     """
 
-    __slots__ = ("__weakref__", "_adapter", "_decode", "annotation", "schema", "wrapped")
+    __slots__ = ("__weakref__", "_adapter", "_decode", "annotation", "checks_results", "schema", "wrapped")
 
     def __init__(self, annotation: Any, *, place: str, mode: Mode = "validation") -> None:
         self.annotation = with_text_metadata(annotation)
@@ -52,6 +52,15 @@ class Shape:
             self._adapter.decode if self._adapter else partial(decode_with, msgspec.json.Decoder(self.annotation))
         )
 
+        self.checks_results = self._adapter is None and not any(
+            hasattr(kind, "__post_init__") or issubclass(kind, enum.Flag) for kind in classes_of([self.annotation])
+        )
+        """Whether ``decode`` holds a result to the schema, and does nothing else.
+
+        It does not for pydantic's types, whose readers and writers may differ, for flags, whose combinations are read
+        though the schema has none, nor where reading runs the author's code.
+        """
+
     def decode(self, raw: bytes | Raw) -> Any:
         """Decode JSON that fits the schema, wrapped or not. Raises ``MismatchError``."""
         if not self.wrapped:
@@ -61,18 +70,6 @@ class Shape:
             return self._decode(inner)
         except MismatchError as error:
             raise MismatchError(within("result", error.mismatch)) from None
-
-    @property
-    def checks_results(self) -> bool:
-        """Whether ``decode`` holds a result to the schema, and does nothing else.
-
-        It does not for pydantic's types, whose readers and writers may differ, for flags, whose combinations are read
-        though the schema has none, nor where reading runs the author's code.
-        """
-        kinds = classes_of([self.annotation])
-        return self._adapter is None and not any(
-            hasattr(kind, "__post_init__") or issubclass(kind, enum.Flag) for kind in kinds
-        )
 
     def encode(self, value: Any) -> bytes:
         """Encode a value of this type, not wrapped. Raises ``TypeError`` if it has no JSON form."""
