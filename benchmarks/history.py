@@ -1,9 +1,10 @@
-"""How long looking at the past takes: every view of the page, and the exports, over an audit of RECORDS records.
+"""How long looking takes: every view of the page, the commands and the exports, over an audit of RECORDS records.
 
     python benchmarks/history.py [RECORDS]
 
-Prints a table: the median and the longest of ten times of each view, over HTTP, and records a second of each export.
-Targets: 300 ms a view, 20,000 records a second, at 100,000 records.
+Prints a table: the median and the longest of ten times of each view, over HTTP, while nothing is gathered and after
+that; the time of each command, in a process of its own; and records a second of each export.
+Targets: 300 ms a view, 20,000 records a second, at 100,000 records; 2 s a view at a million.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,7 +22,8 @@ from tempfile import TemporaryDirectory
 import httpx
 
 from antiphon.host import Store, open_store
-from antiphon.host.store.base import Change
+from antiphon.host.review.behind_gateway import ShownServer
+from antiphon.host.store.base import Change, ReviewRow
 from antiphon.host.store.chain import Record, Step
 from antiphon.web import RunningPage, running_page
 
@@ -31,7 +34,15 @@ SERVERS = 12
 MODELS = ("small", "large", "home")
 HEADING = f"""| over {RECORDS:,} records | median ms | longest ms |
 |---|---:|---:|"""
+FIRST = {
+    "Queue, while nothing is gathered": "/",
+    "Spending, while nothing is gathered": "/spending",
+    "Servers, while nothing is gathered": "/servers",
+    "History, while nothing is gathered": "/history",
+}
 VIEWS = {
+    "Queue": "/",
+    "One request": "/review/benchmark",
     "History, first page": "/history",
     "History, searched for a word": "/history?q=pump",
     "History, searched for what is not there": "/history?q=nothing+of+this",
@@ -40,7 +51,28 @@ VIEWS = {
     "History, one ask": f"/history/{6 * (RECORDS // 12) + 1}",
     "Spending": "/spending",
     "Grants": "/grants",
+    "Servers": "/servers",
 }
+COMMANDS = (
+    ("audit", "spend"),
+    ("audit", "list"),
+    ("audit", "list", "--outcome", "user"),
+    ("audit", "show", "7"),
+    ("audit", "verify"),
+    ("review", "list"),
+)
+
+
+class _Behind:
+    """The servers of a gateway, as the page shows them."""
+
+    upstreams = tuple(
+        ShownServer(name=f"s{n}", identity=f"command:{n:03d}", target=f"shop {n}", state="stopped", since=0.0)
+        for n in range(SERVERS)
+    )
+
+    async def switch_tool(self, identity: str, tool: str, *, on: bool, by: str | None) -> None:
+        """Do nothing: no tool is shown."""
 
 
 class _Here(httpx.AsyncHTTPTransport):
@@ -105,19 +137,33 @@ async def timed(client: httpx.AsyncClient, path: str) -> tuple[float, int]:
     return (time.perf_counter() - start) * 1000, size
 
 
+async def measure_views(client: httpx.AsyncClient, views: dict[str, str]) -> None:
+    """Print a row for each view."""
+    for name, path in views.items():
+        taken = [(await timed(client, path))[0] for _ in range(TURNS)]
+        print(f"| {name} | {statistics.median(taken):.0f} | {max(taken):.0f} |", flush=True)
+
+
+def measure_commands(path: Path) -> None:
+    """Print a row for each command, which starts Python each time."""
+    print("\n| command | seconds |\n|---|---:|")
+    for words in COMMANDS:
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "antiphon", *words, "--store", str(path)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        print(f"| antiphon {' '.join(words)} | {time.perf_counter() - start:.1f} |", flush=True)
+
+
 async def measure(running: RunningPage, client: httpx.AsyncClient) -> None:
     """Print the table."""
     await client.get(running.address(), follow_redirects=True)
     print(HEADING)
-    first, _ = await timed(client, "/history")
-    print(f"| History for the first time, nothing gathered yet | {first:.0f} | |", flush=True)
+    await measure_views(client, FIRST)
     start = time.perf_counter()
     while "data-behind" in (await client.get("/history")).text:
         pass
     print(f"| ... until all is gathered, in the background | {(time.perf_counter() - start) * 1000:.0f} | |")
-    for name, path in VIEWS.items():
-        taken = [(await timed(client, path))[0] for _ in range(TURNS)]
-        print(f"| {name} | {statistics.median(taken):.0f} | {max(taken):.0f} |", flush=True)
+    await measure_views(client, VIEWS)
     print("\n| export | records/s | MB |\n|---|---:|---:|")
     for name in ("audit.jsonl", "audit.csv"):
         taken_ms, size = await timed(client, f"/history/{name}")
@@ -128,14 +174,28 @@ async def main() -> None:
     """Fill a store, serve the page, and measure."""
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}\n")
     with TemporaryDirectory() as folder:
-        store = open_store(Path(folder) / "host.db")
+        path = Path(folder) / "host.db"
+        store = open_store(path)
         await fill(store)
+        await store.put_review(
+            ReviewRow(
+                id="benchmark",
+                kind="request",
+                fingerprint="",
+                group="",
+                identity="",
+                created=0,
+                expires=None,
+                host=None,
+            )
+        )
         async with (
-            running_page(store) as running,
+            running_page(store, servers=_Behind()) as running,
             httpx.AsyncClient(base_url=running.origin, timeout=60, transport=_Here()) as client,
         ):
             await measure(running, client)
         await store.aclose()
+        measure_commands(path)
 
 
 if __name__ == "__main__":

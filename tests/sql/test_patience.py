@@ -66,3 +66,22 @@ async def test_without_a_call_or_a_limit_the_usual_patience_counts(monkeypatch: 
     for time in (None, TimeLeft(None)):
         with counting(time), pytest.raises(StoreStalled, match=r"within 0\.002 s"):
             await Patience().wait(asyncio.Event().wait())
+
+
+async def test_a_caller_waits_as_long_as_the_database_makes_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the time since the last transaction began or ended counts, however many wait before this one."""
+    monkeypatch.setattr(patience, "PATIENCE", 0.002)
+    clock, turns = asyncio.get_running_loop().time, iter(range(3))
+    last = 0.0
+
+    def last_turn() -> float:
+        nonlocal last
+        last = clock() if next(turns, None) is not None else last
+        return last
+
+    with pytest.raises(StoreStalled):
+        await Patience(last_turn).wait(asyncio.Event().wait())
+    assert next(turns, None) is None
+    ended = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.02, ended.set)
+    await Patience(clock).wait(ended.wait())

@@ -29,7 +29,7 @@ class DatabaseStore:
 
     def __init__(self, place: str | Path) -> None:
         self._runner = runner_at(place, extra="sql", durable=True)
-        self._patience = Patience()
+        self._patience = Patience(self._runner.last_turn)
         self._ready = False
 
     async def aclose(self) -> None:

@@ -1,13 +1,15 @@
 """How long callers wait for a database.
 
 Owns the limit, and the error for a caller that has waited too long. A transaction that has begun is finished
-nevertheless.
+nevertheless. A caller that waits behind others waits as long as these make progress: only the time since the database
+last began or ended a transaction counts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import math
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from antiphon.call_time import current
@@ -28,13 +30,18 @@ class StoreStalled(OSError):
 
 
 class Patience:
-    """The waiting of all callers of one store."""
+    """The waiting of all callers of one store.
 
-    def __init__(self) -> None:
+    Args:
+        last_turn: returns when the database last began or ended a transaction, as ``time.monotonic`` counts.
+    """
+
+    def __init__(self, last_turn: Callable[[], float] = lambda: -math.inf) -> None:
+        self._last_turn = last_turn
         self._stalled = False
 
     async def wait(self, waiting: Awaitable[T], seconds: float | None = None) -> T:
-        """Wait for the store, ``PATIENCE`` seconds by default. The operation continues when the wait ends.
+        """Wait for the store, ``PATIENCE`` seconds without progress by default. The operation continues after that.
 
         Within a call it waits at most for the time that the call has left, and subtracts the time it took from that. It
         waits ``_AGAIN`` seconds even if no time is left, so that a person's decision is not lost for want of the
@@ -46,17 +53,30 @@ class Patience:
         """
         bound = _AGAIN if self._stalled else seconds or PATIENCE
         time = current()
-        if time is not None and time.seconds is not None:
-            bound = max(_AGAIN, min(bound, time.seconds))
-        clock = asyncio.get_running_loop().time
+        left = math.inf if time is None or time.seconds is None else max(_AGAIN, time.seconds)
+        bound = min(bound, left)
+        loop = asyncio.get_running_loop()
+        clock = loop.time
         began = clock()
+        limit = asyncio.timeout(None)
+
+        def look() -> None:
+            nonlocal timer
+            due = min(began + left, self._last_turn() + bound)
+            if due <= clock():
+                limit.reschedule(due)
+            else:
+                timer = loop.call_at(due, look)
+
+        timer = loop.call_at(began + bound, look)
         try:
-            async with asyncio.timeout(bound):
+            async with limit:
                 result = await waiting
         except TimeoutError:
             self._stalled = True
             raise StoreStalled(f"the store did not answer within {bound:g} s") from None
         finally:
+            timer.cancel()
             if time is not None:
                 time.spend(clock() - began)
         self._stalled = False

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -45,6 +47,8 @@ _OPENING = threading.Lock()
 """Held while a file is created and opened, so that no thread has it open while ``_make`` closes it."""
 CLOSING = 5.0
 """Seconds that closing waits for running transactions, and as many again for connections to be closed."""
+_AT_ONCE = 14
+"""Most transactions at once on a server; its default bound for all clients together is 100 connections."""
 _CONNECTING = 5.0
 """Seconds a server has to accept a connection."""
 IDLE = 4.0
@@ -86,6 +90,10 @@ class Runner(Protocol):
         """Whether nothing can be written there."""
         ...
 
+    def last_turn(self) -> float:
+        """Return when a transaction last began or ended, as ``time.monotonic`` counts."""
+        ...
+
     def notices(self, channel: str) -> Notices | None:
         """Return the notices of the database on a channel; ``None`` if it sends none."""
         ...
@@ -110,12 +118,17 @@ class SqliteRunner:
         self._connection: Connection | None = None
         self._closing = False
         self._copy: TemporaryDirectory[str] | None = None
+        self._turn = -math.inf
 
     @property
     def read_only(self) -> bool:
         """See ``Runner.read_only``. True for a file that exists and cannot be written, by its mode or its mount."""
         path = self._path.resolve()
         return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+    def last_turn(self) -> float:
+        """See ``Runner.last_turn``."""
+        return self._turn
 
     def notices(self, channel: str) -> None:
         """See ``Runner.notices``: a file sends none."""
@@ -141,6 +154,8 @@ class SqliteRunner:
         self._thread.shutdown(wait=False)
 
     def _work(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], work: Work[T], write: bool) -> None:
+        # The next one begins when this one ends.
+        self._turn = time.monotonic()
         try:
             end = partial(_succeed, done, self._transact(work, write))
         except sqlite3.Error as error:
@@ -272,8 +287,10 @@ class PostgresRunner:
 
         bounds = {"timeout": _CONNECTING, "command_timeout": TRANSACTION}
         self._engine = create_async_engine(
-            url, pool_size=4, pool_timeout=LOCKED, connect_args=bounds, hide_parameters=True
+            url, pool_size=4, max_overflow=_AT_ONCE - 4, connect_args=bounds, hide_parameters=True
         )
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._turn = -math.inf
         event.listen(self._engine.sync_engine, "connect", self._connected)
         self._options = {**self._engine.dialect.create_connect_args(url)[1], **bounds}
         self._notices: WeakSet[Notices] = WeakSet()
@@ -286,6 +303,10 @@ class PostgresRunner:
         # In a task of its own, because cancelling it halfway would leave the connection in an unknown state.
         transaction = start_in(self._running, self._transact(work))
         return await asyncio.shield(transaction)
+
+    def last_turn(self) -> float:
+        """See ``Runner.last_turn``."""
+        return self._turn
 
     def notices(self, channel: str) -> Notices:
         """See ``Runner.notices``."""
@@ -325,14 +346,17 @@ class PostgresRunner:
         await asyncio.wait(left)
 
     async def _transact(self, work: Work[T]) -> T:
-        attempt = _Attempt()
-        try:
-            return await self._attempted(work, attempt)
-        except DBAPIError as error:
-            # A pooled connection may have been closed meanwhile, which is noticed only in use.
-            if self._closing or attempt.over or not error.connection_invalidated:
-                raise
-        return await self._attempted(work, _Attempt())
+        # Here and not in the pool, which would give up those that wait behind others.
+        async with self._places:
+            self._turn = time.monotonic()
+            attempt = _Attempt()
+            try:
+                return await self._attempted(work, attempt)
+            except DBAPIError as error:
+                # A pooled connection may have been closed meanwhile, which is noticed only in use.
+                if self._closing or attempt.over or not error.connection_invalidated:
+                    raise
+            return await self._attempted(work, _Attempt())
 
     async def _attempted(self, work: Work[T], attempt: _Attempt) -> T:
         async with self._engine.connect() as connection:

@@ -11,6 +11,7 @@ from sqlalchemy.sql.dml import Update
 
 from antiphon.host.store.base import BLOCKED, OPEN, BlockRow, Decided, Ended, ReviewRow, ReviewState, identities_in
 from antiphon.host.store.tables import drafts, reviews, reviews_head
+from antiphon.sql.prepared import Prepared
 
 __all__ = [
     "CHANNEL",
@@ -38,24 +39,36 @@ CHANNEL = "antiphon_reviews"
 VERSION = "SELECT version FROM reviews_head"
 """Returns the number of changes so far."""
 
-_BUMP = update(reviews_head).values(version=reviews_head.c.version + 1)
+_BUMP = Prepared(update(reviews_head).values(version=reviews_head.c.version + 1))
 # In a statement that runs anyway. "NOTIFY ... does not actually deliver until and unless the transaction is
 # committed", and the same notice is delivered once for a transaction.
-_BUMP_AND_TELL = _BUMP.returning(func.pg_notify(CHANNEL, bindparam("of")))
+_BUMP_AND_TELL = (
+    update(reviews_head).values(version=reviews_head.c.version + 1).returning(func.pg_notify(CHANNEL, bindparam("of")))
+)
 _VERSION = select(reviews_head.c.version)
+_ADD = Prepared(reviews.insert())
+_FIND = Prepared(select(reviews).where(reviews.c.id == bindparam("sought")))
+_LEFT = Prepared(
+    select(reviews)
+    .where(
+        reviews.c.fingerprint == bindparam("same"),
+        reviews.c.host.is_(None),
+        or_(*(reviews.c.state == state for state in OPEN)),
+        or_(reviews.c.expires.is_(None), reviews.c.expires > bindparam("now")),
+    )
+    .order_by(reviews.c.created)
+    .limit(1)
+)
+"""The open question of a killed process that asks the same."""
 
 
 def put(connection: Connection, row: ReviewRow, now: float) -> ReviewRow:
     """Store a question, or take over the open one of a killed process that asks the same."""
-    same = and_(reviews.c.fingerprint == row.fingerprint, reviews.c.host.is_(None), reviews.c.state.in_(OPEN))
-    left = (
-        connection.execute(select(reviews).where(same, _valid(now)).order_by(reviews.c.created).limit(1))
-        .mappings()
-        .one_or_none()
-    )
-    changed(connection, row.id if left is None else left["id"])
+    found = _LEFT.rows(connection, {"same": row.fingerprint, "now": now})
+    left = _row_of(found[0]) if found else None
+    changed(connection, row.id if left is None else left.id)
     if left is None:
-        connection.execute(reviews.insert(), msgspec.structs.asdict(row))
+        _ADD.many(connection, [msgspec.structs.asdict(row)])
         return row
     mine: dict[str, Any] = {
         "host": row.host,
@@ -64,21 +77,17 @@ def put(connection: Connection, row: ReviewRow, now: float) -> ReviewRow:
         "item": row.item,
         "hash": row.hash,
     }
-    if left["hash"] != row.hash:
+    if left.hash != row.hash:
         # A decision made meanwhile was about something else: another model, another cost.
         mine |= _UNDECIDED
-    connection.execute(update(reviews).where(reviews.c.id == left["id"]).values(mine))
-    return msgspec.structs.replace(_review(left), **mine)
+    connection.execute(update(reviews).where(reviews.c.id == left.id).values(mine))
+    return msgspec.structs.replace(left, **mine)
 
 
 def find(connection: Connection, id: str) -> ReviewRow | None:
     """Return one question."""
-    row = (
-        connection.execute(select(reviews).where(reviews.c.id == bindparam("sought")), {"sought": id})
-        .mappings()
-        .one_or_none()
-    )
-    return None if row is None else _review(row)
+    found = _FIND.rows(connection, {"sought": id})
+    return _row_of(found[0]) if found else None
 
 
 def in_states(
@@ -190,7 +199,7 @@ def changed(connection: Connection, *ids: str) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(_BUMP_AND_TELL, {"of": ids[0] if len(ids) == 1 else ""})
     else:
-        connection.execute(_BUMP)
+        _BUMP.count(connection, {})
 
 
 def version(connection: Connection) -> int:
@@ -204,6 +213,7 @@ def undecided(connection: Connection, host: str) -> set[str]:
     return set(connection.scalars(select(reviews.c.id).where(waits)))
 
 
+_COLUMNS = tuple(column.name for column in reviews.c)
 _UNDECIDED: dict[str, Any] = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
 
 
@@ -214,6 +224,10 @@ def _valid(now: float) -> ColumnElement[bool]:
 def _ended(state: ReviewState, *, keep_item: bool) -> Update:
     ended = update(reviews).values(state=state)
     return ended if keep_item else ended.values(item=None, decision=None)
+
+
+def _row_of(values: Sequence[Any]) -> ReviewRow:
+    return ReviewRow(**dict(zip(_COLUMNS, values, strict=True)))
 
 
 def _review(row: RowMapping) -> ReviewRow:

@@ -97,7 +97,7 @@ class SqlStore:
         self._keep_content = keep_content
         self._changes = Grouped(self._make, money.Refused)
         self._owed = Owed(runner.run)
-        self._patience = Patience()
+        self._patience = Patience(runner.last_turn)
         self._opening = asyncio.Lock()
         self._heart: asyncio.Task[None] | None = None
         self._only_read = False

@@ -165,6 +165,7 @@ reviews = Table(
     Column("release", Double),
     Column("outcome", Text),
     Index("reviews_by_state", "state", "created"),
+    Index("reviews_by_fingerprint", "fingerprint"),
 )
 
 drafts = Table(
@@ -244,7 +245,7 @@ asks = Table(
     Index("asks_by_name", "host", "ask"),
     Index("asks_of_server", "identity", "seq"),
     Index("asks_by_ending", "ending", "seq"),
-    Index("asks_by_time", "identity", "method", "at"),
+    Index("asks_by_time", "method", "at", "identity"),
 )
 """What became of each ask, computed from the audit when somebody looks: ``body`` is its row, ``found`` is searched."""
 
