@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+import msgspec
 from starlette.requests import Request
 
 from antiphon.host import MemoryStore
 from antiphon.host.review.keymap import keys_on
+from antiphon.host.review.review import ToolItem
 from antiphon.web.access import Access, Session
 from antiphon.web.render import STATIC
-from antiphon.web.site import ARMING, Site
+from antiphon.web.site import ARMING, LISTED, Site
+from antiphon.wire.envelope import encode
+from antiphon.wire.tools import CallToolRequestParams
+from tests.host.asks import origin
+from tests.host.store.stores import review
 
 
 def asked(cookies: str = "", *, plain: bool = False, **headers: str) -> Request:
@@ -31,6 +37,17 @@ def test_the_language_is_the_browsers_until_one_is_chosen():
     assert site.texts(asked(accept_language="zh")).language == "zh"
     assert site.texts(asked("antiphon-language=en", accept_language="zh")).language == "en"
     assert site.texts(asked("antiphon-language=../zh")).language == "en"
+
+
+async def test_the_page_says_how_many_wait_beyond_its_list():
+    """The list has the oldest questions; the number is that of all."""
+    held = MemoryStore()
+    for number in range(LISTED + 2):
+        item = encode(ToolItem(origin=origin(), params=CallToolRequestParams(name="order"), choices=frozenset()))
+        await held.put_review(msgspec.structs.replace(review(str(number)), item=item.decode(), expires=None))
+    page = Site(held, Access(held, "one"))
+    assert len(await page.pending()) == LISTED
+    assert (page.rows.count, page.waiting) == (LISTED, LISTED + 2)
 
 
 def test_the_theme_is_the_systems_until_one_is_chosen():

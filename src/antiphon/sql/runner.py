@@ -41,8 +41,11 @@ __all__ = ["CLOSING", "IDLE", "LOCKED", "STATEMENT", "TRANSACTION", "PostgresRun
 T = TypeVar("T")
 Work = Callable[[Connection], T]
 
-_BUSY = 5_000
-"""Milliseconds SQLite waits for the transaction of another process; each takes about one."""
+_BUSY = 5.0
+"""Seconds to wait for the transactions of other processes; each takes about a millisecond."""
+_POLL = 20
+"""Milliseconds that SQLite waits for a lock, more and more slowly, before the transaction is begun anew. A process that
+polled slowly would find the lock taken each time while another one has many transactions to do."""
 _OPENING = threading.Lock()
 """Held while a file is created and opened, so that no thread has it open while ``_make`` closes it."""
 CLOSING = 5.0
@@ -157,7 +160,7 @@ class SqliteRunner:
         # The next one begins when this one ends.
         self._turn = time.monotonic()
         try:
-            end = partial(_succeed, done, self._transact(work, write))
+            end = partial(_succeed, done, self._transact_in_turn(work, write))
         except sqlite3.Error as error:
             # Wrap the error as SQLAlchemy does, whichever way the statement was run.
             end = partial(_fail, done, DBAPIError.instance(None, None, error, sqlite3.Error))
@@ -166,6 +169,16 @@ class SqliteRunner:
         with suppress(RuntimeError):
             # The loop is closed, so nobody waits any more.
             loop.call_soon_threadsafe(end)
+
+    def _transact_in_turn(self, work: Work[T], write: bool) -> T:
+        """Run a transaction, again and again while other processes have the lock."""
+        until = self._turn + _BUSY
+        while True:
+            try:
+                return self._transact(work, write)
+            except (sqlite3.Error, DBAPIError) as error:
+                if not _is_busy(error) or time.monotonic() >= until:
+                    raise
 
     def _transact(self, work: Work[T], write: bool) -> T:
         if self._closing:
@@ -408,6 +421,11 @@ class _Adapted(Protocol):
     driver_connection: _Driver
 
 
+def _is_busy(error: sqlite3.Error | DBAPIError) -> bool:
+    found = error.orig if isinstance(error, DBAPIError) else error
+    return isinstance(found, sqlite3.OperationalError) and found.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+
 def _succeed(done: asyncio.Future[T], result: T) -> None:
     if not done.done():
         done.set_result(result)
@@ -429,7 +447,7 @@ def _prepare(set_up: Callable[[sqlite3.Connection], None], connection: sqlite3.C
 
 def _set_up_to_read(connection: sqlite3.Connection) -> None:
     connection.isolation_level = None
-    connection.execute(f"PRAGMA busy_timeout={_BUSY}")
+    connection.execute(f"PRAGMA busy_timeout={_POLL}")
     # SQLite opens the file only now.
     connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchall()
 
@@ -442,6 +460,6 @@ def _set_up(connection: sqlite3.Connection, *, durable: bool = False) -> None:
         # A killed process loses nothing; a power cut may lose the last transactions, but neither order nor
         # consistency.
         f"synchronous={'FULL' if durable else 'NORMAL'}",
-        f"busy_timeout={_BUSY}",
+        f"busy_timeout={_POLL}",
     ):
         connection.execute(f"PRAGMA {setting}")

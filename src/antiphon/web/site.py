@@ -38,12 +38,14 @@ from antiphon.web.queue_rows import QueueRows, Sifting
 from antiphon.web.render import LONG, PIECE, environment
 from antiphon.web.texts import LANGUAGES, Texts, preferred, texts
 
-__all__ = ["ARMING", "THEMES", "Site", "wants_data"]
+__all__ = ["ARMING", "LISTED", "THEMES", "Site", "wants_data"]
 
 THEMES = ("auto", "light", "dark")
 ARMING = 0.4
 """Seconds after a request was sent in which it cannot be approved: nobody reads faster, and a key may be pressed by
 chance."""
+LISTED = 1_000
+"""Most questions in the list, which a browser draws at once; others follow as these are decided."""
 _NAME = 40
 """Most characters of a reviewer's name."""
 _PIECE = 500
@@ -87,7 +89,9 @@ class Site:
         self._environment = environment()
         self._known: tuple[int, list[Question]] | None = None
         self.rows = QueueRows()
-        """The waiting questions as rows, as of the last read."""
+        """The waiting questions as rows, as of the last read: the oldest ones, if there are very many."""
+        self.waiting = 0
+        """The number of all waiting questions."""
         self._reading = asyncio.Lock()
 
     async def gather(self) -> None:
@@ -109,10 +113,14 @@ class Site:
         async with self._reading:
             version = await self.store.reviews_version()
             if self._known is None or self._known[0] != version:
-                self._known = (version, await self.queue.pending())
+                self._known = (version, await self.queue.pending(LISTED))
             now = self.clock()
             pending = [each for each in self._known[1] if each.expires is None or each.expires > now]
             self.rows.update(pending)
+            self.waiting = self.rows.count
+            if self.waiting > LISTED // 2:
+                # Of those that were read, some may be decided or expired.
+                self.waiting = max(self.waiting, await self.queue.waiting())
             return pending
 
     def texts(self, request: Request) -> Texts:

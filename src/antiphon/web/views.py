@@ -53,7 +53,8 @@ def _waiting(site: Site, asked: Mapping[str, str]) -> dict[str, Any]:
     sifting = Sifting.of(asked)
     return {
         "groups": arranged(site.rows.groups(), sifting.order, sifting.wanted),
-        "pending": site.rows.count,
+        "pending": site.waiting,
+        "beyond": max(0, site.waiting - site.rows.count),
         "version": site.rows.version,
         "orders": ORDERS,
     }
@@ -181,7 +182,7 @@ async def _events(site: Site, request: Request) -> AsyncIterator[str]:
             if change.done():
                 version = change.result()
                 await site.pending()
-                told = msgspec.json.encode({"version": version, "pending": site.rows.count, "list": site.rows.version})
+                told = msgspec.json.encode({"version": version, "pending": site.waiting, "list": site.rows.version})
                 yield f"event: change\ndata: {told.decode()}\n\n"
                 change = asyncio.ensure_future(anext(changes))
             yield await growing.news() or ": still here\n\n"

@@ -66,6 +66,20 @@ async def test_what_waits_is_listed(desk: Waiting):
     assert (who, gist) == ('python catalogue.py: tools/call describe {"sku":7}', "Describe a sweater")
 
 
+async def test_a_list_has_pages(desk: Waiting):
+    """A list that leaves out questions says how many wait, and how to list the next ones."""
+    for text in ("one", "two", "three"):
+        await desk.ask(request(text))
+    ids = [question.id for question in await desk.queue.pending()]
+    first = await desk.run("review", "list", "--limit", "2")
+    assert [line[:16] for line in first.out.splitlines()] == ids[:2]
+    assert first.err == f"2 of 3 that wait; the next ones: antiphon review list --after {ids[1]}\n"
+    second = await desk.run("review", "list", "--limit", "2", "--after", ids[1])
+    assert [line[:16] for line in second.out.splitlines()] == ids[2:]
+    assert second.err == "1 of 3 that wait\n"
+    assert (await desk.run("review", "list")).err == ""
+
+
 async def test_nothing_waits(desk: Waiting):
     """Into a pipe that is nothing at all."""
     await desk.queue.pending()

@@ -300,3 +300,19 @@ async def test_of_changes_at_once_only_the_refused_are_not_made(store: Store):
     assert [entry.record.outcome for entry in await store.entries()] == ["0", "1"]
     assert (await Audit(store).verify()).whole
     assert [each.held for each in await store.balances()] == [Amount(money=20, tokens=10)]
+
+
+async def test_questions_have_pages(store: Store):
+    """A page begins after the last question of the one before, in either order, though that is over by then."""
+    for at, id in enumerate(("d", "a", "c", "b")):
+        row = review(id, fingerprint=id)
+        await store.put_review(msgspec.structs.replace(row, created=row.created + at // 2))
+    in_order = [row.id for row in await store.reviews()]
+    first = [row.id for row in await store.reviews(limit=2)]
+    assert await store.waiting() == 4
+    await store.close_review(first[-1], "withdrawn", keep_item=False)
+    assert [row.id for row in await store.reviews(after=first[-1])] == in_order[2:]
+    assert [row.id for row in await store.reviews(latest=True, after=in_order[2])] == in_order[:1]
+    assert await store.waiting() == 3
+    await store.decide([Decided(id=in_order[3], decision="{}", release=1_000_009.0)])
+    assert await store.waiting() == 2

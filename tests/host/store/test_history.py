@@ -136,6 +136,14 @@ async def test_processes_add_to_the_same_sums(kind: str, tmp_path: Path):
         ]
 
 
+async def test_calls_of_tools_are_counted_by_server(store: Store):
+    """Only calls since a time count, and only those of tools."""
+    await filled(store)
+    await store.gather()
+    assert await store.calls(0.0) == {"command:0": 2, "command:1": 2}
+    assert await store.calls(6.0) == {"command:0": 1, "command:1": 1}
+
+
 async def test_servers_are_named_by_their_latest_asks(store: Store):
     """A server that never asked has no name."""
     await filled(store)

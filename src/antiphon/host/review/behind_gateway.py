@@ -14,7 +14,6 @@ import msgspec
 from antiphon.host.audit.log import day_of
 from antiphon.host.review.definitions import MAX_KEPT, Digests, changes_of, speaks_to_the_model
 from antiphon.host.review.diff import Line
-from antiphon.host.store.asks import Sought
 from antiphon.host.store.base import DefinitionRow, Store
 from antiphon.wire.envelope import encode
 from antiphon.wire.tools import Tool, ToolAnnotations
@@ -121,14 +120,17 @@ async def _gated(servers: Servers, store: Store, digests: Digests, now: float) -
     lines, _ = await store.spending()
     today = day_of(now)
     midnight = now // 86_400 * 86_400
+    calls = await store.calls(midnight)
+    allowed = {(row.identity, row.tool): row for row in await store.definitions()}
     for server in servers.upstreams:
-        sought = Sought(identity=server.identity, method="tools/call", since=midnight, limit=1)
-        known = {row.tool: row for row in await store.definitions(server.identity)}
         yield Gated(
             server=server,
-            calls=(await store.asks(sought)).count,
+            calls=calls.get(server.identity, 0),
             money=sum(line.money for line in lines if line.day == today and line.identity == server.identity),
-            tools=[await _tool(digests, server, each, known.get(each.tool.name)) for each in server.tools[:MAX_TOOLS]],
+            tools=[
+                await _tool(digests, server, each, allowed.get((server.identity, each.tool.name)))
+                for each in server.tools[:MAX_TOOLS]
+            ],
             more=max(0, len(server.tools) - MAX_TOOLS),
         )
 

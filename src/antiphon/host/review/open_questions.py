@@ -23,10 +23,11 @@ class OpenQuestions:
         self._store = store
         self._known: dict[str, tuple[ReviewRow, Question]] = {}
 
-    async def read(self) -> list[Question]:
+    async def read(self, limit: int = 1000, after: str | None = None) -> list[Question]:
         """Return the open questions, oldest first. An unchanged question is the same object as before."""
-        rows = await self._store.reviews(("pending",), contents=False)
-        whole = await self._whole([row.id for row in rows if not self._knows(row)])
+        rows = await self._store.reviews(("pending",), limit, contents=False, after=after)
+        unknown = [row.id for row in rows if not self._knows(row)]
+        whole = await self._whole(unknown, limit, after)
         self._known = {row.id: one for row in rows if (one := self._read(row, whole.get(row.id))) is not None}
         return [question for _, question in self._known.values()]
 
@@ -35,10 +36,11 @@ class OpenQuestions:
         kept = self._known.get(row.id)
         return kept is not None and row.hash is not None and (kept[0].hash, kept[0].group) == (row.hash, row.group)
 
-    async def _whole(self, ids: Sequence[str]) -> dict[str, ReviewRow]:
+    async def _whole(self, ids: Sequence[str], limit: int, after: str | None) -> dict[str, ReviewRow]:
         if len(ids) > _FEW:
             sought = set(ids)
-            return {row.id: row for row in await self._store.reviews(("pending",)) if row.id in sought}
+            rows = await self._store.reviews(("pending",), limit, after=after)
+            return {row.id: row for row in rows if row.id in sought}
         found = [await self._store.review(id) for id in ids]
         return {row.id: row for row in found if row is not None and row.state == "pending"}
 

@@ -155,14 +155,28 @@ class Queue:
             return Filled(result=decision, ticket=ticket)
         return msgspec.structs.replace(decision, ticket=ticket) if isinstance(decision, Deny) else Deny(ticket=ticket)
 
-    async def pending(self) -> list[Question]:
-        """Return the questions that wait for a decision, oldest first."""
-        return [question for question in await self.open() if question.state == "pending"]
+    async def pending(self, limit: int = 1000, after: str | None = None) -> list[Question]:
+        """Return the questions that wait for a decision, oldest first.
 
-    async def open(self) -> list[Question]:
-        """Return the questions that wait for a decision, and those whose decision can be undone, oldest first."""
+        Args:
+            limit: most questions to read; ``waiting`` says how many there are.
+            after: id of a question, to return only later ones: the next page.
+        """
+        return [question for question in await self.open(limit, after) if question.state == "pending"]
+
+    async def waiting(self) -> int:
+        """Return how many questions wait for a decision."""
+        return await self._store.waiting()
+
+    async def open(self, limit: int = 1000, after: str | None = None) -> list[Question]:
+        """Return the questions that wait for a decision, and those whose decision can be undone, oldest first.
+
+        Args:
+            limit: most questions to read.
+            after: id of a question, to return only later ones: the next page.
+        """
         now = self._clock()
-        questions = await self._open.read()
+        questions = await self._open.read(limit, after)
         return [each for each in questions if each.expires is None or each.expires > now]
 
     async def history(self, limit: int = 1000) -> list[Question]:

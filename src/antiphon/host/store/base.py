@@ -449,6 +449,14 @@ class Store(Protocol):
         """Return what was spent by day, server and model, and the number of the last record that is counted in."""
         ...
 
+    async def calls(self, since: float) -> dict[str, int]:
+        """Return how many calls of tools each server has had, from the records added by ``gather``.
+
+        Args:
+            since: count only calls from this time on, in seconds since the epoch.
+        """
+        ...
+
     async def servers(self, identities: Collection[str]) -> dict[str, str]:
         """Return the targets of those servers that ever asked, from the records added by ``gather``.
 
@@ -565,6 +573,7 @@ class Store(Protocol):
         *,
         latest: bool = False,
         contents: bool = True,
+        after: str | None = None,
     ) -> list[ReviewRow]:
         """Return questions: the oldest ones, oldest first, or the latest ones, newest first.
 
@@ -573,7 +582,12 @@ class Store(Protocol):
             limit: most questions to return.
             latest: return the latest ones.
             contents: whether items are needed. If not, they may be left out: they may be megabytes.
+            after: id of a question, to return only those that come after it: the next page.
         """
+        ...
+
+    async def waiting(self) -> int:
+        """Return how many questions wait for a decision."""
         ...
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:

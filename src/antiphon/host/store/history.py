@@ -27,7 +27,7 @@ from antiphon.host.store.chain import Entry
 from antiphon.host.store.tables import asks, audit, gathered
 from antiphon.sql.prepared import Prepared
 
-__all__ = ["entries_at", "find", "find_servers", "gather_more", "one"]
+__all__ = ["count_calls", "entries_at", "find", "find_servers", "gather_more", "one"]
 
 T = TypeVar("T", int, AskKey)
 
@@ -68,6 +68,12 @@ def find(connection: Connection, sought: Sought) -> Found:
     rows = [_row(body) for body in connection.scalars(page)]
     at = connection.execute(_AT).scalar_one()
     return Found(rows=rows, count=count, behind=max(0, trail.head(connection).seq - at), gathered=at)
+
+
+def count_calls(connection: Connection, since: float) -> dict[str, int]:
+    """Return how many calls of tools each server has had since a time."""
+    of_tools = select(asks.c.identity, func.count().label("n")).where(asks.c.method == "tools/call", asks.c.at >= since)
+    return {row.identity: row.n for row in connection.execute(of_tools.group_by(asks.c.identity))}
 
 
 def find_servers(connection: Connection, identities: Iterable[str]) -> dict[str, str]:

@@ -7,9 +7,9 @@ dropped first.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
-from itertools import islice
+from itertools import dropwhile, islice
 from secrets import token_hex
 from typing import Literal
 
@@ -173,6 +173,11 @@ class MemoryStore:
         rows, behind = list(islice(page, sought.limit)), self._head.seq - self._gathered
         return Found(rows=rows, count=len(found), behind=behind, gathered=self._gathered)
 
+    async def calls(self, since: float) -> dict[str, int]:
+        """See ``base.Store.calls``."""
+        calls = (row for row in self._asks.values() if row.method == "tools/call" and row.at >= since)
+        return Counter(row.identity for row in calls)
+
     async def servers(self, identities: Collection[str]) -> dict[str, str]:
         """See ``base.Store.servers``."""
         return {row.identity: row.server for row in self._asks.values() if row.identity in identities and row.server}
@@ -250,10 +255,18 @@ class MemoryStore:
         *,
         latest: bool = False,
         contents: bool = True,
+        after: str | None = None,
     ) -> list[ReviewRow]:
         """See ``base.Store.reviews``: contents are here in any case."""
-        rows = reversed(self._reviews.values()) if latest else self._reviews.values()
+        rows = reversed(self._reviews.values()) if latest else iter(self._reviews.values())
+        if after is not None:
+            rows = islice(dropwhile(lambda row: row.id != after, rows), 1, None)
         return list(islice((row for row in rows if row.state in states), limit))
+
+    async def waiting(self) -> int:
+        """See ``base.Store.waiting``."""
+        now, rows = self._clock(), self._reviews.values()
+        return sum(row.state == "pending" and not row.held and (row.expires or now + 1) > now for row in rows)
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
         """See ``base.Store.decide``."""

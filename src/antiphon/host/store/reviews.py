@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, func, or_, select, tuple_, update
 from sqlalchemy.sql.dml import Update
 
 from antiphon.host.store.base import BLOCKED, OPEN, BlockRow, Decided, Ended, ReviewRow, ReviewState, identities_in
@@ -19,6 +19,7 @@ __all__ = [
     "changed",
     "claim",
     "close",
+    "count",
     "decide",
     "draft",
     "end",
@@ -97,12 +98,23 @@ def in_states(
     *,
     latest: bool = False,
     contents: bool = True,
+    after: str | None = None,
 ) -> list[ReviewRow]:
     """Return the questions in these states: the oldest, oldest first, or the latest, newest first."""
     order = [column.desc() if latest else column for column in (reviews.c.created, reviews.c.id)]
     wanted = [column for column in reviews.c if contents or column is not reviews.c.item]
     chosen = select(*wanted).where(reviews.c.state.in_(states)).order_by(*order).limit(limit)
+    if after is not None:
+        place, last = tuple_(reviews.c.created, reviews.c.id), reviews.alias()
+        end = select(last.c.created, last.c.id).where(last.c.id == after).scalar_subquery()
+        chosen = chosen.where(place < end if latest else place > end)
     return [_review(row) for row in connection.execute(chosen).mappings()]
+
+
+def count(connection: Connection, now: float) -> int:
+    """Return how many questions wait for a decision."""
+    waits = and_(reviews.c.state == "pending", reviews.c.decision.is_(None), _valid(now))
+    return connection.execute(select(func.count()).select_from(reviews).where(waits)).scalar_one()
 
 
 def decide(connection: Connection, decisions: Sequence[Decided], now: float) -> str | None:

@@ -160,6 +160,10 @@ class SqlStore:
         """See ``base.Store.spending``."""
         return await self._read(trail.spending)
 
+    async def calls(self, since: float) -> dict[str, int]:
+        """See ``base.Store.calls``."""
+        return await self._read(partial(history.count_calls, since=since))
+
     async def servers(self, identities: Collection[str]) -> dict[str, str]:
         """See ``base.Store.servers``."""
         return await self._read(partial(history.find_servers, identities=identities))
@@ -219,10 +223,15 @@ class SqlStore:
         *,
         latest: bool = False,
         contents: bool = True,
+        after: str | None = None,
     ) -> list[ReviewRow]:
         """See ``base.Store.reviews``."""
-        read = partial(questions.in_states, states=states, limit=limit, latest=latest, contents=contents)
-        return await self._read(read)
+        order = {"latest": latest, "contents": contents, "after": after}
+        return await self._read(partial(questions.in_states, states=states, limit=limit, **order))
+
+    async def waiting(self) -> int:
+        """See ``base.Store.waiting``."""
+        return await self._read(partial(questions.count, now=self._clock()))
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
         """See ``base.Store.decide``."""

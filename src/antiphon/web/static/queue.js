@@ -48,7 +48,7 @@ function swap(queue, fresh, names) {
 
 // All rows anew.
 export function renew(queue, fresh, as) {
-  keeping(queue, () => swap(queue, fresh, ["h1", "#nothing", "#rows"]));
+  keeping(queue, () => swap(queue, fresh, ["h1", "#nothing", "#beyond", "#rows"]));
   queue.dataset.sifting = as;
 }
 
@@ -58,7 +58,7 @@ export function change(queue, changes) {
   return keeping(queue, () => {
     // From the last to the first: what a group stands before is in its place already.
     for (const fresh of [...changes.querySelectorAll("[data-group]")].reverse()) if (!regroup(list, fresh)) return false;
-    swap(queue, changes, ["h1", "#nothing"]);
+    swap(queue, changes, ["h1", "#nothing", "#beyond"]);
     return true;
   });
 }

@@ -76,19 +76,23 @@ Model = Annotated[
 def list_(
     *,
     follow: Annotated[bool, Option("--watch", "-w", help="Go on listing new requests, until Ctrl-C.")] = False,
+    limit: Annotated[int, Option("--limit", "-n", min=1, metavar="N", help="How many, the oldest first.")] = 1000,
+    after: Annotated[
+        str | None, Option("--after", metavar="ID", help="Only requests that came after this one.")
+    ] = None,
     as_json: Json = False,
     where: StoreOptions,
 ) -> int:
     """List what waits, by calls; usual in a pipe.
 
     In a pipe, and with --json, it prints one line for each request; with --watch, another line when one is decided or
-    has ended.
+    has ended. If more wait than are listed, standard error says how many, and how to list the next ones.
     """
 
     async def listed() -> None:
         bell = follow and where.settings.notify.bell
         async with opened_store(where, make=follow) as opened, ringing(opened, wanted=bell):
-            await (watch if follow else list_pending)(opened, as_json=as_json)
+            await (watch(opened, as_json=as_json) if follow else list_pending(opened, limit, after, as_json=as_json))
 
     return run(listed())
 

@@ -36,7 +36,7 @@ async def find(store: Store, id: str) -> Question:
     id, _, hash = id.lower().partition(":")
     states: Sequence[tuple[ReviewState, ...]] = (("pending",), _PAST)
     for some in states:
-        found = [row for row in await store.reviews(some, _MOST) if id and row.id.startswith(id)]
+        found = [row for row in await store.reviews(some, _MOST, contents=False) if id and row.id.startswith(id)]
         if found:
             question = await Queue(store).get(_only(id, found))
             if hash and not question.hash.startswith(hash):

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from antiphon.cli.commands.review.find import listed
+from antiphon.cli.commands.review.find import find, listed
 from antiphon.cli.commands.review.rows import about, asked, draw_list, gist, time_left
 from antiphon.cli.output.formats import is_terminal, print_json, write_line
 from antiphon.host.checks.forms import suggested
@@ -39,18 +39,26 @@ def layout() -> Layout:
     return Layout(columns=shutil.get_terminal_size().columns, color=not plain)
 
 
-async def list_pending(store: Store, *, as_json: bool) -> None:
-    """List once: grouped by call on a terminal, else one line per question; ``left`` if its process has ended."""
-    questions = await Queue(store).pending()
-    now = time.time()
+async def list_pending(store: Store, limit: int, after: str | None, *, as_json: bool) -> None:
+    """List once: grouped by call on a terminal, else one line per question; ``left`` if its process has ended.
+
+    If more questions wait than are listed, standard error says how many, and how to list the next ones.
+    """
+    queue = Queue(store)
+    last = None if after is None else (await find(store, after)).id
+    questions, now = await queue.pending(limit, last), time.time()
     if as_json or not is_terminal():
         for question in questions:
             _write(question, now, as_json=as_json)
-        return
-    if not questions:
+    elif not questions:
         write_line(_NOTHING)
-    for row in draw_list(questions, layout(), now):
-        write_line(row)
+    else:
+        for row in draw_list(questions, layout(), now):
+            write_line(row)
+    count = await queue.waiting()
+    if count > len(questions):
+        rest = f"; the next ones: antiphon review list --after {questions[-1].id}" if len(questions) == limit else ""
+        write_line(f"{len(questions)} of {count} that wait{rest}", sys.stderr)
 
 
 async def watch(store: Store, *, as_json: bool) -> None:
