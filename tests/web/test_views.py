@@ -69,7 +69,7 @@ async def test_the_task_that_asks_is_shown_with_its_age_and_what_it_has_cost():
         question, _ = await page.asked(who=origin(task=task))
         shown = (await page.get(f"/review/{question.id}")).text
         assert "task, started 3 h ago · 1 ask before this one · nothing spent so far" in shown
-        assert "the server says</span> “Chapter &lt;b&gt;2&lt;/b&gt;”" in shown
+        assert 'the server says</span> <q class="theirs">Chapter &lt;b&gt;2&lt;/b&gt;</q>' in shown
         queue = (await page.get("/", **{"X-Part": "queue"})).text
         assert "tools/call describe · task" in queue
 

@@ -22,7 +22,7 @@ from antiphon.web.guards import form_of
 from antiphon.web.queue_rows import Sifting
 from antiphon.web.site import THEMES, Site, wants_data
 from antiphon.web.texts import LANGUAGES
-from antiphon.web.views import similar
+from antiphon.web.views import part_of, similar
 from antiphon.wire.elicitation import ElicitResult
 
 __all__ = [
@@ -112,9 +112,12 @@ async def draft(site: Site, request: Request) -> Response:
 
     async def act() -> Response:
         id: str = request.path_params["id"]
-        fields = [(name, value) for name, value in form_of(request) if name not in _SEAL]
-        forgotten = ("discard", "1") in fields
-        await site.queue.keep_draft(id, None if forgotten else fields)
+        fields = [(name, value) for name, value in form_of(request) if name not in (*_SEAL, "of")]
+        of = Form(form_of(request))("of")
+        kept = [(name, value) for name, value in await site.queue.draft(id) or () if part_of(name) != of]
+        if ("discard", "1") not in fields:
+            kept += [(f"{of}:{name}" if of else name, value) for name, value in fields]
+        await site.queue.keep_draft(id, kept or None)
         return site.done(request, "done.draft", then=f"/review/{id}/edit")
 
     return await _acting(site, request, act)

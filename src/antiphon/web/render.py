@@ -49,7 +49,7 @@ def environment() -> Environment:
     made.filters.update(line=_line, marked=_marked, editable=_editable, raw=escape, json=pretty, when=_when, iso=_iso)
     pointing: dict[str, Any] = {"secret_spots": secret_spots, "holds_secret": holds_secret, "figures": figures_text}
     made.filters.update(pointing)
-    made.filters.update(money=brief_dollars, most=rounded_dollars, exact=dollars, unloaded=_unloaded)
+    made.filters.update(money=brief_dollars, most=rounded_dollars, exact=dollars, unloaded=_unloaded, typed=_typed)
     return made
 
 
@@ -89,6 +89,11 @@ def _apart(value: str) -> Markup:
 def _unloaded(texts: Iterable[str]) -> int:
     """Count the characters that are not in the page."""
     return sum(max(0, len(text) - PIECE) for text in texts)
+
+
+def _typed(texts: Iterable[str]) -> list[str]:
+    """Write texts as they stand in a field that can be edited."""
+    return [editable(text) for text in texts]
 
 
 def _line(value: object) -> Markup:

@@ -73,15 +73,28 @@ async def question(site: Site, request: Request) -> Response:
         await site.pending()
         await site.read_outcomes(request)
     template = "parts/question.html" if alone else "review.html"
+    draft = await site.queue.draft(id) or []
+
+    def drafts(of: str) -> dict[str, list[str]] | None:
+        mine = [(name.partition(":")[2], value) for name, value in draft if part_of(name) == of]
+        return {name: [value for other, value in mine if other == name] for name, _ in mine} or None
+
     return site.html(
         request,
         template,
         q=shown,
         over=found,
         became=_became(site, request, found),
+        drafts=drafts,
+        take="take" in request.query_params,
         current=id,
         **_waiting(site, request.query_params),
     )
+
+
+def part_of(name: str) -> str:
+    """Return which form of a question a field of its draft belongs to; the one for editing has no name."""
+    return name.partition(":")[0] if ":" in name else ""
 
 
 def _is_part(request: Request) -> bool:
@@ -96,8 +109,8 @@ async def edit(site: Site, request: Request) -> Response:
     except LookupError:
         return site.gone(request)
     template = "parts/edit.html" if _is_part(request) else "edit.html"
-    kept = await site.queue.draft(found.id)
-    return site.html(request, template, q=show(found), over=found, draft=None if kept is None else dict(kept))
+    kept = {name: value for name, value in await site.queue.draft(found.id) or () if not part_of(name)}
+    return site.html(request, template, q=show(found), over=found, draft=kept or None)
 
 
 async def text(site: Site, request: Request) -> Response:

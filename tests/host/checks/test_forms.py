@@ -47,13 +47,11 @@ def test_choices_are_read_in_every_spelling(schema: dict, options: list[Option])
     ("schema", "typed", "value"),
     [
         ({"type": "string"}, " hello ", "hello"),
-        ({"type": "string", "default": "x"}, "", "x"),
         ({"type": "integer"}, "42", 42),
         ({"type": "integer"}, "42.0", 42),
         ({"type": "number"}, "1e3", 1000.0),
         ({"type": "boolean"}, "Yes", True),
         ({"type": "boolean"}, "n", False),
-        ({"type": "boolean", "default": False}, "", False),
         ({"type": "string", **TITLED}, "2", "b"),
         ({"type": "string", **TITLED}, "Red", "r"),
         ({"type": "array", "items": {"enum": ["x", "y", "z"]}}, "1, z", ["x", "z"]),
@@ -95,8 +93,11 @@ def test_what_does_not_fit_is_explained(schema: dict, typed: str, problem: str):
 
 
 def test_an_optional_field_may_be_left_out():
-    """Nothing typed and no default: no value."""
+    """Nothing typed is no value, whatever the server suggests."""
     assert parse_value(fields({"it": {"type": "string"}})[0], "") is None
+    assert parse_value(fields({"it": {"type": "boolean", "default": True}})[0], "") is None
+    with pytest.raises(ValueError, match="a value is needed"):
+        parse_value(field(type="string", default="x"), "")
 
 
 def test_a_default_that_does_not_fit_is_no_default():

@@ -50,7 +50,7 @@ async def test_fields_are_asked_one_after_another():
         lambda at: fill_in(at, FORM),
         ("value> ", "x\n"),
         ("value> ", "Ada\n"),
-        ("value> ", "\n"),
+        ("value> ", "=\n"),
         ("value> ", "-\n"),
         ("value> ", "2\n"),
         (PROMPT, "a\n"),
@@ -58,9 +58,23 @@ async def test_fields_are_asked_one_after_another():
     assert result == ElicitResult(action="accept", content={"name": "Ada", "age": 30, "color": "b"})
     assert "Not taken: at least 2 characters." in seen
     assert "As⟦U+001B⟧[2J on paper" in seen
-    assert "takes what the server suggests: 30" in seen
+    assert "the server suggests: 30 (= takes it)" in seen
     assert "Blue (b)" in seen
     assert seen.index("This will be sent:") > seen.index("Blue (b)")
+
+
+@pytest.mark.parametrize(
+    ("typed", "taken"),
+    [(["Ada", "", "", "2"], {}), (["Ada", "==", "2"], {"age": 30, "ok": True}), (["Ada", "", "=", "2"], {"ok": True})],
+)
+async def test_nothing_that_a_server_suggests_is_taken_by_an_empty_line(typed: list[str], taken: dict[str, object]):
+    """One key takes a suggestion, another one all of them; what is taken is shown before it is sent."""
+    result, seen = await played(
+        lambda at: fill_in(at, FORM), *(("value> ", f"{line}\n") for line in typed), (PROMPT, "a\n")
+    )
+    assert result.content == {"name": "Ada", "color": "b", **taken}
+    sent = seen[seen.index("This will be sent:") :]
+    assert ("age = 30" in sent, "ok = yes" in sent) == ("age" in taken, "ok" in taken)
 
 
 async def test_a_form_is_asked_in_the_person_s_language():
@@ -70,7 +84,7 @@ async def test_a_form_is_asked_in_the_person_s_language():
         lambda at: fill_in(at, FORM, chinese),
         ("值> ", "x\n"),
         ("值> ", "Ada\n"),
-        ("值> ", "\n"),
+        ("值> ", "=\n"),
         ("值> ", "-\n"),
         ("值> ", "2\n"),
         ("决定> ", "a\n"),

@@ -429,6 +429,8 @@ def test_what_does_not_fit_is_folded(start: Spawn):
     assert "word word" in child.before
     assert "more characters. f shows all." in child.before
     assert "its end" not in child.before
+    child.sendline("a")
+    child.expect("f shows all of it, then decide")
     child.sendline("f")
     child.expect("its end")
     child.expect(PROMPT)

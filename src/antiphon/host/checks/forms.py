@@ -19,7 +19,7 @@ from antiphon.errors import InvalidParams
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitValue
 from antiphon.wire.envelope import encode, too_deep
 
-__all__ = ["Field", "Option", "check_content", "check_value", "fields_of", "parse_value", "suggested"]
+__all__ = ["Field", "Option", "check_content", "check_value", "fields_of", "parse_value", "suggestions"]
 
 MAX_FIELDS = 100
 """Most fields of a form; a person fills in a dozen."""
@@ -56,6 +56,21 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     maximum: float | None = None
     """Greatest number, length or number of choices."""
 
+    @property
+    def suggestion(self) -> list[str]:
+        """What the server suggests, as a person would type it. It is shown, and never taken unless a person says so."""
+        if self.default is None:
+            return []
+        if isinstance(self.default, bool):
+            return ["true" if self.default else "false"]
+        values = self.default if isinstance(self.default, list) else [self.default]
+        return [str(value) for value in values]
+
+    @property
+    def hides_name(self) -> bool:
+        """Whether its title is something else than the name under which the value is sent."""
+        return _letters(self.title) != _letters(self.name)
+
 
 def fields_of(params: ElicitRequestParams) -> list[Field]:
     """Return the fields of a form, in the order of its schema; an address to visit has none.
@@ -75,29 +90,26 @@ def fields_of(params: ElicitRequestParams) -> list[Field]:
     return [_field(name, spec, name in required) for name, spec in properties.items()]
 
 
-def suggested(params: ElicitRequestParams) -> dict[str, ElicitValue] | None:
-    """Return the answer that consists of the server's defaults; ``None`` if a field has none, or it is an address.
+def suggestions(params: ElicitRequestParams) -> dict[str, ElicitValue]:
+    """Return what the server suggests, by field. A person must have said that it is to be taken.
 
     Raises:
         InvalidParams: see ``fields_of``.
     """
-    fields = fields_of(params)
-    if params.mode == "url" or any(field.required and field.default is None for field in fields):
-        return None
-    return {field.name: field.default for field in fields if field.default is not None}
+    return {field.name: field.default for field in fields_of(params) if field.default is not None}
 
 
 def parse_value(field: Field, typed: str) -> ElicitValue | None:
-    """Convert what a person typed into a field; an empty text is the default, or ``None`` to leave the field out.
+    """Convert what a person typed into a field; an empty text is ``None``, and leaves the field out.
 
     Raises:
         ValueError: it does not fit; the text says what would.
     """
     typed = typed.strip()
     if not typed:
-        if field.default is None and field.required:
+        if field.required:
             raise ValueError("a value is needed")
-        return field.default
+        return None
     return check_value(field, _READERS[field.kind](field, typed))
 
 
@@ -194,6 +206,10 @@ def _options(schema: Json) -> list[Json]:
     # enumNames: the labels of choices in 2025-06-18.
     names: list[object] = schema.get("enumNames") or []
     return [{"value": value, "title": names[at] if at < len(names) else value} for at, value in enumerate(values)]
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 def _read_number(field: Field, typed: str) -> object:

@@ -232,8 +232,7 @@ def _value(field: Field, name: str, form: Form) -> ElicitValue | None:
             return None
         if field.kind == "string":
             return _text(field, edited_text(form(name)))
-        # The form contained the default, so an empty field means that the person removed it.
-        return _needed(field) if not form(name).strip() else parse_value(field, form(name))
+        return parse_value(field, form(name))
     except ValueError as error:
         raise Refused("problem.field", f"{field.title}: {error}") from None
 

@@ -21,6 +21,8 @@ Opener = Callable[[str], Awaitable[bool]]
 """Opens an address in the person's browser, and tells whether that worked."""
 
 _LEAVE_OUT = "-"
+_TAKE, _TAKE_ALL = "=", "=="
+"""Take what the server suggests: for one field, and for all that follow. Nothing is taken by an empty line."""
 
 
 async def fill_in(console: Console, params: ElicitRequestParams, words: Texts = ENGLISH) -> ElicitResult | None:
@@ -58,14 +60,22 @@ def may_open(url: str) -> bool:
 async def _ask_all(console: Console, fields: list[Field], words: Texts) -> dict[str, ElicitValue] | None:
     """Ask field by field; ``None`` if the person broke off with Ctrl-D."""
     content: dict[str, ElicitValue] = {}
+    suggesting = sum(field.default is not None for field in fields)
+    if suggesting:
+        await console.say(words("inline.suggestions", n=suggesting, press=_TAKE, all=_TAKE_ALL))
+    takes_all = False
     for number, field in enumerate(fields, 1):
+        if takes_all and field.default is not None:
+            content[field.name] = field.default
+            continue
         await console.show(_about(field, number, len(fields), console.layout, words))
         while True:
             typed = await console.line(words("inline.value"))
             if typed is None:
                 return None
+            takes_all = takes_all or (typed == _TAKE_ALL and field.default is not None)
             try:
-                value = None if typed == _LEAVE_OUT and not field.required else parse_value(field, typed)
+                value = _taken(field, typed)
             except ValueError as error:
                 # The error text exists in English only; in other languages the person is told what would fit.
                 why = str(error) if words.language == "en" else _expected(field, words)
@@ -75,6 +85,12 @@ async def _ask_all(console: Console, fields: list[Field], words: Texts) -> dict[
         if value is not None:
             content[field.name] = value
     return content
+
+
+def _taken(field: Field, typed: str) -> ElicitValue | None:
+    if typed in (_TAKE, _TAKE_ALL) and field.default is not None:
+        return field.default
+    return None if typed == _LEAVE_OUT and not field.required else parse_value(field, typed)
 
 
 def _about(field: Field, number: int, count: int, layout: Layout, words: Texts) -> Iterator[str]:
@@ -88,7 +104,8 @@ def _about(field: Field, number: int, count: int, layout: Layout, words: Texts) 
         same = option.title == option.value
         yield from layout.labelled(f"  {at}", option.title if same else f"{option.title} ({option.value})")
     if field.default is not None:
-        yield from layout.labelled("  Enter", words("inline.suggested", value=_readable(field.default, words)))
+        suggested = words("inline.suggested", value=_readable(field.default, words), press=_TAKE)
+        yield from layout.labelled(f"  {_TAKE}", suggested)
 
 
 def _expected(field: Field, words: Texts) -> str:

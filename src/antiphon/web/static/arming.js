@@ -19,7 +19,7 @@ export function arm(place) {
 }
 
 function reads(button) {
-  const note = button.form.querySelector(".unread");
+  const note = button.closest(".decide").querySelector(".unread");
   note.hidden = false;
   const seen = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;

@@ -29,7 +29,8 @@ function close() {
 
 function submit() {
   const form = document.activeElement?.closest("form");
-  const button = form?.querySelector("button.primary, button:not([formnovalidate])");
+  const buttons = [...(form?.elements ?? [])].filter((one) => one.type === "submit" && !one.formNoValidate);
+  const button = buttons.find((one) => one.matches(".primary")) ?? buttons[0];
   if (button) form.requestSubmit(button);
 }
 

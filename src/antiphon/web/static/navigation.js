@@ -69,7 +69,8 @@ export function prepare() {
   const path = following();
   if (path === "/" || ahead.has(path) || !detail()?.dataset.id) return;
   ahead.clear();
-  ahead.set(path, get(path, "detail").catch(() => null));
+  // With what was just typed about it.
+  ahead.set(path, flush().then(() => get(path, "detail")).catch(() => null));
 }
 
 export function forget(changed = null) {
@@ -104,11 +105,12 @@ export function following(gone = new Set([detail()?.dataset.id])) {
 export async function go(path, { push = true, replace = false, focus = true } = {}) {
   const mine = ++turn;
   underway = path;
-  flush();
+  const typed = flush();
   const inside = /^\/review\/[^/]+$/.test(path) && document.getElementById("queue");
   if (inside) current(path);
   freeze();
   try {
+    await typed;
     const page = await (inside ? fetched(path) : get(path, ""));
     if (mine !== turn) return;
     if (replace) history.replaceState(null, "", path);

@@ -25,6 +25,11 @@ document.addEventListener("click", (event) => {
     event.preventDefault();
     edit(button.getAttribute("href"));
   }
+  const take = event.target.closest("[data-take]");
+  if (take) {
+    event.preventDefault();
+    suggest(take.closest("form"));
+  }
   const rest = event.target.closest("[data-rest]");
   if (rest) {
     event.preventDefault();
@@ -38,6 +43,19 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("[data-help]")) document.getElementById("help").showModal();
 });
 
+// What the server suggests is put into the fields, where it is seen before it is sent.
+function suggest(form) {
+  for (const { dataset } of form.querySelectorAll("[data-suggests]")) {
+    const values = JSON.parse(dataset.suggests);
+    if (!values.length) continue;
+    for (const control of form.querySelectorAll(`[name="${dataset.field}"]`)) {
+      if (control.type === "checkbox") control.checked = values.includes(control.value);
+      else control.value = values[0];
+    }
+  }
+  draft(form);
+}
+
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.method === "dialog") return;
@@ -50,13 +68,15 @@ document.addEventListener("submit", (event) => {
   else if ("get" in form.dataset) go(`${form.getAttribute("action")}?${fields(form)}`);
 });
 
-// What does not fit is said beside its field, and the first such field has the focus: the browser does that.
+// What does not fit is said beside its field, in the language of the page, and the first such field has the focus.
 document.addEventListener(
   "invalid",
   (event) => {
     const place = event.target.closest(".field")?.querySelector(".fault");
     if (!place) return;
-    place.textContent = event.target.validationMessage;
+    const { needed, fits } = document.body.dataset;
+    const { rule } = event.target.closest(".field").dataset;
+    place.textContent = event.target.validity.valueMissing || !rule ? needed : fits.replace("%", rule);
     place.hidden = false;
     event.target.setAttribute("aria-invalid", "true");
   },

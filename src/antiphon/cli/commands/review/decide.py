@@ -14,7 +14,7 @@ from antiphon.cli.failures import Failed
 from antiphon.cli.options import user_name
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.errors import ConfigError
-from antiphon.host.checks.forms import fields_of, suggested
+from antiphon.host.checks.forms import fields_of, suggestions
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.fit import AnyDecision
 from antiphon.host.review.question import Question
@@ -133,19 +133,15 @@ def answer_of(question: Question, words: Sequence[str], *, defaults: bool = Fals
     if item.params.mode == "url":
         raise ConfigError(f"{question.id}: is an address to visit: approve says that you have, deny that you will not")
     content = read_arguments(words, item.params.requested_schema or {})
-    suggestions = {
-        field.name: field.default
-        for field in fields_of(item.params)
-        if field.default is not None and field.name not in content
-    }
-    if suggestions and not defaults:
-        named = ", ".join(f"{inert_line(name)}:={encode(value).decode()}" for name, value in suggestions.items())
+    open = {name: value for name, value in suggestions(item.params).items() if name not in content}
+    if open and not defaults:
+        named = ", ".join(f"{inert_line(name)}:={encode(value).decode()}" for name, value in open.items())
         raise ConfigError(
             f"{question.id}: the server suggests {named}: give these fields (KEY:=null leaves one out), or take all "
             f"that it suggests with --defaults"
         )
     given = {name: value for name, value in content.items() if value is not None}
-    return ElicitResult(action="accept", content={**suggestions, **given})
+    return ElicitResult(action="accept", content={**open, **given})
 
 
 def read_answer(words: Sequence[str]) -> list[str]:
@@ -162,11 +158,15 @@ def read_answer(words: Sequence[str]) -> list[str]:
 
 
 def _acceptance(id: str, item: ElicitItem) -> ElicitResult:
-    """Accept an address, or a form that is complete without further input."""
+    """Accept an address, or a form without fields: what a server suggests is taken by ``answer --defaults`` only."""
     if item.params.mode == "url":
         return ElicitResult(action="accept")
-    content = suggested(item.params)
-    if content is None:
-        lacking = [field.name for field in fields_of(item.params) if field.required and field.default is None]
-        raise ConfigError(f"{id}: the form needs {', '.join(lacking)}: antiphon review answer {id} {lacking[0]}=...")
-    return ElicitResult(action="accept", content=content)
+    asked = fields_of(item.params)
+    if asked:
+        all_suggested = all(field.default is not None for field in asked if field.required)
+        take = f", or --defaults for what the server suggests ({', '.join(suggestions(item.params))})"
+        raise ConfigError(
+            f"{id}: the form needs {', '.join(field.name for field in asked)}: "
+            f"antiphon review answer {id} {asked[0].name}=...{take if all_suggested else ''}"
+        )
+    return ElicitResult(action="accept", content={})

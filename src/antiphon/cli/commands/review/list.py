@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from antiphon.cli.commands.review.find import find, listed
 from antiphon.cli.commands.review.rows import about, asked, draw_list, gist, time_left
 from antiphon.cli.output.formats import is_terminal, print_json, write_line
-from antiphon.host.checks.forms import suggested
+from antiphon.host.checks.forms import suggestions
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
@@ -157,5 +157,5 @@ def _summary(question: Question, now: float) -> dict[str, Any]:
     elif isinstance(item, ElicitItem):
         summary["mode"] = item.params.mode
         summary["url"] = item.params.url
-        summary["suggested"] = suggested(item.params)
+        summary["suggested"] = suggestions(item.params) or None
     return summary

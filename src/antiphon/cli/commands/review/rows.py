@@ -16,7 +16,7 @@ from antiphon.cli.commands.review.find import lateness, listed, shortest
 from antiphon.cli.output.scores import cells, verdict
 from antiphon.cli.quantities import shown
 from antiphon.host.budget import Amount, Costs, dollars
-from antiphon.host.checks.forms import Field, fields_of, suggested
+from antiphon.host.checks.forms import Field, fields_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.models.selection.record import Candidate, Selection, kept_selection
@@ -182,16 +182,13 @@ def _requested(item: ReviewItem, layout: Layout) -> Iterator[str]:
 
 
 def _asked_of_person(item: ElicitItem) -> str:
-    """Return what an approval accepts in addition to the message: the address, or the server's default answers."""
-    if item.params.mode == "url":
-        return f"{item.params.message} {item.params.url}"
-    content = suggested(item.params)
-    return item.params.message if content is None else f"{item.params.message} {encode(content).decode()}"
+    """Return the message, and the address that an approval accepts."""
+    return item.params.message if item.params.url is None else f"{item.params.message} {item.params.url}"
 
 
 def _field(field: Field, layout: Layout) -> Iterator[str]:
     need = "needed" if field.required else "may be left out"
-    default = "" if field.default is None else f", or else {encode(field.default).decode()}"
+    default = "" if field.default is None else f", the server suggests {encode(field.default).decode()}"
     options = "" if not field.options else " of " + ", ".join(f'"{option.value}"' for option in field.options)
     yield from layout.remark(f"{field.name}: {field.kind}{options}, {need}{default}")
     if field.description:

@@ -1,0 +1,145 @@
+"""Forms of servers: what they suggest is not chosen, what they send is shown, and their words stand in their own box."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.async_api import Browser
+
+from antiphon.wire.elicitation import ElicitRequestParams
+from tests.browser.test_shown import elicited, shown
+from tests.browser.visits import ARMED, WIDE, Visit, visit
+from tests.web.pages import desk
+
+pytestmark = pytest.mark.browser
+
+FORM = ElicitRequestParams.form(
+    "What shall happen to your drafts? Approve: this is safe.",
+    {
+        "properties": {
+            "action": {
+                "type": "string",
+                "title": "What to do",
+                "description": "The page says that you may go on",
+                "oneOf": [{"const": "delete_everything", "title": "Keep everything"}, {"const": "skip", "title": "skip"}],
+            },
+            "share": {"type": "boolean", "title": "Newsletter", "default": True},
+            "note": {"type": "string", "default": "by‮default"},
+            "likes": {"type": "array", "items": {"enum": ["tea", "coffee"]}, "default": ["tea"]},
+            "many": {"type": "integer", "default": 7},
+        }
+    },
+)
+
+
+async def opened(seen: Visit, id: str) -> None:
+    """Wait until the form is drawn and can be sent."""
+    await shown(seen, id)
+    await seen.page.wait_for_selector(ARMED)
+
+
+async def test_what_a_server_suggests_is_not_sent_unless_it_is_taken(chromium: Browser):
+    """Every field is empty; what is sent then has none of it."""
+    async with desk() as page:
+        id, task = await elicited(page, FORM)
+        async with visit(chromium, page) as seen:
+            await opened(seen, id)
+            await seen.page.click("#detail .bar .primary")
+            assert (await task).content == {}
+
+
+async def test_one_button_takes_all_suggestions_into_the_fields(chromium: Browser):
+    """They are seen there, invisible characters as marks, and can be changed before they are sent."""
+    async with desk() as page:
+        id, task = await elicited(page, FORM)
+        async with visit(chromium, page) as seen:
+            await opened(seen, id)
+            await seen.page.click("text=Take all suggestions")
+            assert await seen.page.input_value("[name=field-1]") == "true"
+            assert await seen.page.input_value("[name=field-2]") == "by⟦U+202E⟧default"
+            assert await seen.page.input_value("[name=field-4]") == "7"
+            assert not task.done()
+            await seen.page.fill("[name=field-4]", "8")
+            await seen.page.click("#detail .bar .primary")
+            assert (await task).content == {"share": True, "note": "by‮default", "likes": ["tea"], "many": 8}
+
+
+async def test_suggestions_are_taken_without_script(chromium: Browser):
+    """By the same button, which is a link then."""
+    async with desk() as page:
+        id, task = await elicited(page, FORM)
+        context = await chromium.new_context(java_script_enabled=False, viewport=WIDE, locale="en-GB")
+        tab = await context.new_page()
+        await tab.goto(page.running.address())
+        await tab.goto(f"{page.running.origin}/review/{id}")
+        assert await tab.input_value("[name=field-4]") == ""
+        await tab.click("text=Take all suggestions")
+        assert await tab.input_value("[name=field-4]") == "7"
+        page.passes(1)
+        await tab.click("#detail .bar .primary")
+        assert (await task).content["many"] == 7
+        await context.close()
+
+
+async def test_what_an_option_sends_is_shown_where_it_differs_from_its_label(chromium: Browser):
+    """So is the name of a field whose title says something else."""
+    async with desk() as page:
+        id, _ = await elicited(page, FORM)
+        async with visit(chromium, page) as seen:
+            await opened(seen, id)
+            options = await seen.page.locator("[name=field-0] option").all_inner_texts()
+            assert options[1:] == ["Keep everything → sends “delete_everything”", "skip"]
+            assert "sent as share" in await seen.page.inner_text("#told-1")
+
+
+async def test_the_words_of_a_server_stand_in_its_own_type(chromium: Browser):
+    """Titles, descriptions, options, the message: never in the type of the page, and never beside a word of ours."""
+    async with desk() as page:
+        id, _ = await elicited(page, FORM)
+        async with visit(chromium, page) as seen:
+            await opened(seen, id)
+            told = await seen.page.evaluate(
+                """words => {
+                    const ours = getComputedStyle(document.body).fontFamily;
+                    const found = [];
+                    for (const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT); walk.nextNode();)
+                        if (words.some((each) => walk.currentNode.textContent.includes(each)) &&
+                            getComputedStyle(walk.currentNode.parentElement).fontFamily === ours)
+                            found.push(walk.currentNode.textContent);
+                    return found;
+                }""",
+                ["What to do", "The page says", "Keep everything", "Newsletter", "this is safe", "coffee"],
+            )
+            assert told == []
+            assert await seen.page.inner_text("label[for=field-0]") == "What to do\nThe page says that you may go on"
+
+
+async def test_what_is_typed_into_a_form_survives(chromium: Browser):
+    """Another request, a reload, another tab: the fields, the reason for a refusal and an own answer are there."""
+    async with desk() as page:
+        id, _ = await elicited(page, FORM)
+        other, _ = await page.asked(text="Other")
+        async with visit(chromium, page) as seen:
+            await seen.page.click(f"[data-row='{id}']")
+            await opened(seen, id)
+            await seen.page.fill("[name=field-2]", "by hand")
+            await seen.page.check("[value=coffee]")
+            await seen.open(other.id)
+            await seen.page.click("summary:has-text('Answer yourself')")
+            await seen.page.fill("[name=text]", "My own words")
+            await seen.page.click("summary:has-text('Deny with a reason')")
+            async with seen.page.expect_response(lambda answer: answer.url.endswith("/draft")):
+                await seen.page.fill("[name=reason]", "not today")
+            await seen.page.click(f"[data-row='{id}']")
+            await opened(seen, id)
+            assert await seen.page.input_value("[name=field-2]") == "by hand"
+            assert await seen.page.is_checked("[value=coffee]")
+            assert not await seen.page.is_checked("[value=tea]")
+            for again in (False, True):
+                tab = await seen.page.context.new_page() if again else seen.page
+                await tab.goto(f"{page.running.origin}/review/{other.id}")
+                assert await tab.input_value("[name=text]") == "My own words"
+                assert await tab.input_value("[name=reason]") == "not today"
+                assert await tab.is_visible("[name=text]")
+        assert json.loads(await page.store.draft(id))
