@@ -7,6 +7,7 @@ JSON for the page's script, except for the preview of an edit, which is part of 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -20,6 +21,7 @@ from antiphon.host.review.rows import arranged, groups_of
 from antiphon.host.review.shown import show
 from antiphon.web.guards import form_of
 from antiphon.web.queue_rows import Sifting
+from antiphon.web.records import SINGLE_KEYS, show_settings
 from antiphon.web.site import THEMES, Site, wants_data
 from antiphon.web.texts import LANGUAGES
 from antiphon.web.views import part_of, similar
@@ -198,10 +200,16 @@ async def settings(site: Site, request: Request) -> Response:
     language, theme = form("language"), form("theme")
     if language not in LANGUAGES or theme not in THEMES:
         return site.problem(request, 422, "problem.form")
+    keys = {"letters": "on" if form("letters") == "on" else "off"} if "of_keys" in form else {}
+    chosen = {key.action: form(f"key-{key.action}").strip() or key.keys[0] for key in SINGLE_KEYS}
+    if any(len(key) != 1 or key.isspace() for key in chosen.values()) or len(set(chosen.values())) < len(chosen):
+        return site.problem(request, 422, "problem.keys")
+    keys |= {key.action: chosen[key.action] for key in SINGLE_KEYS if chosen[key.action] != key.keys[0]}
     data = wants_data(request)
     response = JSONResponse({"done": "", "reload": "/settings"}) if data else RedirectResponse("/settings", 303)
     for name, value in (("language", language), ("theme", theme), ("name", form("name").strip())):
         site.keep(response, request, name, value)
+    site.keep(response, request, "keys", urlencode(keys), most=1_000)
     return response
 
 
@@ -210,7 +218,7 @@ async def invite(site: Site, request: Request) -> Response:
     address = f"{request.base_url}open?token={site.access.issue()}"
     if wants_data(request):
         return site.done(request, "done.invite", address=address)
-    return site.html(request, "settings.html", name=site.named(request), themes=THEMES, address=address)
+    return show_settings(site, request, address=address)
 
 
 def _decision(question: Question, action: str, form: Form, now: float) -> Decision | ElicitResult:

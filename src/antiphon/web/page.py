@@ -37,6 +37,7 @@ _LOOKING: dict[str, View] = {
     "/": views.queue,
     "/review/{id}": views.question,
     "/review/{id}/edit": views.edit,
+    "/review/{id}/withdrawn": views.withdrawn,
     "/review/{id}/text/{key}": views.text,
     "/review/{id}/{of}/{number:int}": views.media,
     "/alike/{id}": views.alike,

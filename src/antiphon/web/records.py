@@ -14,6 +14,7 @@ from starlette.responses import Response
 from antiphon.host.checks.policy import Rule
 from antiphon.host.review.behind_gateway import shown_servers
 from antiphon.host.review.history import server_names as names
+from antiphon.host.review.keymap import keys_on
 from antiphon.host.review.spending import spending as figures
 from antiphon.web.chart import chart
 from antiphon.web.site import THEMES, Site
@@ -81,7 +82,25 @@ async def servers(site: Site, request: Request) -> Response:
 
 async def settings(site: Site, request: Request) -> Response:
     """Show the settings of the browser."""
-    return site.html(request, "settings.html", themes=THEMES, name=site.named(request))
+    return show_settings(site, request)
+
+
+def show_settings(site: Site, request: Request, **more: object) -> Response:
+    """Show the settings, with the keys as they are set."""
+    letters, chosen = site.chosen_keys(request)
+    return site.html(
+        request,
+        "settings.html",
+        themes=THEMES,
+        name=site.named(request),
+        letters=letters,
+        keys=[(key.action, chosen.get(key.action, key.keys[0])) for key in SINGLE_KEYS],
+        **more,
+    )
+
+
+SINGLE_KEYS = tuple(key for key in keys_on("page") if len(key.keys[0]) == 1)
+"""The keys of a single character, which can be switched off and changed."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):

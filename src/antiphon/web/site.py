@@ -22,7 +22,7 @@ from antiphon.host.review.behind_gateway import Servers
 from antiphon.host.review.decisions import rule
 from antiphon.host.review.definitions import Digests
 from antiphon.host.review.grants import Grants
-from antiphon.host.review.keymap import key_for, keys_on, meaning, printed
+from antiphon.host.review.keymap import keys_as_set, meaning, printed
 from antiphon.host.review.partials import Watching
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
@@ -139,6 +139,11 @@ class Site:
         """
         return "" if is_plain(request) else unquote(request.cookies.get("antiphon-name", ""))[:_NAME]
 
+    def chosen_keys(self, request: Request) -> tuple[bool, dict[str, str]]:
+        """Return whether keys of a single character work, and those that a person chose, by action."""
+        kept = dict(parse_qsl(unquote(request.cookies.get("antiphon-keys", ""))))
+        return kept.pop("letters", "on") == "on", {name: key for name, key in kept.items() if len(key) == 1}
+
     def by(self, request: Request) -> str:
         """Return the name under which a decision is recorded."""
         return self.named(request) or f"page {_let_in(request).number}"
@@ -209,11 +214,11 @@ class Site:
         """Read what became of the decisions that were made in this browser."""
         await self.outcomes.read(_let_in(request).number)
 
-    def keep(self, response: Response, request: Request, name: str, value: str) -> None:
-        """Store a setting in the browser."""
+    def keep(self, response: Response, request: Request, name: str, value: str, *, most: int = _NAME) -> None:
+        """Store a setting in the browser, of at most so many characters."""
         response.set_cookie(
             f"antiphon-{name}",
-            quote(value[:_NAME]),
+            quote(value[:most]),
             max_age=365 * 24 * 3600,
             httponly=True,
             samesite="strict",
@@ -221,7 +226,8 @@ class Site:
         )
 
     def _words(self, request: Request) -> dict[str, object]:
-        words = self.texts(request)
+        words, (letters, chosen) = self.texts(request), self.chosen_keys(request)
+        keys = keys_as_set("page", chosen, letters=letters)
         return {
             "t": words,
             "languages": LANGUAGES,
@@ -232,8 +238,8 @@ class Site:
             "plain": is_plain(request),
             "configured": self.config is not None,
             "has_servers": self.servers is not None,
-            "keymap": [(key, [printed(name) for name in key.keys], meaning(key, words)) for key in keys_on("page")],
-            "key": _key,
+            "keymap": [(key, [printed(name) for name in key.keys], meaning(key, words)) for key in keys],
+            "key": lambda action: next((key.keys[0] for key in keys if key.action == action), ""),
             "rule": rule,
             "span": span,
             "outcome_said": outcome_text,
@@ -242,11 +248,6 @@ class Site:
             "LONG": LONG,
             "PIECE": PIECE,
         }
-
-
-def _key(action: str) -> str:
-    """Return the key of an action, as printed on keyboards."""
-    return key_for(action, "page").keys[0]
 
 
 def wants_data(request: Request) -> bool:

@@ -12,21 +12,23 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from antiphon.host.checks.contents import binaries
 from antiphon.host.checks.media import inspect_media
-from antiphon.host.review.question import Question
+from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.question import Question, reaches
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.rows import ORDERS, arranged
 from antiphon.host.review.shown import shape_of, show
-from antiphon.host.review.summary import outcome_text
+from antiphon.host.review.summary import first_words, outcome_text
+from antiphon.host.review.who import who_of
 from antiphon.web.long_texts import piece
 from antiphon.web.partials import GrowingAnswers
 from antiphon.web.queue_rows import Sifting, group_changes
 from antiphon.web.site import Site
 
-__all__ = ["alike", "edit", "live", "media", "outcomes", "question", "queue", "similar", "text"]
+__all__ = ["alike", "edit", "live", "media", "outcomes", "question", "queue", "similar", "text", "withdrawn"]
 
 _HEARTBEAT = 15.0
 """Seconds between two writes to a stream: proxies and sleeping laptops notice a dead stream only by a write."""
@@ -120,6 +122,20 @@ async def text(site: Site, request: Request) -> Response:
     except LookupError:
         return site.gone(request)
     return piece(site, request, show(found), f"/review/{found.id}")
+
+
+async def withdrawn(site: Site, request: Request) -> Response:
+    """Name what a refusal that reaches further would withdraw: everything of the call, or of the server."""
+    try:
+        found = await site.queue.get(request.path_params["id"])
+    except LookupError:
+        return site.problem(request, 404, "problem.gone")
+    reach = "call" if request.query_params.get("reach") == "call" else "server"
+    waiting = [each for each in await site.pending() if each.item is not None and reaches(found, each, reach)]
+    words = site.texts(request)
+    name = "" if found.item is None else who_of(found.item.origin).name
+    title = words(f"sure.{reach}", name=inert_line(name), n=len(waiting))
+    return JSONResponse({"title": title, "about": [inert_line(first_words(each.item)) for each in waiting]})
 
 
 async def outcomes(site: Site, request: Request) -> Response:

@@ -6,7 +6,7 @@ catalogues, as ``key.ACTION`` and ``meaning.ACTION``. Each surface implements th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -21,6 +21,7 @@ __all__ = [
     "Subject",
     "Surface",
     "key_for",
+    "keys_as_set",
     "keys_on",
     "label",
     "meaning",
@@ -118,6 +119,23 @@ KEYMAP: tuple[Key, ...] = (
 def keys_on(surface: Surface) -> list[Key]:
     """List the keys of a surface, in the order of display."""
     return [key for key in KEYMAP if surface in key.surfaces]
+
+
+def keys_as_set(surface: Surface, chosen: Mapping[str, str], *, letters: bool = True) -> list[Key]:
+    """List the keys of a surface as a person has set them (WCAG 2.2, 2.1.4).
+
+    Args:
+        surface: where they are pressed.
+        chosen: another character by action, instead of the usual one.
+        letters: whether keys of a single character work at all.
+    """
+    keys = [msgspec.structs.replace(key, keys=_set_keys(key, chosen, letters)) for key in keys_on(surface)]
+    return [key for key in keys if key.keys]
+
+
+def _set_keys(key: Key, chosen: Mapping[str, str], letters: bool) -> tuple[str, ...]:
+    names = (chosen[key.action], *key.keys[1:]) if key.action in chosen else key.keys
+    return tuple(name for name in names if letters or len(name) > 1)
 
 
 def key_for(action: str, surface: Surface) -> Key:

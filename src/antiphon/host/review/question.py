@@ -11,12 +11,12 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.review.fit import AnyDecision, AnyItem
-from antiphon.host.review.review import Decision, ElicitItem, ReviewItem, ToolItem, hash_of, name_of
+from antiphon.host.review.review import Decision, ElicitItem, Reach, ReviewItem, ToolItem, hash_of, name_of
 from antiphon.host.store.base import ReviewKind, ReviewRow, ReviewState
 from antiphon.host.store.chain import Record
 from antiphon.wire.elicitation import ElicitResult
 
-__all__ = ["Outcome", "Question", "decision_of", "question_of", "undone_records"]
+__all__ = ["Outcome", "Question", "decision_of", "question_of", "reaches", "undone_records"]
 
 _METHODS: dict[ReviewKind, str] = {
     "request": "sampling/createMessage",
@@ -98,6 +98,16 @@ def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
         release=row.release if row.held else None,
         outcome=None if row.outcome is None else msgspec.json.decode(row.outcome, type=Outcome),
     )
+
+
+def reaches(denied: Question, other: Question, reach: Reach) -> bool:
+    """Return whether a denial of the first question withdraws the other one, too."""
+    if denied.item is None or other.item is None or reach == "once":
+        return denied.id == other.id
+    mine, its = denied.item.origin, other.item.origin
+    if reach == "server":
+        return bool({mine.identity, *mine.coarser[:1]} & set(its.identities))
+    return mine.call is not None and its.call is not None and mine.call.id == its.call.id
 
 
 def undone_records(row: ReviewRow, by: str | None, now: float) -> Iterator[Record]:

@@ -97,7 +97,8 @@ class Queue:
             clock: returns seconds since the epoch.
             notify: called with the kind and the id of each new question; must return at once.
             undo: seconds for which a permission given through this queue can be undone before it takes effect, at most
-                a quarter of the time left. Refusals take effect at once.
+                a quarter of the time left. The refusal of one request takes effect at once; one that reaches further,
+                or several together, can be undone as well.
         """
         self._store = store
         self.undo_seconds = undo
@@ -242,7 +243,7 @@ class Queue:
                 raise NotShown("the question has changed since it was shown: look at it again")
             # Store the hash that was shown, because a decision that is held may be undone before this one
             # is stored.
-            kept.append(self._kept(question, decision, by, now, hash=shown))
+            kept.append(self._kept(question, decision, by, now, hash=shown, alone=len(decisions) == 1))
         late = await self._store.decide(kept)
         if late is not None:
             hash = next(decided.hash for decided in kept if decided.id == late.id)
@@ -250,7 +251,9 @@ class Queue:
                 raise NotShown("the question has changed since it was shown: look at it again")
             raise AlreadyDecided(question_of(late))
 
-    def _kept(self, question: Question, decision: AnyDecision, by: str | None, now: float, *, hash: str) -> Decided:
+    def _kept(
+        self, question: Question, decision: AnyDecision, by: str | None, now: float, *, hash: str, alone: bool
+    ) -> Decided:
         block = None
         if isinstance(decision, Deny) and decision.reach == "server" and question.item is not None:
             origin = question.item.origin
@@ -261,13 +264,19 @@ class Queue:
             decision=encode(decision).decode(),
             by=by,
             hash=hash,
-            release=self._release(question, decision, now),
+            release=self._release(question, decision, now, alone=alone),
             block=block,
         )
 
-    def _release(self, question: Question, decision: AnyDecision, now: float) -> float | None:
-        """Return when a decision takes effect; refusals do so at once (``None``)."""
-        refuses = isinstance(decision, Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
+    def _release(self, question: Question, decision: AnyDecision, now: float, *, alone: bool) -> float | None:
+        """Return when a decision takes effect; ``None`` for at once, as the refusal of one request does.
+
+        So does one that no process waits for: nobody would block the server when its time has come.
+        """
+        if isinstance(decision, Deny):
+            refuses = not question.waited_for or (alone and decision.reach == "once")
+        else:
+            refuses = isinstance(decision, ElicitResult) and decision.action != "accept"
         seconds = self.undo_seconds
         if question.expires is not None:
             seconds = min(seconds, (question.expires - now) / _SHARE)
@@ -286,8 +295,11 @@ class Queue:
         """
         row = await self._store.review(id)
         undone = row is not None and await self._store.undo(id, *undone_records(row, by, self._clock()))
-        if not undone:
+        if row is None or not undone:
             raise AlreadyDecided(await self.get(id))
+        decision = decision_of(row)
+        if isinstance(decision, Deny) and decision.reach == "server":
+            await self._store.unblock(row.identity)
 
     async def block(self, identity: str, target: str, *, by: str | None = None, coarse: str | None = None) -> None:
         """Block a server, and withdraw at once everything that waits from it, in all processes that share the store.

@@ -282,7 +282,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     release: float | None = None
     """Time at which it takes effect, until which it can be undone; ``None`` means at once."""
     block: BlockRow | None = None
-    """The server to block together with this decision; everything that waits from it is withdrawn."""
+    """The server to block together with this decision. Everything that waits from it is withdrawn, unless the decision
+    can still be undone: then it is withdrawn when the decision takes effect."""
 
 
 class PartialRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -280,7 +280,9 @@ class MemoryStore:
             kept = {"decision": decided.decision, "by": decided.by, "decided": now, "release": decided.release}
             self._keep(msgspec.structs.replace(row, state=state, **kept))
         for decided in decisions:
-            if decided.block is not None:
+            if decided.block is not None and decided.release is not None:
+                self._note_block(decided.block)
+            elif decided.block is not None:
                 self._block(decided.block, [one.id for one in decisions])
         return None
 
@@ -426,10 +428,13 @@ class MemoryStore:
         grant = self._grants.get(id)
         return grant is not None and self._in_force(grant)
 
-    def _block(self, row: BlockRow, but: Sequence[str]) -> None:
+    def _note_block(self, row: BlockRow) -> None:
         known = self._blocks.setdefault(row.identity, row)
         if known.coarse is None:
             self._blocks[row.identity] = msgspec.structs.replace(known, coarse=row.coarse)
+
+    def _block(self, row: BlockRow, but: Sequence[str]) -> None:
+        self._note_block(row)
         for waiting in list(self._reviews.values()):
             blocked = row.covers((waiting.identity, *identities_in(waiting.item)))
             if blocked and waiting.state in OPEN and waiting.id not in but:

@@ -472,7 +472,9 @@ class SqlStore:
         if late is not None:
             raise money.Refused(late)
         for decided in decisions:
-            if decided.block is not None:
+            if decided.block is not None and decided.release is not None:
+                permits.block(connection, decided.block)
+            elif decided.block is not None:
                 self._block(connection, decided.block, [one.id for one in decisions])
 
 

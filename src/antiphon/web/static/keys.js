@@ -1,8 +1,9 @@
 // The keys of the page: what each does is in one table for page and terminals, which comes with the page.
 import { go } from "./navigation.js";
-import { rows, say } from "./places.js";
+import { lost, rows, say } from "./places.js";
 import { selected } from "./queue.js";
 import { resift } from "./refresh.js";
+import { ask } from "./session.js";
 
 function move(by) {
   const all = rows();
@@ -54,9 +55,12 @@ const ACTIONS = {
   deny_marked: () => {
     const form = document.getElementById("several");
     if (!form) return;
-    if (selected().length) form.requestSubmit();
-    else say(form.dataset.none);
+    const words = selected().map((box) => box.closest("li").querySelector(".summary").textContent);
+    if (!words.length) return say(form.dataset.none);
+    sure(document.getElementById("sure").dataset.title.replace("%", words.length), words, () => form.requestSubmit());
   },
+  stop: () => reach("call"),
+  block: () => reach("server"),
   history: () => go("/history"),
   grants: () => go("/grants"),
   spending: () => go("/spending"),
@@ -73,6 +77,35 @@ const ACTIONS = {
   },
   help: () => document.getElementById("help").showModal(),
 };
+
+// What reaches further than one request is asked about once, with what it withdraws counted and named.
+const NAMED = 10;
+
+function sure(title, words, act) {
+  const place = document.getElementById("sure");
+  place.querySelector("h2").textContent = title;
+  const more = words.length - NAMED;
+  place.querySelector("p").textContent = more > 0 ? place.dataset.more.replace("%", more) : "";
+  place.querySelector("ul").replaceChildren(
+    ...words.slice(0, NAMED).map((text) => Object.assign(document.createElement("li"), { textContent: text })),
+  );
+  place.returnValue = "";
+  place.onclose = () => place.returnValue === "yes" && act();
+  place.showModal();
+}
+
+async function reach(far) {
+  const button = document.querySelector(`#detail:not([inert]) button[name=reach][value="${far}"]`);
+  if (!button) return;
+  const { id } = document.getElementById("detail").dataset;
+  try {
+    const answer = await ask(`/review/${id}/withdrawn?reach=${far}`);
+    const { title, about } = await answer.json();
+    if (button.isConnected && answer.ok) sure(title, about, () => button.isConnected && button.click());
+  } catch (error) {
+    lost(error);
+  }
+}
 
 let risk = -1;
 
@@ -93,6 +126,15 @@ function actions() {
   return Object.fromEntries(words.flatMap((word, at) => (at % 2 ? [] : [[word, words[at + 1]]])));
 }
 
+// Letters that follow one another quickly are a word, typed by somebody who takes another place for a field: nothing is
+// decided by them, and nowhere is gone to.
+const QUICK = 120;
+const HARMLESS = new Set("next previous risk fold raw mark filter sort model reason answer grant help".split(" "));
+const ASKING = new Set(["stop", "block", "deny_marked"]);
+
+let before = -Infinity;
+let soon = 0;
+
 document.addEventListener("keydown", (event) => {
   if (event.metaKey || event.altKey || event.repeat || event.isComposing || document.querySelector("dialog[open]")) return;
   const typing = event.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
@@ -103,13 +145,22 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     return action === "close" ? close() : submit();
   }
+  const letter = !typing && !event.ctrlKey && event.key.length === 1;
+  const quick = letter && event.timeStamp - before < QUICK;
+  if (letter) before = event.timeStamp;
+  if (letter) clearTimeout(soon);
   if (typing || event.ctrlKey || !action) return;
   const scrolled = event.key.startsWith("Arrow") && !event.target.closest?.("#queue");
   if (scrolled) return;
-  const button = document.querySelector(`#detail:not([inert]) [data-key="${CSS.escape(event.key)}"]`);
+  const find = () => document.querySelector(`#detail:not([inert]) [data-key="${CSS.escape(event.key)}"]`);
+  const button = find();
   if (!ACTIONS[action] && !button) return;
   event.preventDefault();
-  if (ACTIONS[action]) ACTIONS[action]();
-  else if (button.matches("summary")) fold(button);
-  else button.click();
+  const act = () => {
+    if (ACTIONS[action]) ACTIONS[action]();
+    else if (button.matches("summary")) fold(button);
+    else if (button.isConnected && find() === button) button.click();
+  };
+  if (!letter || HARMLESS.has(action)) act();
+  else if (!quick || ASKING.has(action)) soon = setTimeout(act, QUICK);
 });

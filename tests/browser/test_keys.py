@@ -1,0 +1,141 @@
+"""The keys of the page: they can be switched off and changed, ask before they reach far, and ignore words."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Browser
+
+from antiphon.errors import Rejected
+from tests.browser.visits import Visit, visit
+from tests.web.pages import desk
+
+pytestmark = pytest.mark.browser
+
+
+async def saved(seen: Visit) -> None:
+    """Save the settings, which loads the page again."""
+    async with seen.page.expect_navigation():
+        await seen.page.click("text=Save")
+    await seen.page.wait_for_selector("body[data-ready]")
+
+
+async def test_single_letters_are_switched_off(chromium: Browser):
+    """No letter decides or leads anywhere, and none is printed on a button; Ctrl+Enter still sends."""
+    async with desk() as page:
+        question, task = await page.asked()
+        async with visit(chromium, page) as seen:
+            await seen.page.goto(f"{page.running.origin}/settings")
+            await seen.page.wait_for_selector("body[data-ready]")
+            await seen.page.uncheck("[name=letters]")
+            await saved(seen)
+            await seen.page.goto(f"{page.running.origin}/review/{question.id}")
+            await seen.page.wait_for_selector("#detail .approve:not([aria-disabled])")
+            assert await seen.page.locator("#detail kbd:visible").count() == 0
+            for key in ("a", "d", "h", "b"):
+                await seen.key(key)
+                await seen.page.wait_for_function("new Promise(done => setTimeout(() => done(true), 150))")
+            assert seen.page.url.endswith(question.id)
+            assert not task.done()
+            await seen.page.click("summary:has-text('Answer yourself')")
+            await seen.page.fill("[name=text]", "By hand")
+            await seen.key("Control+Enter")
+            assert (await task).text == "By hand"
+
+
+async def test_a_key_is_changed(chromium: Browser):
+    """The new one approves, the old one does nothing; two alike are refused."""
+    async with desk() as page:
+        question, task = await page.asked()
+        async with visit(chromium, page) as seen:
+            await seen.page.goto(f"{page.running.origin}/settings")
+            await seen.page.wait_for_selector("body[data-ready]")
+            await seen.page.click("text=Choose other keys")
+            await seen.page.fill("[name=key-approve]", "d")
+            await seen.page.click("text=Save")
+            await seen.page.wait_for_selector(".problem >> text=no two are the same")
+            await seen.page.fill("[name=key-approve]", "y")
+            await saved(seen)
+            await seen.page.goto(f"{page.running.origin}/review/{question.id}")
+            await seen.page.wait_for_selector("#detail .approve:not([aria-disabled])")
+            assert await seen.page.inner_text("#detail .approve kbd") == "y"
+            await seen.key("y")
+            assert (await task).text == "ok"
+
+
+@pytest.mark.parametrize("word", ["bad", "add", "deny", "hello", "ba"])
+async def test_a_word_that_is_typed_outside_a_field_does_nothing(chromium: Browser, word: str):
+    """No letter of it decides, asks or leads anywhere; a letter by itself does."""
+    async with desk() as page:
+        question, task = await page.asked()
+        async with visit(chromium, page) as seen:
+            await seen.open(question.id)
+            await seen.page.keyboard.type(word)
+            await seen.page.wait_for_function("new Promise(done => setTimeout(() => done(true), 200))")
+            assert seen.page.url.endswith(question.id)
+            assert not await seen.page.is_visible("#sure")
+            assert not task.done()
+            await seen.key("d")
+            await seen.said("Denied")
+        with pytest.raises(Rejected):
+            await task
+
+
+@pytest.mark.parametrize("key", ["b", "s"])
+async def test_what_reaches_further_asks_once_and_can_be_taken_back(chromium: Browser, key: str):
+    """With what it withdraws counted and named: of the server, or of the call alone."""
+    async with desk(undo=30) as page:
+        first, _ = await page.asked(text="First")
+        await page.asked(text="Second")
+        async with visit(chromium, page) as seen:
+            await seen.open(first.id)
+            await seen.key(key)
+            await seen.page.wait_for_selector("#sure[open]")
+            assert await seen.page.locator("#sure li").all_inner_texts() == ["First", "Second"]
+            assert ": 2" in await seen.page.inner_text("#sure h2")
+            await seen.key("Enter")
+            await seen.page.wait_for_selector("#sure", state="hidden")
+            assert (await page.queue.get(first.id)).state == "pending"
+            await seen.key(key)
+            await seen.page.click("#sure .danger")
+            await seen.page.wait_for_selector("#undo")
+            assert len(await page.store.blocks()) == (1 if key == "b" else 0)
+            await seen.key("u")
+            await seen.said("Taken back")
+            await seen.count(2)
+        assert await page.store.blocks() == []
+
+
+async def test_denying_those_that_are_selected_asks_once_and_can_be_taken_back(chromium: Browser):
+    """They are counted and named; taken back, all of them wait again."""
+    async with desk(undo=30) as page:
+        asked = [await page.asked(text=text) for text in ("First", "Second", "Third")]
+        async with visit(chromium, page) as seen:
+            await seen.open(asked[0][0].id)
+            for question, _ in asked[:2]:
+                await seen.page.check(f"[name=ask][value^='{question.id}']")
+            await seen.page.focus("#detail h1")
+            await seen.key("D")
+            await seen.page.wait_for_selector("#sure[open]")
+            assert await seen.page.locator("#sure li").all_inner_texts() == ["First", "Second"]
+            await seen.page.click("#sure .danger")
+            await seen.page.wait_for_selector("#undo >> text=2 requests")
+            await seen.key("u")
+            await seen.said("Taken back")
+            await seen.count(3)
+        assert not any(task.done() for _, task in asked)
+
+
+async def test_a_block_takes_effect_when_it_cannot_be_taken_back_any_more(chromium: Browser):
+    """Nothing new passes from the moment of the decision; then all that waits is withdrawn."""
+    async with desk(undo=1) as page:
+        first, one = await page.asked(text="First")
+        _, two = await page.asked(text="Second")
+        async with visit(chromium, page) as seen:
+            await seen.open(first.id)
+            await seen.key("b")
+            await seen.page.click("#sure .danger")
+            await seen.count(0)
+        for task in (one, two):
+            with pytest.raises(Rejected):
+                await task
+        assert len(await page.store.blocks()) == 1
