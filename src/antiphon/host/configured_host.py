@@ -69,6 +69,7 @@ class ConfiguredHost(Host):
             review_timeout=config.review_timeout or REVIEW_TIMEOUT,
             generate_timeout=config.generate_timeout or GENERATE_TIMEOUT,
             store=store,
+            keep_content=config.keep_content,
             undo=config.review.undo if reviewer == "terminal" else None,
             model_api=model_api,
         )

@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from antiphon.host.audit.export import csv_lines, json_lines
 from antiphon.host.review.history import ENDINGS, METHODS, Told, sought_by, told
+from antiphon.host.review.question import Question
 from antiphon.web.long_texts import piece
 from antiphon.web.records import server_names
 from antiphon.web.site import Site
@@ -43,9 +44,15 @@ async def history(site: Site, request: Request) -> Response:
         older=older,
         first=urlencode(asked),
         names=names,
+        waiting=await _waiting(site),
         methods=METHODS,
         endings=ENDINGS,
     )
+
+
+async def _waiting(site: Site) -> dict[str, Question]:
+    """Return the questions that wait, by the id of the ask: their contents are there, whether they are kept or not."""
+    return {each.item.origin.id: each for each in await site.queue.open() if each.item is not None}
 
 
 async def record(site: Site, request: Request) -> Response:
@@ -56,7 +63,7 @@ async def record(site: Site, request: Request) -> Response:
         response.status_code = 404
         return response
     names, can_ask = await server_names(site), site.own.asker is not None
-    return site.html(request, "record.html", told=found, names=names, can_ask=can_ask)
+    return site.html(request, "record.html", told=found, names=names, can_ask=can_ask, waiting=await _waiting(site))
 
 
 async def told_of(site: Site, seq: int) -> Told | None:

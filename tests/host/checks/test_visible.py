@@ -94,7 +94,13 @@ def test_ordinary_room_stays(text: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["word " * 50_000, "字符" * 100_000, "a\n" * 100_000, "x" * 100_000 + "\u202e" + "y" * 100]
+    "text",
+    [
+        "word " * 50_000,
+        "字符" * 100_000,
+        "".join(f"a{n}\n" for n in range(50_000)),
+        "x" * 100_000 + "\u202e" + "y" * 100,
+    ],
 )
 def test_a_long_text_is_made_inert_in_parts(text: str):
     """Each of some milliseconds; together they are the whole."""
@@ -150,3 +156,17 @@ def test_no_text_reaches_a_terminal_as_anything_but_text(text: str):
     shown = inert(text)
     assert not [char for char in shown if unicodedata.category(char) in ("Cc", "Cs", "Co", "Zl", "Zp") and char != "\n"]
     assert not {"\u202a", "\u202e", "\u2066", "\u200e", "\u061c"} & set(shown)
+
+
+def test_runs_of_the_same_line_are_folded_with_their_count():
+    """The line is shown once; what follows it cannot be pushed out of sight, and nothing is lost."""
+    assert inert("Begin\n" + "filler line\n" * 5_000 + "END") == (
+        "Begin\nfiller line\n⟦the line above 4,999 more times⟧\nEND"
+    )
+    assert inert("one\n" * 5 + "end") == "one\n" * 5 + "end"
+
+
+def test_runs_of_the_same_sign_are_folded_with_their_count():
+    """A rule across the page is not one."""
+    assert inert("a" + "." * 5_000 + "b") == "a" + "." * 20 + "⟦. 5,000 times in all⟧b"
+    assert inert("=" * 80) == "=" * 80

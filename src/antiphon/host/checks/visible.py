@@ -64,6 +64,10 @@ _LOOKED_BACK = 1_000
 _ROOM = 80
 """Most cells of blank space within a line that are not folded: the width of a terminal."""
 _EMPTY_LINES = re.compile(rf"\n(?:[{_BLANK}]*+\n){{5,}}+")
+_SAME_LINES = re.compile(r"^([^\n]{1,500}+)\n(?:\1\n){5,}+", re.MULTILINE)
+_FILLING = re.compile(rf"([^\w\s{_OPEN}{_CLOSE}])\1{{99,}}+")
+"""A hundred equal signs in a row: no rule across a page is as long."""
+_SHOWN_OF_FILLING = 20
 _BLANKS = re.compile(rf"[{_BLANK}]{{21,}}+")
 _MANY_SPACES = " " * 21
 _REPEATED = re.compile(rf"({_OPEN}U\+[0-9A-F]++){_CLOSE}(?:\1{_CLOSE}){{3,}}+")
@@ -74,11 +78,13 @@ _CODE = re.compile(r"U\+([0-9A-F]++)")
 def inert(text: str) -> str:
     """Return the text with every character that is not plainly visible replaced by a mark.
 
-    Line ends stay, a tab becomes four spaces. More than three equal marks in a row, more than four empty lines and more
-    than eighty cells of blank space within a line are written as a count, so that nothing can be pushed out of sight.
+    Line ends stay, a tab becomes four spaces. More than three equal marks in a row, more than five equal lines, more
+    than four empty lines, a hundred equal signs, and more than eighty cells of blank space within a line are written as
+    a count, so that nothing can be pushed out of sight.
     Tag characters, which repeat ASCII invisibly, are decoded. Nothing is left out.
     """
     text = replace_hidden(text.replace("\r\n", "\n"), _mark)
+    text = _FILLING.sub(_count_signs, _SAME_LINES.sub(_count_same, text))
     # A line end is put in front, so that empty lines at the beginning are found like all others.
     return _one_line(_EMPTY_LINES.sub(_count_lines, f"\n{text}")[1:])
 
@@ -86,8 +92,8 @@ def inert(text: str) -> str:
 def inert_parts(text: str) -> Iterator[str]:
     """Yield the text as ``inert`` makes it, in parts, so that other tasks can run between the parts of a long text.
 
-    It is cut behind a line end if possible, else between two letters. If there is neither, a run that ``inert`` would
-    replace by one count is replaced by two.
+    It is cut behind a line end if possible, else between two letters. A run that ``inert`` would replace by one count
+    may be cut, and is then replaced by several.
     """
     start = 0
     while len(text) - start > _PART:
@@ -224,6 +230,18 @@ def _count_lines(run: re.Match[str]) -> str:
     lines = run[0].removeprefix("\n").count("\n")
     what = "empty" if not run[0].strip("\n") else "blank"
     return f"\n{_OPEN}{lines} {what} lines{_CLOSE}\n"
+
+
+def _count_same(run: re.Match[str]) -> str:
+    line = run[1]
+    # Blank lines are counted as such.
+    return (
+        f"{line}\n{_OPEN}the line above {run[0].count(chr(10)) - 1:,} more times{_CLOSE}\n" if line.strip() else run[0]
+    )
+
+
+def _count_signs(run: re.Match[str]) -> str:
+    return f"{run[1] * _SHOWN_OF_FILLING}{_OPEN}{run[1]} {len(run[0]):,} times in all{_CLOSE}"
 
 
 def _count_room(run: re.Match[str]) -> str:

@@ -55,6 +55,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     generate_timeout: float | None = None
     attempts: int | None = None
     store: str | None = None
+    keep_content: bool | None = None
     """Where the host keeps reviews, grants, budgets and the audit: a file (beside this one, if it has no folder),
     ``postgresql://...``, ``"default"`` for the user's own, ``"memory"`` for none."""
     caps: Caps = Caps()

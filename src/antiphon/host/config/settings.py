@@ -291,6 +291,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts per request; ``None`` for the host's default."""
     store: str | None = None
     """The store, in the form ``open_store`` takes; ``None`` if not configured."""
+    keep_content: bool = False
+    """Whether requests and answers are kept in the audit, where anyone who can read the store can read them."""
     files: tuple[Path, ...] = ()
     """The files it was read from."""
 

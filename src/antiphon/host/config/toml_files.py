@@ -112,6 +112,7 @@ def _combined(said: Document, project: Document | None, files: tuple[Path, ...])
         generate_timeout=said.defaults.generate_timeout,
         attempts=said.defaults.attempts,
         store=_store(said.defaults.store, files),
+        keep_content=said.defaults.keep_content or False,
         files=files,
     )
 
@@ -127,7 +128,7 @@ def _check_project(said: Document, path: Path) -> None:
     """Refuse in a project's file what only the user may configure."""
     said_of_host = [
         name
-        for name in ("review_timeout", "generate_timeout", "attempts", "store")
+        for name in ("review_timeout", "generate_timeout", "attempts", "store", "keep_content")
         if getattr(said.defaults, name) is not None
     ]
     forbidden = ("models", "policy", "notify", "review", "auth", "gateway")
