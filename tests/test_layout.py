@@ -176,9 +176,10 @@ def test_every_module_says_what_it_owns():
 
 
 def assigned(path: Path) -> set[str]:
-    """Collect the names a module assigns or defines at its top."""
+    """Collect the names a module assigns or defines at its top, also where type checkers do not look."""
     names: set[str] = set()
-    for node in tree(path).body:
+    body = tree(path).body
+    for node in [*body, *(below for one in body if isinstance(one, ast.If) for below in one.orelse)]:
         if isinstance(node, ast.Assign):
             names.update(target.id for target in node.targets if isinstance(target, ast.Name))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -260,3 +262,23 @@ def test_an_import_of_what_is_not_public_would_be_found():
         "antiphon.wire.tools.Tool",
         "antiphon.cli",
     }
+
+
+_LAZY = [place for place in (*public_surface.PLACES, "antiphon.web") if hasattr(import_module(place), "__getattr__")]
+
+
+@pytest.mark.parametrize("place", _LAZY)
+def test_a_type_checker_sees_the_names_that_are_loaded_lazily(place: str):
+    """Each comes from the same module in the imports for type checkers and at run time, under its own name."""
+    module = import_module(place)
+    body = ast.parse(inspect.getsource(module)).body
+    [block] = [node.body for node in body if isinstance(node, ast.If)]
+    imports = [node for node in block if isinstance(node, ast.ImportFrom)]
+    seen = {(node.module, one.name) for node in imports for one in node.names if one.name == one.asname}
+    assert sorted(name for _, name in seen) == sorted(module.__all__)
+    assert [name for home, name in seen if getattr(import_module(home), name) is not getattr(module, name)] == []
+
+
+def test_the_lazy_places_are_found():
+    """Every place with more than a few modules behind it."""
+    assert {"antiphon", "antiphon.server", "antiphon.client", "antiphon.host", "antiphon.gateway"} <= {*_LAZY}

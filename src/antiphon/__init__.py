@@ -6,235 +6,143 @@ Owns the list of public names and nothing else. A name is loaded when it is firs
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
-if TYPE_CHECKING:
-    from antiphon.auth.client.oauth import OAuth
-    from antiphon.auth.server.resource_server import ResourceServer
-    from antiphon.channel import Channel, Frame, Oversized
-    from antiphon.client.by_hand import BY_HAND
-    from antiphon.client.client import Client
-    from antiphon.client.rounds.loop import RoundLimits
-    from antiphon.client.rounds.pending import PendingRound
-    from antiphon.errors import (
-        AntiphonError,
-        CallDiverged,
-        CallTimeout,
-        ClusterUnavailable,
-        ConfigError,
-        ConnectionClosed,
-        ElicitationUnavailable,
-        HeaderMismatch,
-        InsufficientScope,
-        InternalError,
-        InvalidParams,
-        InvalidRequest,
-        LocalProtocolError,
-        MethodNotFound,
-        MissingCapability,
-        NotInRevision,
-        OutcomeUnknown,
-        ParseError,
-        PeerError,
-        ProtocolError,
-        Rejected,
-        RemoteProtocolError,
-        ResourceNotFound,
-        ResultInvalid,
-        SamplingFailed,
-        SamplingUnavailable,
-        TaskCancelled,
-        TemporarilyUnavailable,
-        TooCostly,
-        ToolError,
-        Unauthorized,
-        UnsupportedVersion,
-        UrlElicitationRequired,
-    )
-    from antiphon.host.host import Host
-    from antiphon.server.app import Server
-    from antiphon.server.asks.elicitation import Elicited
-    from antiphon.server.asks.sample import Sample
-    from antiphon.server.calls.call import CallAbandoned
-    from antiphon.server.calls.sql_state_store import SqlStateStore
-    from antiphon.server.calls.state_store import CompareAndSetStore, MemoryStateStore, StateStore
-    from antiphon.server.context import Context
-    from antiphon.server.limits import Rate
-    from antiphon.wire.common import Annotations, Icon
-    from antiphon.wire.content import (
-        AudioContent,
-        EmbeddedResource,
-        ImageContent,
-        ResourceContents,
-        ResourceLink,
-        TextContent,
-        ToolResultContent,
-        ToolUseContent,
-    )
-    from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-    from antiphon.wire.origin import Origin
-    from antiphon.wire.prompts import GetPromptResult, PromptMessage
-    from antiphon.wire.resources import ReadResourceResult
-    from antiphon.wire.roots import Root
-    from antiphon.wire.sampling import (
-        CreateMessageRequestParams,
-        CreateMessageResult,
-        ModelHint,
-        ModelPreferences,
-        SamplingMessage,
-        ToolChoice,
-    )
-    from antiphon.wire.tools import CallToolResult, Tool, ToolAnnotations
-
-__all__ = [
-    "BY_HAND",
-    "Annotations",
-    "AntiphonError",
-    "AudioContent",
-    "CallAbandoned",
-    "CallDiverged",
-    "CallTimeout",
-    "CallToolResult",
-    "Channel",
-    "Client",
-    "ClusterUnavailable",
-    "CompareAndSetStore",
-    "ConfigError",
-    "ConnectionClosed",
-    "Context",
-    "CreateMessageRequestParams",
-    "CreateMessageResult",
-    "ElicitRequestParams",
-    "ElicitResult",
-    "ElicitationUnavailable",
-    "Elicited",
-    "EmbeddedResource",
-    "Frame",
-    "GetPromptResult",
-    "HeaderMismatch",
-    "Host",
-    "Icon",
-    "ImageContent",
-    "InsufficientScope",
-    "InternalError",
-    "InvalidParams",
-    "InvalidRequest",
-    "LocalProtocolError",
-    "MemoryStateStore",
-    "MethodNotFound",
-    "MissingCapability",
-    "ModelHint",
-    "ModelPreferences",
-    "NotInRevision",
-    "OAuth",
-    "Origin",
-    "OutcomeUnknown",
-    "Oversized",
-    "ParseError",
-    "PeerError",
-    "PendingRound",
-    "PromptMessage",
-    "ProtocolError",
-    "Rate",
-    "ReadResourceResult",
-    "Rejected",
-    "RemoteProtocolError",
-    "ResourceContents",
-    "ResourceLink",
-    "ResourceNotFound",
-    "ResourceServer",
-    "ResultInvalid",
-    "Root",
-    "RoundLimits",
-    "Sample",
-    "SamplingFailed",
-    "SamplingMessage",
-    "SamplingUnavailable",
-    "Server",
-    "SqlStateStore",
-    "StateStore",
-    "TaskCancelled",
-    "TemporarilyUnavailable",
-    "TextContent",
-    "TooCostly",
-    "Tool",
-    "ToolAnnotations",
-    "ToolChoice",
-    "ToolError",
-    "ToolResultContent",
-    "ToolUseContent",
-    "Unauthorized",
-    "UnsupportedVersion",
-    "UrlElicitationRequired",
-]
-
 __version__ = "0.1.0"
 
-# Where each name lives, unless it is an error: those are all in ``antiphon.errors``.
-_HOMES = {
-    "Annotations": "wire.common",
-    "AudioContent": "wire.content",
-    "BY_HAND": "client.by_hand",
-    "CallAbandoned": "server.calls.call",
-    "CallToolResult": "wire.tools",
-    "Channel": "channel",
-    "Client": "client.client",
-    "CompareAndSetStore": "server.calls.state_store",
-    "Context": "server.context",
-    "CreateMessageRequestParams": "wire.sampling",
-    "CreateMessageResult": "wire.sampling",
-    "ElicitRequestParams": "wire.elicitation",
-    "ElicitResult": "wire.elicitation",
-    "Elicited": "server.asks.elicitation",
-    "EmbeddedResource": "wire.content",
-    "Frame": "channel",
-    "GetPromptResult": "wire.prompts",
-    "Host": "host.host",
-    "Icon": "wire.common",
-    "ImageContent": "wire.content",
-    "MemoryStateStore": "server.calls.state_store",
-    "ModelHint": "wire.sampling",
-    "ModelPreferences": "wire.sampling",
-    "OAuth": "auth.client.oauth",
-    "Origin": "wire.origin",
-    "Oversized": "channel",
-    "PendingRound": "client.rounds.pending",
-    "PromptMessage": "wire.prompts",
-    "Rate": "server.limits",
-    "ReadResourceResult": "wire.resources",
-    "ResourceContents": "wire.content",
-    "ResourceLink": "wire.content",
-    "ResourceServer": "auth.server.resource_server",
-    "Root": "wire.roots",
-    "RoundLimits": "client.rounds.loop",
-    "Sample": "server.asks.sample",
-    "SamplingMessage": "wire.sampling",
-    "Server": "server.app",
-    "SqlStateStore": "server.calls.sql_state_store",
-    "StateStore": "server.calls.state_store",
-    "TextContent": "wire.content",
-    "Tool": "wire.tools",
-    "ToolAnnotations": "wire.tools",
-    "ToolChoice": "wire.sampling",
-    "ToolResultContent": "wire.content",
-    "ToolUseContent": "wire.content",
-}
+TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
+if TYPE_CHECKING:
+    from antiphon.auth.client.oauth import OAuth as OAuth
+    from antiphon.auth.server.resource_server import ResourceServer as ResourceServer
+    from antiphon.channel import Channel as Channel, Frame as Frame, Oversized as Oversized
+    from antiphon.client.by_hand import BY_HAND as BY_HAND
+    from antiphon.client.client import Client as Client
+    from antiphon.client.rounds.loop import RoundLimits as RoundLimits
+    from antiphon.client.rounds.pending import PendingRound as PendingRound
+    from antiphon.errors import (
+        AntiphonError as AntiphonError,
+        CallDiverged as CallDiverged,
+        CallTimeout as CallTimeout,
+        ClusterUnavailable as ClusterUnavailable,
+        ConfigError as ConfigError,
+        ConnectionClosed as ConnectionClosed,
+        ElicitationUnavailable as ElicitationUnavailable,
+        HeaderMismatch as HeaderMismatch,
+        InsufficientScope as InsufficientScope,
+        InternalError as InternalError,
+        InvalidParams as InvalidParams,
+        InvalidRequest as InvalidRequest,
+        LocalProtocolError as LocalProtocolError,
+        MethodNotFound as MethodNotFound,
+        MissingCapability as MissingCapability,
+        NotInRevision as NotInRevision,
+        OutcomeUnknown as OutcomeUnknown,
+        ParseError as ParseError,
+        PeerError as PeerError,
+        ProtocolError as ProtocolError,
+        Rejected as Rejected,
+        RemoteProtocolError as RemoteProtocolError,
+        ResourceNotFound as ResourceNotFound,
+        ResultInvalid as ResultInvalid,
+        SamplingFailed as SamplingFailed,
+        SamplingUnavailable as SamplingUnavailable,
+        TaskCancelled as TaskCancelled,
+        TemporarilyUnavailable as TemporarilyUnavailable,
+        TooCostly as TooCostly,
+        ToolError as ToolError,
+        Unauthorized as Unauthorized,
+        UnsupportedVersion as UnsupportedVersion,
+        UrlElicitationRequired as UrlElicitationRequired,
+    )
+    from antiphon.host.host import Host as Host
+    from antiphon.server.app import Server as Server
+    from antiphon.server.asks.elicitation import Elicited as Elicited
+    from antiphon.server.asks.sample import Sample as Sample
+    from antiphon.server.calls.call import CallAbandoned as CallAbandoned
+    from antiphon.server.calls.sql_state_store import SqlStateStore as SqlStateStore
+    from antiphon.server.calls.state_store import (
+        CompareAndSetStore as CompareAndSetStore,
+        MemoryStateStore as MemoryStateStore,
+        StateStore as StateStore,
+    )
+    from antiphon.server.context import Context as Context
+    from antiphon.server.limits import Rate as Rate
+    from antiphon.wire.common import Annotations as Annotations, Icon as Icon
+    from antiphon.wire.content import (
+        AudioContent as AudioContent,
+        EmbeddedResource as EmbeddedResource,
+        ImageContent as ImageContent,
+        ResourceContents as ResourceContents,
+        ResourceLink as ResourceLink,
+        TextContent as TextContent,
+        ToolResultContent as ToolResultContent,
+        ToolUseContent as ToolUseContent,
+    )
+    from antiphon.wire.elicitation import ElicitRequestParams as ElicitRequestParams, ElicitResult as ElicitResult
+    from antiphon.wire.origin import Origin as Origin
+    from antiphon.wire.prompts import GetPromptResult as GetPromptResult, PromptMessage as PromptMessage
+    from antiphon.wire.resources import ReadResourceResult as ReadResourceResult
+    from antiphon.wire.roots import Root as Root
+    from antiphon.wire.sampling import (
+        CreateMessageRequestParams as CreateMessageRequestParams,
+        CreateMessageResult as CreateMessageResult,
+        ModelHint as ModelHint,
+        ModelPreferences as ModelPreferences,
+        SamplingMessage as SamplingMessage,
+        ToolChoice as ToolChoice,
+    )
+    from antiphon.wire.tools import CallToolResult as CallToolResult, Tool as Tool, ToolAnnotations as ToolAnnotations
+else:
+    _HOMES = {
+        "antiphon.auth.client.oauth": "OAuth",
+        "antiphon.auth.server.resource_server": "ResourceServer",
+        "antiphon.channel": "Channel Frame Oversized",
+        "antiphon.client.by_hand": "BY_HAND",
+        "antiphon.client.client": "Client",
+        "antiphon.client.rounds.loop": "RoundLimits",
+        "antiphon.client.rounds.pending": "PendingRound",
+        "antiphon.errors": (
+            "AntiphonError CallDiverged CallTimeout ClusterUnavailable ConfigError ConnectionClosed "
+            "ElicitationUnavailable HeaderMismatch InsufficientScope InternalError InvalidParams "
+            "InvalidRequest LocalProtocolError MethodNotFound MissingCapability NotInRevision OutcomeUnknown "
+            "ParseError PeerError ProtocolError Rejected RemoteProtocolError ResourceNotFound ResultInvalid "
+            "SamplingFailed SamplingUnavailable TaskCancelled TemporarilyUnavailable TooCostly ToolError "
+            "Unauthorized UnsupportedVersion UrlElicitationRequired"
+        ),
+        "antiphon.host.host": "Host",
+        "antiphon.server.app": "Server",
+        "antiphon.server.asks.elicitation": "Elicited",
+        "antiphon.server.asks.sample": "Sample",
+        "antiphon.server.calls.call": "CallAbandoned",
+        "antiphon.server.calls.sql_state_store": "SqlStateStore",
+        "antiphon.server.calls.state_store": "CompareAndSetStore MemoryStateStore StateStore",
+        "antiphon.server.context": "Context",
+        "antiphon.server.limits": "Rate",
+        "antiphon.wire.common": "Annotations Icon",
+        "antiphon.wire.content": (
+            "AudioContent EmbeddedResource ImageContent ResourceContents ResourceLink TextContent ToolResultContent "
+            "ToolUseContent"
+        ),
+        "antiphon.wire.elicitation": "ElicitRequestParams ElicitResult",
+        "antiphon.wire.origin": "Origin",
+        "antiphon.wire.prompts": "GetPromptResult PromptMessage",
+        "antiphon.wire.resources": "ReadResourceResult",
+        "antiphon.wire.roots": "Root",
+        "antiphon.wire.sampling": (
+            "CreateMessageRequestParams CreateMessageResult ModelHint ModelPreferences SamplingMessage ToolChoice"
+        ),
+        "antiphon.wire.tools": "CallToolResult Tool ToolAnnotations",
+    }
+    __all__ = [name for names in _HOMES.values() for name in names.split()]
 
+    def __getattr__(name: str) -> object:
+        from antiphon.machine.public_names import load_public_name
 
-def __getattr__(name: str) -> object:
-    """Load a public name when it is first used, and keep it."""
-    from importlib import import_module
+        if name not in __all__ and not name.startswith("_"):
+            from antiphon.machine.other_frameworks import find_name
 
-    if name not in __all__:
-        if not name.startswith("_") and (found := import_module("antiphon.machine.other_frameworks").find_name(name)):
-            # An AttributeError would lose its text in `from antiphon import NAME`.
-            raise ImportError(found)
-        raise AttributeError(f"module 'antiphon' has no attribute {name!r}")
+            if found := find_name(name):
+                # An AttributeError would lose its text in `from antiphon import NAME`.
+                raise ImportError(found)
+        return load_public_name(__name__, _HOMES, name)
 
-    value: object = getattr(import_module(f"antiphon.{_HOMES.get(name, 'errors')}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
-    return [*__all__, "__version__"]
+    def __dir__() -> list[str]:
+        return [*__all__, "__version__"]

@@ -8,100 +8,59 @@ given the headers of each request. This module lists the public names; each is l
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in typing, without importing it
+TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
 if TYPE_CHECKING:
-    from antiphon.auth.client.exchange import Answer, ClientIdentity, Endpoint, TokenAnswer
-    from antiphon.auth.client.file_store import FileLogins
-    from antiphon.auth.client.grants.client_credentials import ClientCredentials
-    from antiphon.auth.client.grants.device import Device, DevicePage
-    from antiphon.auth.client.grants.enterprise import EnterpriseManaged
-    from antiphon.auth.client.grants.jwt_bearer import JwtBearer
-    from antiphon.auth.client.grants.kinds import Grant, Wanted
-    from antiphon.auth.client.grants.workload_identity import WorkloadIdentity
-    from antiphon.auth.client.oauth import Auth, OAuth, OpenPage
-    from antiphon.auth.client.store import Claim, Document, Login, LoginStore, MemoryLogins, Registered, SigningIn
-    from antiphon.auth.metadata import ServerMetadata
-    from antiphon.auth.server.issuer import Introspection, Issuer
-    from antiphon.auth.server.proofs import DPoP
-    from antiphon.auth.server.resource_server import ResourceServer
-    from antiphon.auth.server.verifier import CheckAccess
-    from antiphon.protocol.caller import Caller, Covers
+    from antiphon.auth.client.exchange import (
+        Answer as Answer,
+        ClientIdentity as ClientIdentity,
+        Endpoint as Endpoint,
+        TokenAnswer as TokenAnswer,
+    )
+    from antiphon.auth.client.file_store import FileLogins as FileLogins
+    from antiphon.auth.client.grants.client_credentials import ClientCredentials as ClientCredentials
+    from antiphon.auth.client.grants.device import Device as Device, DevicePage as DevicePage
+    from antiphon.auth.client.grants.enterprise import EnterpriseManaged as EnterpriseManaged
+    from antiphon.auth.client.grants.jwt_bearer import JwtBearer as JwtBearer
+    from antiphon.auth.client.grants.kinds import Grant as Grant, Wanted as Wanted
+    from antiphon.auth.client.grants.workload_identity import WorkloadIdentity as WorkloadIdentity
+    from antiphon.auth.client.oauth import Auth as Auth, OAuth as OAuth, OpenPage as OpenPage
+    from antiphon.auth.client.store import (
+        Claim as Claim,
+        Document as Document,
+        Login as Login,
+        LoginStore as LoginStore,
+        MemoryLogins as MemoryLogins,
+        Registered as Registered,
+        SigningIn as SigningIn,
+    )
+    from antiphon.auth.metadata import ServerMetadata as ServerMetadata
+    from antiphon.auth.server.issuer import Introspection as Introspection, Issuer as Issuer
+    from antiphon.auth.server.proofs import DPoP as DPoP
+    from antiphon.auth.server.resource_server import ResourceServer as ResourceServer
+    from antiphon.auth.server.verifier import CheckAccess as CheckAccess
+    from antiphon.protocol.caller import Caller as Caller, Covers as Covers
+else:
+    _HOMES = {
+        "antiphon.auth.client.exchange": "Answer ClientIdentity Endpoint TokenAnswer",
+        "antiphon.auth.client.file_store": "FileLogins",
+        "antiphon.auth.client.grants.client_credentials": "ClientCredentials",
+        "antiphon.auth.client.grants.device": "Device DevicePage",
+        "antiphon.auth.client.grants.enterprise": "EnterpriseManaged",
+        "antiphon.auth.client.grants.jwt_bearer": "JwtBearer",
+        "antiphon.auth.client.grants.kinds": "Grant Wanted",
+        "antiphon.auth.client.grants.workload_identity": "WorkloadIdentity",
+        "antiphon.auth.client.oauth": "Auth OAuth OpenPage",
+        "antiphon.auth.client.store": "Claim Document Login LoginStore MemoryLogins Registered SigningIn",
+        "antiphon.auth.metadata": "ServerMetadata",
+        "antiphon.auth.server.issuer": "Introspection Issuer",
+        "antiphon.auth.server.proofs": "DPoP",
+        "antiphon.auth.server.resource_server": "ResourceServer",
+        "antiphon.auth.server.verifier": "CheckAccess",
+        "antiphon.protocol.caller": "Caller Covers",
+    }
+    __all__ = [name for names in _HOMES.values() for name in names.split()]
 
-__all__ = [
-    "Answer",
-    "Auth",
-    "Caller",
-    "CheckAccess",
-    "Claim",
-    "ClientCredentials",
-    "ClientIdentity",
-    "Covers",
-    "DPoP",
-    "Device",
-    "DevicePage",
-    "Document",
-    "Endpoint",
-    "EnterpriseManaged",
-    "FileLogins",
-    "Grant",
-    "Introspection",
-    "Issuer",
-    "JwtBearer",
-    "Login",
-    "LoginStore",
-    "MemoryLogins",
-    "OAuth",
-    "OpenPage",
-    "Registered",
-    "ResourceServer",
-    "ServerMetadata",
-    "SigningIn",
-    "TokenAnswer",
-    "Wanted",
-    "WorkloadIdentity",
-]
+    def __getattr__(name: str) -> object:
+        from antiphon.machine.public_names import load_public_name
 
-_HOMES = {
-    "Answer": "client.exchange",
-    "Auth": "client.oauth",
-    "Caller": ".protocol.caller",
-    "CheckAccess": "server.verifier",
-    "Claim": "client.store",
-    "ClientCredentials": "client.grants.client_credentials",
-    "ClientIdentity": "client.exchange",
-    "Covers": ".protocol.caller",
-    "DPoP": "server.proofs",
-    "Device": "client.grants.device",
-    "DevicePage": "client.grants.device",
-    "Document": "client.store",
-    "Endpoint": "client.exchange",
-    "EnterpriseManaged": "client.grants.enterprise",
-    "FileLogins": "client.file_store",
-    "Grant": "client.grants.kinds",
-    "Introspection": "server.issuer",
-    "Issuer": "server.issuer",
-    "JwtBearer": "client.grants.jwt_bearer",
-    "Login": "client.store",
-    "LoginStore": "client.store",
-    "MemoryLogins": "client.store",
-    "OAuth": "client.oauth",
-    "OpenPage": "client.oauth",
-    "Registered": "client.store",
-    "ResourceServer": "server.resource_server",
-    "ServerMetadata": "metadata",
-    "SigningIn": "client.store",
-    "TokenAnswer": "client.exchange",
-    "Wanted": "client.grants.kinds",
-    "WorkloadIdentity": "client.grants.workload_identity",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Load a public name when it is first used, and cache it."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'antiphon.auth' has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f".{_HOMES[name]}", "antiphon.auth"), name)
-    globals()[name] = value
-    return value
+        return load_public_name(__name__, _HOMES, name)

@@ -5,78 +5,44 @@ Lists what programs may import besides the classes of ``antiphon`` itself; each 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in typing, without importing it
+TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
 if TYPE_CHECKING:
-    from antiphon.client.answers.answerers import Elicitor, Extension, OnRound, Roots, Sampler
-    from antiphon.client.by_hand import BY_HAND, Rounds
-    from antiphon.client.client import Client, OnProgress
-    from antiphon.client.connection.targets import Serves, Target
-    from antiphon.client.middleware import ClientMiddleware, ClientNext, ClientRequest
-    from antiphon.client.notifications import Change, Listening
-    from antiphon.client.rounds.loop import RoundLimits
-    from antiphon.client.rounds.pending import Ask, PendingRound
-    from antiphon.client.task import TaskHandle, TaskUpdate
-    from antiphon.client.tool_calls import Confirmer, Confirming
+    from antiphon.client.answers.answerers import (
+        Elicitor as Elicitor,
+        Extension as Extension,
+        OnRound as OnRound,
+        Roots as Roots,
+        Sampler as Sampler,
+    )
+    from antiphon.client.by_hand import BY_HAND as BY_HAND, Rounds as Rounds
+    from antiphon.client.client import Client as Client, OnProgress as OnProgress
+    from antiphon.client.connection.targets import Serves as Serves, Target as Target
+    from antiphon.client.middleware import (
+        ClientMiddleware as ClientMiddleware,
+        ClientNext as ClientNext,
+        ClientRequest as ClientRequest,
+    )
+    from antiphon.client.notifications import Change as Change, Listening as Listening
+    from antiphon.client.rounds.loop import RoundLimits as RoundLimits
+    from antiphon.client.rounds.pending import Ask as Ask, PendingRound as PendingRound
+    from antiphon.client.task import TaskHandle as TaskHandle, TaskUpdate as TaskUpdate
+    from antiphon.client.tool_calls import Confirmer as Confirmer, Confirming as Confirming
+else:
+    _HOMES = {
+        "antiphon.client.answers.answerers": "Elicitor Extension OnRound Roots Sampler",
+        "antiphon.client.by_hand": "BY_HAND Rounds",
+        "antiphon.client.client": "Client OnProgress",
+        "antiphon.client.connection.targets": "Serves Target",
+        "antiphon.client.middleware": "ClientMiddleware ClientNext ClientRequest",
+        "antiphon.client.notifications": "Change Listening",
+        "antiphon.client.rounds.loop": "RoundLimits",
+        "antiphon.client.rounds.pending": "Ask PendingRound",
+        "antiphon.client.task": "TaskHandle TaskUpdate",
+        "antiphon.client.tool_calls": "Confirmer Confirming",
+    }
+    __all__ = [name for names in _HOMES.values() for name in names.split()]
 
-__all__ = [
-    "BY_HAND",
-    "Ask",
-    "Change",
-    "Client",
-    "ClientMiddleware",
-    "ClientNext",
-    "ClientRequest",
-    "Confirmer",
-    "Confirming",
-    "Elicitor",
-    "Extension",
-    "Listening",
-    "OnProgress",
-    "OnRound",
-    "PendingRound",
-    "Roots",
-    "RoundLimits",
-    "Rounds",
-    "Sampler",
-    "Serves",
-    "Target",
-    "TaskHandle",
-    "TaskUpdate",
-]
+    def __getattr__(name: str) -> object:
+        from antiphon.machine.public_names import load_public_name
 
-_HOMES = {
-    "Ask": "rounds.pending",
-    "BY_HAND": "by_hand",
-    "Change": "notifications",
-    "Client": "client",
-    "ClientMiddleware": "middleware",
-    "ClientNext": "middleware",
-    "ClientRequest": "middleware",
-    "Confirmer": "tool_calls",
-    "Confirming": "tool_calls",
-    "Elicitor": "answers.answerers",
-    "Extension": "answers.answerers",
-    "Listening": "notifications",
-    "OnProgress": "client",
-    "OnRound": "answers.answerers",
-    "PendingRound": "rounds.pending",
-    "Roots": "answers.answerers",
-    "RoundLimits": "rounds.loop",
-    "Rounds": "by_hand",
-    "Sampler": "answers.answerers",
-    "Serves": "connection.targets",
-    "Target": "connection.targets",
-    "TaskHandle": "task",
-    "TaskUpdate": "task",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Load a public name on first use, and keep it."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'antiphon.client' has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"antiphon.client.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+        return load_public_name(__name__, _HOMES, name)

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from antiphon.gateway.filters import Filters
-from antiphon.gateway.gateway import Gateway
-from antiphon.gateway.server_proxy import Proxy
-from antiphon.gateway.terms import RunOptions, SignIn
-from antiphon.host.review.behind_gateway import ShownServer, ShownTool
+TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
+if TYPE_CHECKING:
+    from antiphon.gateway.filters import Filters as Filters
+    from antiphon.gateway.gateway import Gateway as Gateway
+    from antiphon.gateway.server_proxy import Proxy as Proxy
+    from antiphon.gateway.terms import RunOptions as RunOptions, SignIn as SignIn
+    from antiphon.host.review.behind_gateway import ShownServer as ShownServer, ShownTool as ShownTool
+else:
+    _HOMES = {
+        "antiphon.gateway.filters": "Filters",
+        "antiphon.gateway.gateway": "Gateway",
+        "antiphon.gateway.server_proxy": "Proxy",
+        "antiphon.gateway.terms": "RunOptions SignIn",
+        "antiphon.host.review.behind_gateway": "ShownServer ShownTool",
+    }
+    __all__ = [name for names in _HOMES.values() for name in names.split()]
 
-__all__ = ["Filters", "Gateway", "Proxy", "RunOptions", "ShownServer", "ShownTool", "SignIn"]
+    def __getattr__(name: str) -> object:
+        from antiphon.machine.public_names import load_public_name
+
+        return load_public_name(__name__, _HOMES, name)

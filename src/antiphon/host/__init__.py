@@ -6,116 +6,102 @@ sessions nor transports: it answers ``(params, origin)``, whatever they came by.
 
 from __future__ import annotations
 
-from antiphon.host.audit.log import Audit, Facts, Proof, Record
-from antiphon.host.budget import Account, Amount, Budget, Cap, Costs, Price, Priced
-from antiphon.host.checks.limits import Limits
-from antiphon.host.checks.policy import ALLOW_ALL, Policy, Rule, Verdict, decide, explain
-from antiphon.host.checks.redact import Redaction
-from antiphon.host.checks.risk import Place, Risk
-from antiphon.host.configured_host import ConfiguredHost
-from antiphon.host.host import Host
-from antiphon.host.models.choice import Chosen
-from antiphon.host.open import open_host
-from antiphon.host.own_request import Offer, OwnAnswer, OwnMembers
-from antiphon.host.providers import Echo, Manual, Provider, Scripted
-from antiphon.host.providers.base import Completion, Growth, Usage
-from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, Embeds
-from antiphon.host.review.grants import Given, Grant, Grants
-from antiphon.host.review.question import Outcome, Question
-from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Queue
-from antiphon.host.review.review import (
-    UNBOUNDED,
-    Answer,
-    Approve,
-    Decision,
-    Deny,
-    Edit,
-    ElicitItem,
-    Figures,
-    Filled,
-    NoReviewer,
-    Regenerate,
-    Reviewer,
-    ReviewItem,
-    Rival,
-    Terms,
-    Ticket,
-    ToolItem,
-    digest,
-)
-from antiphon.host.store import MemoryStore, Store, open_store
-from antiphon.identity import identity_of
-from antiphon.wire.origin import Equipment
+TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
+if TYPE_CHECKING:
+    from antiphon.host.audit.log import Audit as Audit, Facts as Facts, Proof as Proof, Record as Record
+    from antiphon.host.budget import (
+        Account as Account,
+        Amount as Amount,
+        Budget as Budget,
+        Cap as Cap,
+        Costs as Costs,
+        Price as Price,
+        Priced as Priced,
+    )
+    from antiphon.host.checks.limits import Limits as Limits
+    from antiphon.host.checks.policy import (
+        ALLOW_ALL as ALLOW_ALL,
+        Policy as Policy,
+        Rule as Rule,
+        Verdict as Verdict,
+        decide as decide,
+        explain as explain,
+    )
+    from antiphon.host.checks.redact import Redaction as Redaction
+    from antiphon.host.checks.risk import Place as Place, Risk as Risk
+    from antiphon.host.configured_host import ConfiguredHost as ConfiguredHost
+    from antiphon.host.host import Host as Host
+    from antiphon.host.models.choice import Chosen as Chosen
+    from antiphon.host.open import open_host as open_host
+    from antiphon.host.own_request import Offer as Offer, OwnAnswer as OwnAnswer, OwnMembers as OwnMembers
+    from antiphon.host.providers import Echo as Echo, Manual as Manual, Provider as Provider, Scripted as Scripted
+    from antiphon.host.providers.base import Completion as Completion, Growth as Growth, Usage as Usage
+    from antiphon.host.providers.embeddings import (
+        Embedded as Embedded,
+        EmbeddingParams as EmbeddingParams,
+        Embeds as Embeds,
+    )
+    from antiphon.host.review.grants import Given as Given, Grant as Grant, Grants as Grants
+    from antiphon.host.review.question import Outcome as Outcome, Question as Question
+    from antiphon.host.review.queue import (
+        AlreadyDecided as AlreadyDecided,
+        Mismatch as Mismatch,
+        NotShown as NotShown,
+        Queue as Queue,
+    )
+    from antiphon.host.review.review import (
+        UNBOUNDED as UNBOUNDED,
+        Answer as Answer,
+        Approve as Approve,
+        Decision as Decision,
+        Deny as Deny,
+        Edit as Edit,
+        ElicitItem as ElicitItem,
+        Figures as Figures,
+        Filled as Filled,
+        NoReviewer as NoReviewer,
+        Regenerate as Regenerate,
+        Reviewer as Reviewer,
+        ReviewItem as ReviewItem,
+        Rival as Rival,
+        Terms as Terms,
+        Ticket as Ticket,
+        ToolItem as ToolItem,
+        digest as digest,
+    )
+    from antiphon.host.store import MemoryStore as MemoryStore, Store as Store, open_store as open_store
+    from antiphon.identity import identity_of as identity_of
+    from antiphon.wire.origin import Equipment as Equipment
+else:
+    _HOMES = {
+        "antiphon.host.audit.log": "Audit Facts Proof Record",
+        "antiphon.host.budget": "Account Amount Budget Cap Costs Price Priced",
+        "antiphon.host.checks.limits": "Limits",
+        "antiphon.host.checks.policy": "ALLOW_ALL Policy Rule Verdict decide explain",
+        "antiphon.host.checks.redact": "Redaction",
+        "antiphon.host.checks.risk": "Place Risk",
+        "antiphon.host.configured_host": "ConfiguredHost",
+        "antiphon.host.host": "Host",
+        "antiphon.host.models.choice": "Chosen",
+        "antiphon.host.open": "open_host",
+        "antiphon.host.own_request": "Offer OwnAnswer OwnMembers",
+        "antiphon.host.providers": "Echo Manual Provider Scripted",
+        "antiphon.host.providers.base": "Completion Growth Usage",
+        "antiphon.host.providers.embeddings": "Embedded EmbeddingParams Embeds",
+        "antiphon.host.review.grants": "Given Grant Grants",
+        "antiphon.host.review.question": "Outcome Question",
+        "antiphon.host.review.queue": "AlreadyDecided Mismatch NotShown Queue",
+        "antiphon.host.review.review": (
+            "Answer Approve Decision Deny Edit ElicitItem Figures Filled NoReviewer Regenerate ReviewItem "
+            "Reviewer Rival Terms Ticket ToolItem UNBOUNDED digest"
+        ),
+        "antiphon.host.store": "MemoryStore Store open_store",
+        "antiphon.identity": "identity_of",
+        "antiphon.wire.origin": "Equipment",
+    }
+    __all__ = [name for names in _HOMES.values() for name in names.split()]
 
-__all__ = [
-    "ALLOW_ALL",
-    "UNBOUNDED",
-    "Account",
-    "AlreadyDecided",
-    "Amount",
-    "Answer",
-    "Approve",
-    "Audit",
-    "Budget",
-    "Cap",
-    "Chosen",
-    "Completion",
-    "ConfiguredHost",
-    "Costs",
-    "Decision",
-    "Deny",
-    "Echo",
-    "Edit",
-    "ElicitItem",
-    "Embedded",
-    "EmbeddingParams",
-    "Embeds",
-    "Equipment",
-    "Facts",
-    "Figures",
-    "Filled",
-    "Given",
-    "Grant",
-    "Grants",
-    "Growth",
-    "Host",
-    "Limits",
-    "Manual",
-    "MemoryStore",
-    "Mismatch",
-    "NoReviewer",
-    "NotShown",
-    "Offer",
-    "Outcome",
-    "OwnAnswer",
-    "OwnMembers",
-    "Place",
-    "Policy",
-    "Price",
-    "Priced",
-    "Proof",
-    "Provider",
-    "Question",
-    "Queue",
-    "Record",
-    "Redaction",
-    "Regenerate",
-    "ReviewItem",
-    "Reviewer",
-    "Risk",
-    "Rival",
-    "Rule",
-    "Scripted",
-    "Store",
-    "Terms",
-    "Ticket",
-    "ToolItem",
-    "Usage",
-    "Verdict",
-    "decide",
-    "digest",
-    "explain",
-    "identity_of",
-    "open_host",
-    "open_store",
-]
+    def __getattr__(name: str) -> object:
+        from antiphon.machine.public_names import load_public_name
+
+        return load_public_name(__name__, _HOMES, name)
