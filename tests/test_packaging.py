@@ -99,3 +99,8 @@ def test_every_extra_is_on_the_page_about_installing():
     page = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
     named = {name for names in re.findall(r"path/to/antiphon\[([\w,]+)\]", page) for name in names.split(",")}
     assert named == EXTRAS.keys() - {"dev"}
+
+
+def test_only_what_a_test_watches_has_an_upper_bound():
+    """Programs that share their libraries with this package can have newer ones; uvicorn's parts are overridden."""
+    assert {plain(one) for one in DECLARED if "<" in one} == {"uvicorn"}

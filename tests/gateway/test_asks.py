@@ -11,7 +11,8 @@ from msgspec import Raw, structs
 from antiphon import Client, CreateMessageRequestParams, Origin, Server
 from antiphon.errors import Rejected
 from antiphon.gateway import Gateway
-from antiphon.gateway.asks import ElicitsIn, by_client, by_host
+from antiphon.gateway.asks import by_client, by_host
+from antiphon.gateway.terms import ElicitsIn
 from antiphon.host import Host, Policy, Rule, Scripted
 from antiphon.server import ServerRequest
 from antiphon.types import (

@@ -13,12 +13,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from yarl import URL
-
-from antiphon.auth.client.access import access_to
 from antiphon.auth.client.browser import has_browser, open_browser
-from antiphon.auth.client.discovery import discover
-from antiphon.auth.client.fetch import fetching
 from antiphon.auth.client.file_store import FileLogins
 from antiphon.auth.client.oauth import OAuth, OpenPage
 from antiphon.auth.client.store import Login, LoginStore
@@ -54,6 +49,9 @@ def usual_logins(principal: str | None = None) -> LoginStore:
 
 def server_of(address: Address) -> str:
     """Return the address of a server as it is in ``Login.server``."""
+    # Imported here and below, because it loads aiohttp.
+    from antiphon.auth.client.access import access_to
+
     access = access_to(address.url, OAuth(), ssl=address.ssl, proxy=address.proxy)
     return str(getattr(access, "server", ""))
 
@@ -123,6 +121,11 @@ async def wanted_by(address: Address) -> str:
     Raises:
         Unauthorized: the server does not say it, or its answer cannot be used; the message says why.
     """
+    from yarl import URL
+
+    from antiphon.auth.client.discovery import discover
+    from antiphon.auth.client.fetch import fetching
+
     server = URL(server_of(address))
     async with fetching(server, ssl=address.ssl, proxy=address.proxy) as fetch:
         found = await discover(fetch, server, None)

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar, Token
 from functools import partial
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 from weakref import ReferenceType, WeakSet, ref
 
 from msgspec import Struct, structs
@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from antiphon.client.client import Client
 from antiphon.errors import LocalProtocolError, MissingCapability, NotInRevision, PeerError, Rejected
 from antiphon.gateway.known_clients import shows
+from antiphon.gateway.terms import ElicitsIn
 from antiphon.host.config.gateway import QUICK_CANCEL
 from antiphon.host.host import Host
 from antiphon.host.review.review import Deny, ElicitItem, Filled, NoReviewer, Reviewer
@@ -32,11 +33,9 @@ from antiphon.wire.revisions import revision
 
 __all__ = [
     "NOTICE_RATE",
-    "Answered",
     "Answerers",
     "Clients",
     "During",
-    "ElicitsIn",
     "OpenRequests",
     "by_client",
     "by_host",
@@ -44,13 +43,6 @@ __all__ = [
 
 NOTICE_RATE = Rate(per_second=100, burst=200)
 """Notifications that the servers of one group may send outside of any request; further ones are dropped."""
-
-Answered = Literal["host", "relay"]
-"""``host``: the gateway's host answers, whatever the client offers; ``relay``: the client answers what it can."""
-
-ElicitsIn = Literal["auto", "host", "client"]
-"""Who shows an elicitation that the host answers. ``auto``: a client known to show it, else the host's reviewer;
-``host``: always the host's reviewer; ``client``: any client that offers it, else the host's reviewer."""
 
 
 class Answerers(Struct, frozen=True):

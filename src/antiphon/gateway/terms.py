@@ -17,7 +17,17 @@ from antiphon.host.host import Host
 from antiphon.identity import may_download
 from antiphon.server.calls.request_state import Seal
 
-__all__ = ["IDLE_TIMEOUT", "MAX_PROCESSES", "RunOptions", "SignIn", "Start", "Terms", "terms_of"]
+__all__ = [
+    "IDLE_TIMEOUT",
+    "MAX_PROCESSES",
+    "Answered",
+    "ElicitsIn",
+    "RunOptions",
+    "SignIn",
+    "Start",
+    "Terms",
+    "terms_of",
+]
 
 START_TIMEOUT = 30.0
 """Seconds for the start of a server."""
@@ -34,6 +44,13 @@ IDLE_TIMEOUT = 600.0
 
 MAX_PROCESSES = 64
 """Most processes: they take about 5 GB if each is a small program in Node or Python."""
+
+Answered = Literal["host", "relay"]
+"""``host``: the gateway's host answers, whatever the client offers; ``relay``: the client answers what it can."""
+
+ElicitsIn = Literal["auto", "host", "client"]
+"""Who shows an elicitation that the host answers. ``auto``: a client known to show it, else the host's reviewer;
+``host``: always the host's reviewer; ``client``: any client that offers it, else the host's reviewer."""
 
 Start = Literal["first-use", "eager"]
 """When a server starts whose lists are known: on first use, or with the gateway."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 from msgspec import Struct, structs
 
@@ -22,17 +22,18 @@ from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.server_files import MAX_FILE
 from antiphon.client.connection.targets import Address, resolve
 from antiphon.errors import ConfigError
-from antiphon.gateway.asks import Answered, ElicitsIn
 from antiphon.gateway.filters import Filters
-from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.names import Style
-from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, RunOptions, SignIn, Start
+from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, Answered, ElicitsIn, RunOptions, SignIn, Start
 from antiphon.host.config.gateway import GatewaySettings, Profile
 from antiphon.host.config.toml_files import config_paths
 from antiphon.host.store.location import state_folder
 from antiphon.machine.files import read_file
 from antiphon.server.network import ServeOptions
 from antiphon.transports.stdio.reaper import REAPER
+
+if TYPE_CHECKING:
+    from antiphon.gateway.gateway import Gateway
 
 __all__ = ["command"]
 
@@ -142,6 +143,9 @@ def command(
     the servers ask (sampling, elicitation) and every call of a tool is decided by a person, by the rules of
     antiphon.toml and by its budgets, whatever the host itself can do.
     """
+    # Imported here, so that the help and a shell's completion do not load it.
+    from antiphon.gateway.gateway import Gateway
+
     if answers.review == "terminal" and listening.place is None and not (answers.yes or answers.deny):
         raise ConfigError("over stdio the terminal is the protocol's: --review page or queue")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)
