@@ -161,3 +161,13 @@ async def test_a_schema_is_a_form_too():
     assert await form.read({"c": "r"}) == {"c": "r"}
     with pytest.raises(ValueError, match='missing "c"'):
         await form.read({})
+
+
+@pytest.mark.parametrize("kind", [Annotated[int, pydantic.Field(default=3)], Annotated[int | None, pydantic.Field(3)]])
+async def test_a_single_value_left_empty_has_its_default(kind):
+    """As an argument of a tool has."""
+    form = Form.of(kind)
+    assert "required" not in form.schema
+    assert form.schema["properties"]["result"]["default"] == 3
+    assert await form.read({}) == 3
+    assert await form.read({"result": 4}) == 4

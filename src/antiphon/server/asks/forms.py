@@ -33,12 +33,12 @@ _WORDS = ("title", "description", "default")
 class Form:
     """A form (``schema``), and the conversion of its answer (``read``). Make one with ``of``."""
 
-    __slots__ = ("_nullable", "_shape", "_validator", "schema")
+    __slots__ = ("_fallbacks", "_shape", "_validator", "schema")
 
-    def __init__(self, schema: _Schema, shape: Shape | None, nullable: tuple[str, ...]) -> None:
+    def __init__(self, schema: _Schema, shape: Shape | None, fallbacks: _Schema) -> None:
         self.schema = schema
         self._shape = shape
-        self._nullable = nullable
+        self._fallbacks = fallbacks
         self._validator: SchemaValidator | None = None
 
     @classmethod
@@ -52,13 +52,18 @@ class Form:
             ConfigError: no form can show one of the members; the message names it.
         """
         if isinstance(kind, Mapping):
-            return cls(_narrowed(dict(cast("Mapping[str, Any]", kind)), "form"), None, ())
+            return cls(_narrowed(dict(cast("Mapping[str, Any]", kind)), "form"), None, {})
         place = f'form "{getattr(kind, "__name__", kind)}"'
         shape = Shape(kind, place=place)
-        schema = _narrowed(shape.schema, place)
-        members: _Schema = shape.schema["properties"]
-        nullable = tuple(name for name, member in members.items() if _accepts_null(member))
-        return cls(schema, shape, nullable)
+        members: _Schema = shape.schema.get("properties", {})
+        required: list[str] = shape.schema.get("required", [])
+        fallbacks = {
+            name: members[name].get("default")
+            for name in required
+            if "default" in members[name] or _accepts_null(members[name])
+        }
+        needed = [name for name in required if name not in fallbacks]
+        return cls(_narrowed({**shape.schema, "required": needed}, place), shape, fallbacks)
 
     async def read(self, content: Mapping[str, Any]) -> Any:
         """Convert the answer to the form's type; a member left empty has its default or ``None``.
@@ -72,9 +77,7 @@ class Form:
                 self._validator = SchemaValidator(self.schema, place="form")
             await self._validator.check(dict(content))
             return dict(content)
-        required: list[str] = self._shape.schema.get("required", [])
-        filled = {**{name: None for name in self._nullable if name in required}, **content}
-        return self._shape.decode(msgspec.json.encode(filled))
+        return self._shape.decode(msgspec.json.encode({**self._fallbacks, **content}))
 
 
 def _narrowed(schema: _Schema, place: str) -> _Schema:

@@ -1,7 +1,4 @@
-"""The parts that msgspec leaves out of a JSON Schema: formats of times, keys of objects, and defaults that do not fit.
-
-``pydantic_schema`` uses the same rule for keys.
-"""
+"""The gaps of JSON Schemas: formats of times and keys of objects, which msgspec leaves out, and defaults that do not fit."""
 
 from __future__ import annotations
 
