@@ -1,4 +1,4 @@
-"""The gaps of JSON Schemas: formats of times and keys of objects, which msgspec leaves out, and defaults that do not fit."""
+"""The gaps of JSON Schemas: formats of times and keys of objects, which msgspec leaves out, and unfit defaults."""
 
 from __future__ import annotations
 
