@@ -29,7 +29,8 @@ from antiphon.auth.challenge import MAX_CHALLENGES, MAX_CHARACTERS, Challenge, o
             ["Bearer resource_metadata='https://a/b', scope=x"],
             [("bearer", {"resource_metadata": "https://a/b", "scope": "x"})],
         ),
-        (["Bearer realm=, resource_metadata=u"], [("bearer", {"realm": "", "resource_metadata": "u"})]),
+        (["Bearer realm=, resource_metadata=u"], [("bearer", {"resource_metadata": "u"})]),
+        (["Bearer scope=x, realm=, a=u"], [("bearer", {"scope": "x", "realm": "", "a": "u"})]),
         (["Bearer realm=My Server, scope=a b c"], [("bearer", {"realm": "My Server", "scope": "a b c"})]),
         (["Bearer realm=x scope=a"], [("bearer", {"realm": "x", "scope": "a"})]),
         (
