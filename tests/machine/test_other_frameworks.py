@@ -93,6 +93,8 @@ def test_a_misspelt_argument_is_recognised():
         Server("shop").prompt(zzz=1)
     with pytest.raises(ConfigError, match=r"server.tool\(\) takes no structured_output=; here: structured="):
         Server("shop").add_tool(rows, structured_output=True)
+    with pytest.raises(ConfigError, match=r"takes the rest by name, as in Server\('shop', instructions=\.\.\.\)"):
+        Server("shop", "It sells hats.")
     with pytest.raises(ConfigError, match="the server first"):
         Server("shop").mount("api", Server("other"))
 

@@ -95,7 +95,7 @@ class Server(Features):
     def __init__(
         self,
         name: str,
-        *,
+        *_more: Never,
         version: str = "0",
         title: str | None = None,
         description: str | None = None,
@@ -120,7 +120,7 @@ class Server(Features):
         cluster: Cluster | None = None,
         **_unknown: Never,
     ) -> None:
-        super().__init__(name, **_unknown)
+        super().__init__(name, *_more, **_unknown)
         self.info = _info(name, version, title=title, description=description, website_url=website_url, icons=icons)
         self.instructions, self._revisions = instructions, _revisions(revisions)
         core = Core(

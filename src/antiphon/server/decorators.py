@@ -35,7 +35,9 @@ class Features:
         name: the server's name, as clients see it.
     """
 
-    def __init__(self, name: str, **_unknown: Never) -> None:
+    def __init__(self, name: str, *_more: Never, **_unknown: Never) -> None:
+        if _more:
+            raise ConfigError(f"Server() takes the rest by name, as in Server({name!r}, instructions=...)")
         check_options("Server()", _unknown, self.__init__)
         self.name = name
         self.tools: Registry[ServedTool] = Registry("tool")
