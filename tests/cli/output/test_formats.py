@@ -86,3 +86,18 @@ def test_on_a_narrow_terminal_cells_are_below_each_other(
     assert lines[:4] == ["name  first thing", "size  1000000000", "more  more words", ""]
     assert lines[4:6] == ["name  " + "x" * 14, "      " + "x" * 14]
     assert lines[-1] == "more  more words"
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_long_cell_is_wrapped_beside_the_others(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    """The widest column gives room; columns are counted in cells of the terminal, and no word is broken."""
+    monkeypatch.setenv("COLUMNS", "30")
+    items = [{"name": "商品", "size": "one two three four five six"}, {"name": "b", "size": "2"}]
+    print_list(items, COLUMNS, as_json=False, nothing="none")
+    assert capsys.readouterr().out.splitlines() == [
+        "name  size",
+        "─" * 30,
+        "商品  one two three four five",
+        "      six",
+        "b     2",
+    ]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.host.checks.cells import cells, cells_of, direction
-from antiphon.host.terminal.layout import wrap
+from antiphon.host.checks.cells import cells, cells_of, direction, wrap
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.host.checks.cells import cells_of
+from antiphon.host.checks.cells import cells_of, wrap
 from antiphon.host.checks.visible import inert
 from antiphon.host.terminal import layout
-from antiphon.host.terminal.layout import Layout, wrap
+from antiphon.host.terminal.layout import Layout
 
 WORDS = "one two three four five six seven"
 

@@ -9,9 +9,13 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TextIO, TypeVar
 
+import click
+
+from antiphon.host.checks.cells import cells_of, wrap
 from antiphon.host.checks.visible import inert, inert_line, replace_hidden
 from antiphon.wire.envelope import encode
 
@@ -20,14 +24,12 @@ __all__ = [
     "is_interactive",
     "is_terminal",
     "json_line",
+    "paint",
     "print_json",
     "print_list",
     "print_text",
     "write_line",
 ]
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 T = TypeVar("T")
 
@@ -87,58 +89,65 @@ def print_list(items: Sequence[T], columns: Mapping[str, Callable[[T], str]], *,
         _print_table(list(columns), [[cell(item) for cell in columns.values()] for item in items])
 
 
-def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
+def paint(text: str, style: str) -> str:
+    """Give a text a style, such as ``bold red``, unless the environment wants none. ``click.echo`` prints it."""
+    words = style.split()
+    if not words or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    colors = [word for word in words if word not in ("bold", "dim")]
+    return click.style(text, fg=colors[0] if colors else None, bold="bold" in words or None, dim="dim" in words or None)
 
-    # Both are given, because rich ignores a width alone if the terminal is a dumb one.
-    width, height = shutil.get_terminal_size()
+
+def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    width = shutil.get_terminal_size().columns
     # Empty columns would take room from the others.
     kept = [at for at in range(len(titles)) if any(row[at] for row in rows)]
     titles = [titles[at] for at in kept]
     inert_rows = [[inert_line(row[at]) for at in kept] for row in rows]
     widths = _needed(titles, inert_rows)
     fits = sum(widths) + _GAP * (len(widths) - 1) <= width
-    table = _side_by_side(titles, inert_rows, widths) if fits else _one_below_the_other(titles, inert_rows)
-    Console(width=width, height=height).print(table)
+    lines = _side_by_side(titles, inert_rows, widths, width) if fits else _stacked(titles, inert_rows, width)
+    for line in lines:
+        click.echo(line)
 
 
 def _needed(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the width of each column, so that only very long words are broken."""
-    from rich.cells import cell_len
-
     columns = zip(titles, *rows, strict=True)
-    longest = [max(cell_len(word) for cell in column for word in (cell.split() or [""])) for column in columns]
+    longest = [max(cells_of(word) for cell in column for word in (cell.split() or [""])) for column in columns]
     return [min(each, _LONG_WORD) for each in longest]
 
 
-def _side_by_side(titles: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
-    from rich.box import SIMPLE
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE, header_style="bold", pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0))
-    for title, width in zip(titles, widths, strict=True):
-        table.add_column(title, overflow="fold", min_width=width)
+def _side_by_side(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], least: Sequence[int], width: int
+) -> Iterator[str]:
+    """Lay out a table: each column as wide as its cells, or narrower, the widest first, but not below ``least``."""
+    widths = [min(width, max(map(cells_of, column))) for column in zip(titles, *rows, strict=True)]
+    while sum(widths) + _GAP * (len(widths) - 1) > width:
+        at = max(range(len(widths)), key=lambda one: (widths[one] > least[one], widths[one]))
+        widths[at] -= 1
+    yield paint(_in_columns(titles, widths).rstrip(), "bold")
+    yield "─" * (sum(widths) + _GAP * (len(widths) - 1))
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
+        wrapped = [wrap(cell, size) for cell, size in zip(row, widths, strict=True)]
+        yield from (_in_columns(parts, widths).rstrip() for parts in zip_longest(*wrapped, fillvalue=""))
 
 
-def _one_below_the_other(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Make a table for a narrow terminal: each cell on a line of its own, and an empty line between rows."""
-    from rich.table import Table
-    from rich.text import Text
+def _in_columns(parts: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (part + " " * (size - cells_of(part) + _GAP) for part, size in zip(parts, widths, strict=True))
+    return "".join(padded)
 
-    table = Table.grid(padding=(0, _GAP, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+
+def _stacked(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Lay out a table for a narrow terminal: each cell on a line of its own, and an empty line between rows."""
+    label = max(map(cells_of, titles))
     for at, row in enumerate(rows):
         if at:
-            table.add_row("", "")
+            yield ""
         for title, cell in zip(titles, row, strict=True):
-            if cell:
-                table.add_row(title, Text(cell))
-    return table
+            for number, part in enumerate(wrap(cell, max(2, width - label - _GAP)) if cell else ()):
+                beside = _in_columns([title if number == 0 else ""], [label])
+                yield paint(beside, "bold") + part
 
 
 def print_text(text: str) -> None:

@@ -7,23 +7,25 @@ being asked at the same terminal. ``formats`` writes the data.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-from antiphon.cli.output.formats import write_line
+import click
+
+from antiphon.cli.output.formats import paint, write_line
+from antiphon.host.checks.cells import wrap
 from antiphon.host.checks.visible import inert, inert_line
 from antiphon.machine.asyncio_tasks import end_tasks
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress, TaskID
 
 __all__ = ["Teller"]
 
 _TICK = 1.0
 """Seconds until a call is reported as slow, and between two updates."""
+_REST = "\x1b[K"
+"""Erases the rest of the line."""
 _MOST_HELD = 10_000
 """Most lines held while a person decides; further lines are dropped and counted."""
 
@@ -33,17 +35,17 @@ class Teller:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._console = _console(stream) if stream.isatty() else None
+        self._is_terminal = stream.isatty()
         self._asking = 0
         self._held: list[tuple[str, str]] = []
         self._lost = 0
-        self._bar: tuple[Progress, TaskID] | None = None
+        self._has_bar = False
         self._doing = "working"
         self._reached: tuple[float, float | None] | None = None
         self._since: float | None = None
 
     def say(self, text: str, style: str = "") -> None:
-        """Write a text, made inert; ``style`` is one of rich's."""
+        """Write a text, made inert; ``style`` is as for ``paint``."""
         if self._asking == 0:
             self._write(text, style)
         elif len(self._held) < _MOST_HELD:
@@ -62,7 +64,7 @@ class Teller:
     async def waiting(self, what: str) -> AsyncGenerator[None]:
         """Show on a terminal how long something takes, every second; not while a person is asked."""
         self._doing, self._reached, self._since = inert_line(what)[:60], None, time.monotonic()
-        ticking = asyncio.create_task(self._tick(), name="antiphon-waiting") if self._console is not None else None
+        ticking = asyncio.create_task(self._tick(), name="antiphon-waiting") if self._is_terminal else None
         try:
             yield
         finally:
@@ -76,22 +78,22 @@ class Teller:
             self._draw()
 
     def _draw(self) -> None:
-        if self._console is None or self._asking:
+        if not self._is_terminal or self._asking:
             return
-        bar, task = self._bar = self._bar or _bar(self._console)
+        columns = shutil.get_terminal_size().columns
         elapsed = "" if self._since is None else f"{time.monotonic() - self._since:.0f} s"
         done, total = self._reached or (0.0, None)
         count = "" if self._reached is None else f"{done:g}/{total:g}" if total else f"{done:g}"
-        bar.update(task, description=self._doing, completed=done, total=total, count=count, elapsed=elapsed)
-        # Not earlier, because it draws its content at once. Repeating it is harmless.
-        bar.start()
-        bar.refresh()
+        bar = _bar(min(40, columns // 3), done / total) if total else ""
+        row = next(wrap("  ".join(filter(None, [self._doing, bar, count, elapsed])), columns - 1))
+        self._has_bar = True
+        click.echo(f"\r{row}{_REST}", file=self._stream, nl=False)
 
     def clear(self) -> None:
         """Remove the bar."""
-        if self._bar is not None:
-            self._bar[0].stop()
-            self._bar = None
+        if self._has_bar:
+            self._has_bar = False
+            click.echo(f"\r{_REST}", file=self._stream, nl=False)
 
     @contextmanager
     def held(self) -> Generator[None]:
@@ -115,28 +117,12 @@ class Teller:
 
     def _write(self, text: str, style: str) -> None:
         self.clear()
-        if self._console is None:
-            write_line(inert(text), self._stream)
+        if self._is_terminal:
+            click.echo(paint(inert(text), style), file=self._stream)
         else:
-            self._console.print(inert(text), style=style or None, markup=False, highlight=False, soft_wrap=True)
+            write_line(inert(text), self._stream)
 
 
-def _console(stream: TextIO) -> Console:
-    from rich.console import Console
-
-    return Console(file=stream, emoji=False)
-
-
-def _bar(console: Console) -> tuple[Progress, TaskID]:
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(min(40, console.width // 3)),
-        TextColumn("{task.fields[count]}", markup=False),
-        TextColumn("{task.fields[elapsed]}", markup=False),
-    )
-    bar = Progress(
-        *columns, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
-    )
-    return bar, bar.add_task("", total=None, count="", elapsed="")
+def _bar(width: int, part: float) -> str:
+    filled = round(width * min(1.0, max(0.0, part)))
+    return "━" * filled + "─" * (width - filled)

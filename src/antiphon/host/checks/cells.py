@@ -1,4 +1,4 @@
-"""Layout of a line of text: its width in cells of a terminal, and its direction.
+"""Layout of a line of text: its width in cells of a terminal, its rows, and its direction.
 
 Pure, and used by all reviewers. The widths are those of wcwidth, which follows Unicode as terminals do. Python's own
 tables are as old as the interpreter, and count 64 wide hexagrams as narrow, which would break a frame.
@@ -7,10 +7,11 @@ tables are as old as the interpreter, and count 64 wide hexagrams as narrow, whi
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-__all__ = ["GUTTER", "cells", "cells_of", "direction", "gutter_of"]
+__all__ = ["GUTTER", "cells", "cells_of", "direction", "gutter_of", "wrap"]
 
 GUTTER = "│ "
 """Precedes each row of text from a server."""
@@ -64,3 +65,33 @@ def gutter_of(row: str) -> str:
     program cannot find out which it is.
     """
     return _FROM_THE_RIGHT if not row.isascii() and direction(row) == "rtl" else GUTTER
+
+
+def wrap(line: str, width: int) -> Iterator[str]:
+    """Break a line into rows of at most ``width`` cells, after a space if possible. Loses no character."""
+    return _wrap_ascii(line, width) if line.isascii() else _wrap_cells(line, width)
+
+
+def _wrap_ascii(line: str, width: int) -> Iterator[str]:
+    start = 0
+    while len(line) - start > width:
+        cut = line.rfind(" ", start, start + width) + 1 or start + width
+        yield line[start:cut]
+        start = cut
+    yield line[start:]
+
+
+def _wrap_cells(line: str, width: int) -> Iterator[str]:
+    start = used = 0
+    space = -1
+    for at, char in enumerate(line):
+        taken = cells(char)
+        if used + taken > width:
+            cut = space + 1 if space >= start else at
+            yield line[start:cut]
+            used = sum(map(cells, line[cut:at]))
+            start = cut
+        used += taken
+        if char == " ":
+            space = at
+    yield line[start:]

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from antiphon.host.checks.cells import cells, cells_of, gutter_of
+from antiphon.host.checks.cells import cells_of, gutter_of, wrap
 from antiphon.host.checks.visible import inert, inert_line, inert_parts
 
-__all__ = ["Layout", "wrap"]
+__all__ = ["Layout"]
 
 _LABEL = 9
 """Width of the labels at the left."""
@@ -112,33 +112,3 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     def paint(self, code: str, text: str) -> str:
         """Colour a text of ours (SGR codes), if colour is used."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.color and code else text
-
-
-def wrap(line: str, width: int) -> Iterator[str]:
-    """Break a line into rows of at most ``width`` cells, after a space if possible. Loses no character."""
-    return _wrap_ascii(line, width) if line.isascii() else _wrap_cells(line, width)
-
-
-def _wrap_ascii(line: str, width: int) -> Iterator[str]:
-    start = 0
-    while len(line) - start > width:
-        cut = line.rfind(" ", start, start + width) + 1 or start + width
-        yield line[start:cut]
-        start = cut
-    yield line[start:]
-
-
-def _wrap_cells(line: str, width: int) -> Iterator[str]:
-    start = used = 0
-    space = -1
-    for at, char in enumerate(line):
-        taken = cells(char)
-        if used + taken > width:
-            cut = space + 1 if space >= start else at
-            yield line[start:cut]
-            used = sum(map(cells, line[cut:at]))
-            start = cut
-        used += taken
-        if char == " ":
-            space = at
-    yield line[start:]

@@ -26,7 +26,7 @@ from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
 __all__ = ["Finding", "local_findings"]
 
-_NEEDED = ("msgspec", "cryptography", "jsonschema-rs", "docstring-parser", "click", "rich", "aiohttp", "uvicorn")
+_NEEDED = ("msgspec", "cryptography", "jsonschema-rs", "docstring-parser", "click", "wcwidth", "aiohttp", "uvicorn")
 _EXTRAS = {
     "host": (
         ("pydantic-ai-slim", "genai-prices", "sqlalchemy", "starlette", "jinja2"),

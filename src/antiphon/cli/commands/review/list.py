@@ -8,7 +8,9 @@ import select
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import click
 
 from antiphon.cli.commands.review.find import find, listed
 from antiphon.cli.commands.review.rows import about, asked, draw_list, gist, time_left
@@ -21,12 +23,11 @@ from antiphon.host.review.review import ElicitItem, ReviewItem
 from antiphon.host.store import Store
 from antiphon.host.terminal.layout import Layout
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 __all__ = ["layout", "list_pending", "watch"]
 
 _NOTHING = "Nothing waits for you."
+_OWN_SCREEN, _SHARED_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+"""Begin and end a screen that leaves the lines before it alone; without a cursor."""
 _TICK = 0.5
 """Seconds between two reads; shorter ones would not be noticed."""
 
@@ -63,13 +64,10 @@ async def list_pending(store: Store, limit: int, after: str | None, *, as_json: 
 
 async def watch(store: Store, *, as_json: bool) -> None:
     """List live: redrawn on a terminal, else one line when a question comes, and one when it is decided."""
-    from rich.console import Console
-
-    console = Console()
-    if as_json or not console.is_terminal or console.is_dumb_terminal:
+    if as_json or not is_terminal() or os.environ.get("TERM") == "dumb":
         await _follow(store, as_json=as_json)
     else:
-        await _redraw(store, console)
+        await _redraw(store)
 
 
 async def _follow(store: Store, *, as_json: bool) -> None:
@@ -97,18 +95,20 @@ def _unread() -> bool:
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-async def _redraw(store: Store, console: Console) -> None:
-    from rich.live import Live
-    from rich.text import Text
-
+async def _redraw(store: Store) -> None:
     queue = Queue(store)
-    with Live(console=console, screen=True, auto_refresh=False, vertical_overflow="ellipsis") as live:
+    click.echo(_OWN_SCREEN, nl=False)
+    try:
         while True:
             questions = await queue.pending()
             rows = [f" {len(questions)} waiting. Ctrl-C ends the list, nothing else.", ""]
             rows += draw_list(questions, layout(), time.time()) if questions else [f" {_NOTHING}"]
-            live.update(Text.from_ansi("\n".join(rows)), refresh=True)
+            height = shutil.get_terminal_size().lines
+            shown = rows if len(rows) <= height else [*rows[: height - 1], " ..."]
+            click.echo("\x1b[H" + "\x1b[K\n".join(shown) + "\x1b[J", nl=False)
             await asyncio.sleep(_TICK)
+    finally:
+        click.echo(_SHARED_SCREEN, nl=False)
 
 
 def _write(question: Question, now: float, *, as_json: bool) -> None:
