@@ -63,6 +63,19 @@ async def test_a_row_says_who_asked_what_was_decided_and_how_it_ended():
         assert re.search(r"not kept approved by page 1 answered \$0\.00 \d+ tokens · scripted", answered)
 
 
+async def test_without_contents_the_page_says_how_they_are_kept_and_shows_what_waits():
+    """What still waits is there, and leads to the question; it is never said not to be kept."""
+    async with desk() as page:
+        await decided(page)
+        question, _ = await page.asked(text="Still waiting")
+        shown = (await page.get("/history")).text
+        assert "keep_content = true" in shown
+        assert "Anyone who can read the store can then read it" in shown
+        assert "Still waiting" in rows(shown)[0]
+        assert "not kept" not in rows(shown)[0]
+        assert f'href="/review/{question.id}"' in await opened(page)
+
+
 async def test_first_words_are_shown_where_content_is_kept():
     """And nowhere else."""
     async with desk(keep_content=True) as page:

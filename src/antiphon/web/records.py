@@ -85,8 +85,8 @@ async def settings(site: Site, request: Request) -> Response:
     return show_settings(site, request)
 
 
-def show_settings(site: Site, request: Request, **more: object) -> Response:
-    """Show the settings, with the keys as they are set."""
+def show_settings(site: Site, request: Request, address: str = "") -> Response:
+    """Show the settings, with the keys as they are set, and an address for another browser if one was made."""
     letters, chosen = site.chosen_keys(request)
     return site.html(
         request,
@@ -95,7 +95,7 @@ def show_settings(site: Site, request: Request, **more: object) -> Response:
         name=site.named(request),
         letters=letters,
         keys=[(key.action, chosen.get(key.action, key.keys[0])) for key in SINGLE_KEYS],
-        **more,
+        address=address,
     )
 
 

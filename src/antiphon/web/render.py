@@ -48,8 +48,9 @@ def environment() -> Environment:
     )
     made.filters.update(line=_line, marked=_marked, editable=_editable, raw=escape, json=pretty, when=_when, iso=_iso)
     pointing: dict[str, Any] = {"secret_spots": secret_spots, "holds_secret": holds_secret, "figures": figures_text}
+    pointing |= {"unloaded": _unloaded, "typed": _typed}
     made.filters.update(pointing)
-    made.filters.update(money=brief_dollars, most=rounded_dollars, exact=dollars, unloaded=_unloaded, typed=_typed)
+    made.filters.update(money=brief_dollars, most=rounded_dollars, exact=dollars)
     return made
 
 

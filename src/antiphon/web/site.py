@@ -228,6 +228,10 @@ class Site:
     def _words(self, request: Request) -> dict[str, object]:
         words, (letters, chosen) = self.texts(request), self.chosen_keys(request)
         keys = keys_as_set("page", chosen, letters=letters)
+
+        def key_of(action: str) -> str:
+            return next((key.keys[0] for key in keys if key.action == action), "")
+
         return {
             "t": words,
             "languages": LANGUAGES,
@@ -239,7 +243,7 @@ class Site:
             "configured": self.config is not None,
             "has_servers": self.servers is not None,
             "keymap": [(key, [printed(name) for name in key.keys], meaning(key, words)) for key in keys],
-            "key": lambda action: next((key.keys[0] for key in keys if key.action == action), ""),
+            "key": key_of,
             "rule": rule,
             "span": span,
             "outcome_said": outcome_text,

@@ -72,6 +72,7 @@ def test_a_project_chooses_among_the_users_models(place: Place):
         ("\n[auth]\nissuers=['https://evil.example']\naudience='x'", "auth"),
         ("\n[defaults]\nattempts = 99", "attempts"),
         ("\n[defaults]\nstore = 'theirs.db'", "store"),
+        ("\n[defaults]\nkeep_content = true", "keep_content"),
     ],
 )
 def test_a_project_from_a_stranger_takes_nothing(place: Place, text: str, section: str):

@@ -8,7 +8,7 @@ import msgspec
 
 from antiphon.host.budget import dearest, estimate_costs, worst_case
 from antiphon.host.catalogue import Price
-from antiphon.host.review.review import ReviewItem, digest, most_of
+from antiphon.host.review.review import ReviewItem, digest, most_of, scopes_of
 from antiphon.wire.content import UnknownContent
 from antiphon.wire.sampling import SamplingMessage
 from tests.host.asks import CHOICES, origin, request
@@ -47,7 +47,7 @@ def test_the_most_of_a_request_is_the_dearest_model_that_may_answer():
         model="a",
         models=("c",),
         fallbacks=("b",),
-        prices=price,
+        prices=msgspec.to_builtins(price),
         costs=msgspec.structs.replace(costs, worst=worst),
     )
     assert most_of(shown) == worst.money
@@ -56,3 +56,9 @@ def test_the_most_of_a_request_is_the_dearest_model_that_may_answer():
     longer = request("word " * 1_000)
     assert most_of(shown, None, longer) == dearest(worst_case(longer), [price["b"]]).money
     assert most_of(msgspec.structs.replace(shown, costs=None, prices={})) is None
+
+
+def test_only_scopes_that_can_apply_are_offered():
+    """Without a call there is none to allow for, and what is not pinned is not allowed for ever."""
+    assert scopes_of(origin()) == ("call", "session", "always")
+    assert scopes_of(origin(call=None, pinned=False)) == ("session",)

@@ -52,9 +52,10 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         return [self.prices.get(name) for name in (self.model, *self.fallbacks)]
 
     @property
-    def known_prices(self) -> dict[str, Price]:
-        """The prices that a reviewer can show, by model."""
-        return {name: price for name, price in self.prices.items() if name is not None and isinstance(price, Price)}
+    def known_prices(self) -> dict[str, Any]:
+        """The prices that a reviewer can show, by model, as plain data."""
+        known = ((name, price) for name, price in self.prices.items() if name is not None)
+        return {name: msgspec.to_builtins(price) for name, price in known if isinstance(price, Price)}
 
     @property
     def price_class(self) -> int:

@@ -55,6 +55,7 @@ __all__ = [
     "most_of",
     "name_of",
     "obstacle_of",
+    "scopes_of",
     "usual_terms",
 ]
 
@@ -145,8 +146,8 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     """Further models that may be chosen instead, by name, in the user's order."""
     fallbacks: tuple[str, ...] = ()
     """The models tried in this order if the chosen one fails. An approval covers them too."""
-    prices: Mapping[str, Price] = msgspec.field(default_factory=dict[str, Price])
-    """The prices of all these models, as far as they are known; see ``most_of``."""
+    prices: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    """The prices of all these models, as plain data and as far as they are known; see ``most_of``."""
     figures: Figures | None = None
     """Model, cost and duration of the answer under review, if there is a second one beside it."""
     rival: Rival | None = None
@@ -360,6 +361,16 @@ def usual_terms(
     return Terms(uses=USUAL.uses) if isinstance(asked, ToolItem | CallToolRequestParams) else USUAL
 
 
+def scopes_of(origin: Origin) -> tuple[Scope, ...]:
+    """Return the scopes of a grant that can apply: a call that there is, and a lasting one for a pinned program.
+
+    Args:
+        origin: who asks.
+    """
+    call: tuple[Scope, ...] = () if origin.call is None else ("call",)
+    return (*call, "session", "always") if origin.pinned else (*call, "session")
+
+
 def most_of(item: ReviewItem, model: str | None = None, params: CreateMessageRequestParams | None = None) -> int | None:
     """Return what will be reserved for a request in nano-dollars; ``None`` if no price is known.
 
@@ -373,7 +384,7 @@ def most_of(item: ReviewItem, model: str | None = None, params: CreateMessageReq
         names, least = [item.model, *item.fallbacks], 0 if reserved is None else reserved.worst.money
     else:
         names, least = [model], 0
-    prices = [item.prices[name] for name in names if name in item.prices]
+    prices = [msgspec.convert(item.prices[name], Price) for name in names if name is not None and name in item.prices]
     if not prices:
         return least or None
     if params is None and reserved is not None:

@@ -18,7 +18,7 @@ from antiphon.host.review.diff import Line, differences, pretty
 from antiphon.host.review.fit import AnyItem
 from antiphon.host.review.parts import Turn, facts_of, turn_of
 from antiphon.host.review.question import Question
-from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem, can_tell, digest, hash_of
+from antiphon.host.review.review import ElicitItem, ReviewItem, Scope, ToolItem, can_tell, digest, hash_of, scopes_of
 from antiphon.host.review.summary import host_of
 from antiphon.host.review.who import Who, who_of
 from antiphon.host.store.base import ReviewKind
@@ -43,6 +43,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     hash: str
     """Hash of all that is shown; a decision names it."""
+    scopes: tuple[Scope, ...] = ()
+    """The scopes of a grant that can apply."""
     can_tell: bool = False
     """Whether the reason of a refusal can be sent to the server."""
     choices: frozenset[str] = frozenset()
@@ -109,6 +111,7 @@ def _show(question: Question, item: AnyItem) -> Shown:
         raw=pretty(item.params),
         digest=digest(item.params),
         hash=question.hash,
+        scopes=scopes_of(item.origin),
         can_tell=can_tell(item),
     )
     if isinstance(item, ElicitItem):

@@ -69,6 +69,7 @@ _LONG = 200_000
 _FOLLOWED = 100
 """Most answers whose end is not known yet and will be reported; the oldest are dropped."""
 _YES = frozenset({"y", "yes", "\u662f"})
+_SCOPES: dict[str, Scope] = {"1": "call", "2": "session", "3": "always"}
 _TEMPLATES = ("scope", "secret", "cost", "unclear")
 
 
@@ -349,10 +350,9 @@ class Talk:
 
     async def _grant(self) -> Decision | None:
         console, words = self._console, self._words
-        scopes: dict[str, Scope] = {"1": "call", "2": "session", "3": "always"}
-        if not self._shown.who.call:
-            del scopes["1"]
-        scope = scopes.get(await console.line(words("inline.scope")) or "")
+        scopes: dict[str, Scope] = {number: scope for number, scope in _SCOPES.items() if scope in self._shown.scopes}
+        named = ", ".join(f"{number} {words(f'scope.{scope}')}" for number, scope in scopes.items())
+        scope = scopes.get(await console.line(words("inline.scope", choices=named)) or "")
         if scope is None:
             await console.say(words("inline.unchanged"))
             return None

@@ -1,10 +1,10 @@
 // What a person does about a question, or with any other form: it is sent once, and what became of it is said.
-import { arm } from "./arming.js";
+import { arm } from "./consent/arming.js";
 import { discard } from "./drafts.js";
 import { following, go, here } from "./navigation.js";
 import { banner, lost, parsed, say } from "./places.js";
 import { selected } from "./queue.js";
-import { watch } from "./outcomes.js";
+import { watch } from "./consent/outcomes.js";
 import { refresh } from "./refresh.js";
 import { fields, post } from "./session.js";
 

@@ -9,6 +9,7 @@ const KEEPALIVE = 60_000;
 let timer = 0;
 let open = null;
 let keeping = Promise.resolve();
+let last = "";
 
 export function draft(form) {
   if (open !== form) flush();
@@ -22,11 +23,18 @@ export function flush() {
   if (!open) return keeping;
   const body = fields(open);
   const path = open.dataset.draft;
+  last = path;
   open = null;
   // A page that is being closed still sends it, as far as browsers allow that: 64 kB.
   const keepalive = String(body).length < KEEPALIVE;
   keeping = keeping.then(() => post(path, body, { keepalive })).catch(lost);
   return keeping;
+}
+
+// What is fetched of a question waits until what was just typed about it is kept; another question does not wait.
+export function kept(path) {
+  flush();
+  return last === `${path}/draft` ? keeping : Promise.resolve();
 }
 
 // Nothing of it comes after this.

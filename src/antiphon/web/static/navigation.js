@@ -1,13 +1,13 @@
 // Moving from one place of the page to another. Between two questions only the question is fetched: the queue beside it
 // stays as it is. Of several ways that are under way, the last one counts, whichever answer comes first.
-import { arm } from "./arming.js";
+import { arm } from "./consent/arming.js";
 import { tick } from "./clock.js";
-import { flush } from "./drafts.js";
+import { flush, kept } from "./drafts.js";
 import { recount } from "./live.js";
 import { ready } from "./notify.js";
 import { detail, inSight, lost, parsed, rows, view } from "./places.js";
 import { sifted } from "./queue.js";
-import { watchTexts } from "./seen.js";
+import { watchTexts } from "./consent/seen.js";
 import { ask, bring, plain } from "./session.js";
 import { copyable } from "./texts.js";
 
@@ -70,7 +70,7 @@ export function prepare() {
   if (path === "/" || ahead.has(path) || !detail()?.dataset.id) return;
   ahead.clear();
   // With what was just typed about it.
-  ahead.set(path, flush().then(() => get(path, "detail")).catch(() => null));
+  ahead.set(path, kept(path).then(() => get(path, "detail")).catch(() => null));
 }
 
 export function forget(changed = null) {
@@ -105,7 +105,7 @@ export function following(gone = new Set([detail()?.dataset.id])) {
 export async function go(path, { push = true, replace = false, focus = true } = {}) {
   const mine = ++turn;
   underway = path;
-  const typed = flush();
+  const typed = kept(path);
   const inside = /^\/review\/[^/]+$/.test(path) && document.getElementById("queue");
   if (inside) current(path);
   freeze();
@@ -163,7 +163,7 @@ export async function edit(path) {
     const found = (await get(path, "detail")).getElementById("detail");
     if (mine !== turn) return;
     detail().replaceWith(document.adoptNode(found));
-    detail().querySelector("textarea, input:not([type=hidden])")?.focus();
+    (detail().querySelector("[name^=text-]") ?? detail().querySelector("textarea, input:not([type=hidden])"))?.focus();
   } catch (error) {
     if (mine === turn) thaw();
     lost(error);

@@ -1,14 +1,14 @@
 // The page's one script: what is clicked, submitted, typed. Each kind of thing that follows has a module of its own.
-import "./alike.js";
-import { armed } from "./arming.js";
+import "./consent/alike.js";
+import { armed } from "./consent/arming.js";
 import { preview, send } from "./decisions.js";
 import { draft } from "./drafts.js";
 import "./keys.js";
 import { follow } from "./live.js";
 import { back, edit, go, shown } from "./navigation.js";
-import { outcomes } from "./outcomes.js";
+import { outcomes } from "./consent/outcomes.js";
 import { lost } from "./places.js";
-import "./prices.js";
+import "./consent/prices.js";
 import { refresh, resift, siftSoon } from "./refresh.js";
 import { fields, plain, save } from "./session.js";
 import { more } from "./texts.js";

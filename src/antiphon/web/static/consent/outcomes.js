@@ -1,6 +1,6 @@
 // What was decided here last, and what became of each: a list that the page sends, renewed whenever something may have changed.
-import { lost, parsed } from "./places.js";
-import { ask } from "./session.js";
+import { lost, parsed } from "../places.js";
+import { ask } from "../session.js";
 
 let asking = false;
 let again = false;
