@@ -26,8 +26,8 @@ async def test_characters_that_were_not_loaded_are_named(chromium: Browser):
             await seen.page.wait_for_function(f"document.querySelector('{NOTE}').textContent.includes('not seen')")
             left = int((await seen.page.inner_text(NOTE)).split()[0].replace(",", ""))
             assert left > len(text) - 50_000
-            await seen.page.click("[data-rest]")
-            await seen.page.wait_for_selector("[data-rest]", state="detached")
+            await seen.page.click(".turn [data-rest]")
+            await seen.page.wait_for_selector(".turn [data-rest]", state="detached")
             await seen.page.evaluate(
                 """async () => {
                     const text = document.querySelector("#detail pre.long");
@@ -75,7 +75,7 @@ async def test_a_part_that_is_folded_is_named_until_it_is_opened(chromium: Brows
         question, _ = await page.asked(text="\n".join(f"Line {n}" for n in range(150)), tools=tools)
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
-            fold = seen.page.locator("details:has(summary >> text=look)")
+            fold = seen.page.locator("details:has(summary:has-text('look'))")
             await fold.evaluate("fold => { fold.open = false; fold.scrollIntoView(); }")
             await seen.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
             before = int((await seen.page.inner_text(NOTE)).split()[0].replace(",", ""))
