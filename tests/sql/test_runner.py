@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +18,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from antiphon.errors import ConfigError
+from antiphon.sql import runner as module
 from antiphon.sql.runner import SqliteRunner
 from tests.host.store.stores import Place
 
@@ -215,6 +218,7 @@ import asyncio, os, sys
 from pathlib import Path
 from sqlalchemy import text
 from antiphon.errors import ConfigError
+from antiphon.sql import runner as module
 from antiphon.sql.runner import SqliteRunner
 
 async def main(path):
@@ -260,3 +264,76 @@ def test_a_file_that_cannot_be_written_is_read(how: str, tmp_path: Path):
             Path(folder).chmod(0o700)
         assert done.stdout == "[1] False\n[1] True\n", done.stderr
         assert {file.name: file.read_bytes() for file in Path(folder).iterdir()} == before
+
+
+def on_thread(connection: Connection) -> str:
+    """Add a number, and return the name of the thread."""
+    adding(7)(connection)
+    return threading.current_thread().name
+
+
+async def test_a_brief_transaction_runs_on_the_event_loop(runner: SqliteRunner):
+    """It does while the thread has nothing to do; otherwise it waits for its turn in the thread."""
+    here = threading.current_thread().name
+    assert await runner.run(on_thread) != here
+    first = runner.run(on_thread, brief=True)
+    assert first.done()
+    assert first.result() == here
+    turns = [runner.run(on_thread), runner.run(on_thread, brief=True)]
+    assert here not in await asyncio.gather(*turns)
+    assert await runner.run(on_thread, brief=True) == here
+    assert await runner.run(numbers) == [7] * 5
+
+
+async def test_a_brief_transaction_that_fails_changes_nothing(runner: SqliteRunner):
+    """Errors are those of any transaction, and the next one works."""
+
+    def fails(connection: Connection) -> None:
+        adding(1)(connection)
+        connection.connection.dbapi_connection.execute("SELECT elsewhere.n FROM t")
+
+    with pytest.raises(DBAPIError, match="no such column"):
+        await runner.run(fails, brief=True)
+    await runner.run(adding(2), brief=True)
+    assert await runner.run(numbers) == [2]
+
+
+async def test_a_brief_transaction_waits_for_another_process_in_the_thread(runner: SqliteRunner, tmp_path: Path):
+    """The event loop waits for no lock."""
+    other = sqlite3.connect(tmp_path / "host.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = runner.run(on_thread, brief=True)
+    assert not waiting.done()
+    other.execute("COMMIT")
+    other.close()
+    assert await waiting != threading.current_thread().name
+
+
+async def test_brief_transactions_are_merged_by_the_thread(
+    runner: SqliteRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The log does not grow with each transaction on the event loop."""
+    monkeypatch.setattr(module, "_BRIEF", math.inf)
+    log = tmp_path / "host.db-wal"
+    for _ in range(3):
+        for _ in range(200):
+            await runner.run(adding(1), brief=True)
+        size = log.stat().st_size
+        await runner.run(numbers)
+    assert size < 300 * 4096
+
+
+async def test_a_slow_disk_keeps_transactions_off_the_event_loop(runner: SqliteRunner, monkeypatch: pytest.MonkeyPatch):
+    """After a transaction that took too long there, the next ones run in the thread."""
+    monkeypatch.setattr(module, "_BRIEF", -1.0)
+    here = threading.current_thread().name
+    assert await runner.run(on_thread, brief=True) == here
+    assert await runner.run(on_thread, brief=True) != here
+
+
+async def test_a_durable_store_waits_for_the_disk_in_the_thread(tmp_path: Path):
+    """A commit that survives a power cut takes milliseconds."""
+    runner = SqliteRunner(tmp_path / "host.db", durable=True)
+    await runner.run(lambda connection: connection.execute(text("CREATE TABLE t (n INTEGER)")))
+    assert await runner.run(on_thread, brief=True) != threading.current_thread().name
+    await runner.aclose()

@@ -1,8 +1,9 @@
-"""Where transactions run: in a thread for SQLite, on connections of the event loop for PostgreSQL.
+"""Where transactions run: in a thread or at once for SQLite, on connections of the event loop for PostgreSQL.
 
 Owns connections, and the atomicity of transactions. The work in a transaction is a plain function of a connection, the
 same for both. SQLite gets one thread per store instead of an asyncio driver, because such a driver switches to its
-thread and back for each statement, which takes longer than the statement.
+thread and back for each statement, which takes longer than the statement. Even one switch for a transaction takes
+longer than a brief transaction, so these run on the event loop while the thread has nothing to do.
 """
 
 from __future__ import annotations
@@ -46,6 +47,13 @@ _BUSY = 5.0
 _POLL = 20
 """Milliseconds that SQLite waits for a lock, more and more slowly, before the transaction is begun anew. A process that
 polled slowly would find the lock taken each time while another one has many transactions to do."""
+_BRIEF = 0.05
+"""Most seconds that a brief transaction may keep the event loop. After a longer one, as on a slow disk, all run in the
+thread for the next ``_THREAD_ONLY`` seconds."""
+_THREAD_ONLY = 5.0
+_UNMERGED = 128
+"""Transactions on the event loop, of some six pages each, after which the thread merges the log into the file. That
+waits for the disk. SQLite does it by itself in the thread, once there are 1,000 pages."""
 _OPENING = threading.Lock()
 """Held while a file is created and opened, so that no thread has it open while ``_make`` closes it."""
 CLOSING = 5.0
@@ -79,12 +87,13 @@ _BOUND = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for nam
 class Runner(Protocol):
     """Runs functions in transactions."""
 
-    def run(self, work: Work[T], *, write: bool = True) -> Awaitable[T]:
+    def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> Awaitable[T]:
         """Run a function in a transaction, which is committed when it returns and rolled back when it raises.
 
         A transaction that has begun is finished even if the caller stops waiting. ``write=False`` promises that the
-        function only reads, so that no other transaction waits for it. If the connection is lost before the commit, the
-        function is run once more.
+        function only reads, so that no other transaction waits for it. ``brief=True`` promises that it takes far less
+        than a millisecond, so it may run on the event loop. If the connection is lost before the commit, the function
+        is run once more.
         """
         ...
 
@@ -122,6 +131,12 @@ class SqliteRunner:
         self._closing = False
         self._copy: TemporaryDirectory[str] | None = None
         self._turn = -math.inf
+        self._submitted = 0
+        """Transactions that the thread has not ended yet, as the event loop knows."""
+        self._is_on_loop: bool | None = None
+        """Whether the connection is set up for the event loop, which waits for nothing; ``None`` if it is new."""
+        self._unmerged = 0
+        self._thread_until = -math.inf
 
     @property
     def read_only(self) -> bool:
@@ -140,10 +155,13 @@ class SqliteRunner:
         """See ``Runner.watched``. The file must exist before it is watched."""
         return WatchedFile(self._path, statement)
 
-    def run(self, work: Work[T], *, write: bool = True) -> asyncio.Future[T]:
+    def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> asyncio.Future[T]:
         """See ``Runner.run``. The transaction begins at once."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
+        if brief and not self._submitted and self._run_here(done, work):
+            return done
+        self._submitted += 1
         # Sent to the loop directly: ``run_in_executor`` needs a second future, and one more turn of the loop,
         # each time.
         self._thread.submit(self._work, loop, done, work, write)
@@ -151,24 +169,60 @@ class SqliteRunner:
 
     async def aclose(self) -> None:
         """See ``Runner.aclose``. Transactions that have not begun after ``CLOSING`` seconds are dropped."""
+        self._submitted += 1
         closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         await asyncio.wait([closing], timeout=CLOSING)
         self._closing = True
         self._thread.shutdown(wait=False)
 
+    def _run_here(self, done: asyncio.Future[T], work: Work[T]) -> bool:
+        """Run a brief transaction on the event loop; return whether it could begin.
+
+        It cannot while another process has the lock, or while the disk is slow. Nothing here waits for the disk: what
+        is committed is in the log, and the thread merges the log.
+        """
+        connection, began = self._connection, time.monotonic()
+        if self._durable or self._closing or connection is None or began < self._thread_until:
+            return False
+        self._set_up_for(connection, on_loop=True)
+        try:
+            _driver_of(connection).execute("BEGIN IMMEDIATE")
+        except sqlite3.Error:
+            return False
+        _ending(done, partial(self._finish, connection, work))()
+        self._turn = time.monotonic()
+        if self._turn - began > _BRIEF:
+            self._thread_until = self._turn + _THREAD_ONLY
+        self._unmerged += 1
+        if self._unmerged >= _UNMERGED:
+            self._unmerged = 0
+            self._submitted += 1
+            self._thread.submit(self._merge, asyncio.get_running_loop())
+        return True
+
+    def _merge(self, loop: asyncio.AbstractEventLoop) -> None:
+        with suppress(sqlite3.Error):
+            # Another process may be at it.
+            if self._connection is not None:
+                _driver_of(self._connection).execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._ended)
+
+    def _ended(self) -> None:
+        self._submitted -= 1
+
     def _work(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], work: Work[T], write: bool) -> None:
         # The next one begins when this one ends.
         self._turn = time.monotonic()
-        try:
-            end = partial(_succeed, done, self._transact_in_turn(work, write))
-        except sqlite3.Error as error:
-            # Wrap the error as SQLAlchemy does, whichever way the statement was run.
-            end = partial(_fail, done, DBAPIError.instance(None, None, error, sqlite3.Error))
-        except BaseException as error:
-            end = partial(_fail, done, error)
+        end = _ending(done, partial(self._transact_in_turn, work, write))
+
+        def ended() -> None:
+            self._ended()
+            end()
+
         with suppress(RuntimeError):
             # The loop is closed, so nobody waits any more.
-            loop.call_soon_threadsafe(end)
+            loop.call_soon_threadsafe(ended)
 
     def _transact_in_turn(self, work: Work[T], write: bool) -> T:
         """Run a transaction, again and again while other processes have the lock."""
@@ -184,11 +238,23 @@ class SqliteRunner:
         if self._closing:
             raise ConnectionAbortedError("the store is closed")
         connection = self._connection or self._open()
-        driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
+        self._set_up_for(connection, on_loop=False)
         # Executed on the driver, because SQLAlchemy's work around a transaction takes longer than the
         # transaction. Immediate: the write lock is taken before anything is read, so that nothing read can be
         # outdated.
-        driver.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        _driver_of(connection).execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        return self._finish(connection, work)
+
+    def _set_up_for(self, connection: Connection, *, on_loop: bool) -> None:
+        """Set whether the connection waits for locks, and merges the log by itself."""
+        if self._is_on_loop != on_loop:
+            self._is_on_loop = on_loop
+            for setting in (f"busy_timeout={0 if on_loop else _POLL}", f"wal_autocheckpoint={0 if on_loop else 1000}"):
+                _driver_of(connection).execute(f"PRAGMA {setting}")
+
+    def _finish(self, connection: Connection, work: Work[T]) -> T:
+        """Do the work of a transaction that has begun, and end it."""
+        driver = _driver_of(connection)
         try:
             result = work(connection)
         except BaseException:
@@ -243,7 +309,8 @@ class SqliteRunner:
 
 
 def _connected(url: URL, set_up: Callable[[sqlite3.Connection], None]) -> Connection:
-    engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
+    # The thread and the event loop use it in turn.
+    engine = create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args={"check_same_thread": False})
     event.listen(engine, "connect", partial(_prepare, set_up))
     return engine.connect()
 
@@ -311,7 +378,7 @@ class PostgresRunner:
         self._drivers: WeakSet[_Driver] = WeakSet()
         self._closing = False
 
-    async def run(self, work: Work[T], *, write: bool = True) -> T:
+    async def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> T:
         """See ``Runner.run``."""
         # In a task of its own, because cancelling it halfway would leave the connection in an unknown state.
         transaction = start_in(self._running, self._transact(work))
@@ -419,6 +486,21 @@ class _Adapted(Protocol):
     """A connection as SQLAlchemy wraps it."""
 
     driver_connection: _Driver
+
+
+def _driver_of(connection: Connection) -> sqlite3.Connection:
+    return cast("sqlite3.Connection", connection.connection.dbapi_connection)
+
+
+def _ending(done: asyncio.Future[T], transact: Callable[[], T]) -> Callable[[], None]:
+    """Run a transaction, and return what tells its outcome."""
+    try:
+        return partial(_succeed, done, transact())
+    except sqlite3.Error as error:
+        # Wrap the error as SQLAlchemy does, whichever way the statement was run.
+        return partial(_fail, done, DBAPIError.instance(None, None, error, sqlite3.Error))
+    except BaseException as error:
+        return partial(_fail, done, error)
 
 
 def _is_busy(error: sqlite3.Error | DBAPIError) -> bool:

@@ -76,10 +76,10 @@ class Counted(SqliteRunner):
         super().__init__(path)
         self.writes: list[bool] = []
 
-    def run(self, work, *, write=True):
+    def run(self, work, *, write=True, brief=False):
         """See ``Runner.run``."""
         self.writes.append(write)
-        return super().run(work, write=write)
+        return super().run(work, write=write, brief=brief)
 
 
 async def test_a_call_that_a_rule_allows_takes_one_transaction(tmp_path: Path):

@@ -1,8 +1,8 @@
 """Concurrent changes, made in one transaction.
 
-A transaction of SQLite costs far more than the changes in it. While one runs the next changes are collected, and then
-made together: each of them still happens completely or not at all, in order of arrival. Owns this order, and what
-happens if one of them is refused.
+A transaction costs far more than the changes in it. While one runs, and for the rest of a turn of the event loop in
+which one ran at once, the next changes are collected, and then made together: each of them still happens completely or
+not at all, in order of arrival. Owns this order, and what happens if one of them is refused.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class Grouped(Generic[C]):
         self._waiting: list[_Waiting[C]] = []
         self._alone: deque[_Waiting[C]] = deque()
         self._making: asyncio.Future[None] | None = None
+        self._is_collecting = False
+        """Whether changes are collected until the next turn of the event loop."""
 
     async def add(self, change: C) -> None:
         """Make a change, together with any others. Cancelling the wait does not undo it.
@@ -51,14 +53,14 @@ class Grouped(Generic[C]):
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(change, done))
-        if self._making is None:
+        if self._making is None and not self._is_collecting:
             self._begin()
         await done
 
     async def finish(self) -> None:
         """Wait until all changes added so far are made."""
-        while self._making is not None:
-            await asyncio.wait([self._making])
+        while self._making is not None or self._alone or self._waiting:
+            await (asyncio.sleep(0) if self._making is None else asyncio.wait([self._making]))
 
     def _begin(self) -> None:
         """Start with the next changes. The first one does not wait; others are collected behind it."""
@@ -74,7 +76,10 @@ class Grouped(Generic[C]):
             making = asyncio.get_running_loop().create_future()
             making.set_exception(error)
         self._making = making
-        making.add_done_callback(partial(self._made, group))
+        if making.done():
+            self._made(group, making)
+        else:
+            making.add_done_callback(partial(self._made, group))
 
     def _made(self, group: list[_Waiting[C]], making: asyncio.Future[None]) -> None:
         error = asyncio.CancelledError() if making.cancelled() else making.exception()
@@ -85,7 +90,13 @@ class Grouped(Generic[C]):
             for one in group:
                 _end(one.done, error)
         self._making = None
-        if self._alone or self._waiting:
+        if not self._is_collecting:
+            self._is_collecting = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_collecting = False
+        if self._making is None and (self._alone or self._waiting):
             self._begin()
 
 

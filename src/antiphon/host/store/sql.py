@@ -401,7 +401,11 @@ class SqlStore:
                 _log.warning("the store could not be reached: %s", type(error).__name__)
 
     def _make(self, changes: Sequence[Change]) -> Awaitable[None]:
-        making = asyncio.ensure_future(self._runner.run(partial(self._committed, changes)))
+        # Contents and definitions may be megabytes.
+        is_brief = all(
+            change.define is None and all(record.content is None for record in change.records) for change in changes
+        )
+        making = asyncio.ensure_future(self._runner.run(partial(self._committed, changes), brief=is_brief))
         making.add_done_callback(partial(self._made, changes))
         return making
 
