@@ -48,8 +48,8 @@ LISTED = 1_000
 """Most questions in the list, which a browser draws at once; others follow as these are decided."""
 _NAME = 40
 """Most characters of a reviewer's name."""
-_PIECE = 500
-"""Records that are gathered at once, which blocks a store for some 10 ms."""
+_PIECE = 100
+"""Records that are gathered at once, which blocks a store for some 2 ms: each read of a view may wait for that."""
 _PATIENCE = 0.1
 """Seconds that a view waits for records to be gathered; later ones are shown next time."""
 
