@@ -25,9 +25,7 @@ def kinds() -> dict[str, str]:
 def test_this_installation_is_in_order():
     """Or these tests would not run."""
     found = kinds()
-    assert {found[name] for name in ("python", "msgspec", "click", "cryptography", "jsonschema-rs")} == {
-        "ok"
-    }
+    assert {found[name] for name in ("python", "msgspec", "click", "cryptography", "jsonschema-rs")} == {"ok"}
     assert found[".mcp.json"] == "note"
 
 
