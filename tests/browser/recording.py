@@ -107,6 +107,9 @@ async def journey(chromium: Browser, folder: Path, images: Path) -> None:
     host.parent.mkdir()
     (folder / "shop.py").write_text(SHOP, encoding="utf-8")
     host.write_text(json.dumps({"mcpServers": {"shop": entry(folder)}}, indent=2) + "\n", encoding="utf-8")
+    own = folder / ".config" / "antiphon"
+    own.mkdir(parents=True)
+    (own / "antiphon.toml").write_text('[models.echo]\nprovider = "echo"\nmodel = "echo"\n', encoding="utf-8")
     opened = folder / "opened"
     (folder / "browser").write_text(f'#!/bin/sh\ncp "${{1#file://}}" {opened}.new && mv {opened}.new {opened}\n')
     (folder / "browser").chmod(0o700)

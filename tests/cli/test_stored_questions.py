@@ -18,7 +18,7 @@ from antiphon.host.store.sql import SqlStore
 from antiphon.sql.runner import SqliteRunner
 from tests.cli.program import COMMAND, ROOT, SHOP, environment
 
-DESCRIBE = ("call", SHOP, "describe", "product=tea")
+DESCRIBE = ("call", SHOP, "describe", "product=tea", "--provider", "echo")
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import pytest
 
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Catalogue, Model, Price, PriceStep
-from antiphon.host.config.default_model import ECHO
 
 
 def model(name: str, **more) -> Model:
@@ -54,7 +53,7 @@ def test_a_name_that_is_no_models_is_refused(wrong):
 def test_whoever_has_no_model_yet_is_told_where_they_come_from():
     """The stand-in is all there is without a file and without a key."""
     with pytest.raises(ConfigError, match=r"there are: echo \(others: in antiphon.toml, or by a vendor's API key\)"):
-        Catalogue((ECHO,)).get("gpt-5-mini")
+        Catalogue((Model(name="echo", provider="echo", model="echo"),)).get("gpt-5-mini")
 
 
 def test_a_fallback_that_is_no_model_is_refused():

@@ -9,6 +9,7 @@ import pytest
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host.catalogue import Model, Price
 from antiphon.host.config import Budget, Caps, Config, ServerEntry, Settings
+from antiphon.host.config.default_model import USUAL
 from antiphon.host.config.settings import STANDARD, over
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.store import MemoryStore
@@ -86,7 +87,9 @@ async def test_a_hint_at_what_is_not_allowed_finds_nothing():
     with pytest.raises(Rejected) as refused:
         await nothing(request(model_preferences=wishes), origin())
     assert refused.value.data["reason"] == "no-model"
-    assert refused.value.__notes__[-1].startswith("no model can answer: one: ")
+    assert ": one: " in refused.value.message
+    assert "--provider echo" in refused.value.message
+    assert all(name in refused.value.message for vendor in USUAL.values() for name in vendor.keys)
 
 
 async def test_what_has_no_price_is_not_bought():

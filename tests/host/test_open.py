@@ -12,9 +12,10 @@ from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import MemoryStore
 from antiphon.host.store.sql import SqlStore
 from antiphon.host.terminal import TerminalReviewer
-from tests.host.asks import Person, approve, origin, request
+from tests.host.asks import Person, approve, origin, request, write
 
 NOTHING = {"HOME": "/nonexistent"}
+ECHO = '[models.echo]\nprovider = "echo"\nmodel = "echo"\n'
 
 
 def written(folder: Path, text: str) -> Path:
@@ -24,10 +25,28 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-async def test_without_a_file_or_a_key_the_echo_answers_and_a_person_is_asked():
-    """What is safe needs no configuration."""
-    person = Person(approve)
+async def test_without_a_file_or_a_key_a_request_is_refused():
+    """An echo answers only where it was chosen by name."""
+    async with open_host(reviewer=Person(approve), environ=NOTHING) as host:
+        with pytest.raises(Rejected, match="set ANTHROPIC_API_KEY") as refused:
+            await host(request("Hi"), origin())
+    assert refused.value.data["reason"] == "no-model"
+
+
+async def test_a_person_may_answer_where_no_model_can():
+    """The reason is shown in the place of the model."""
+    person = Person(write("A warm one."))
     async with open_host(reviewer=person, environ=NOTHING) as host:
+        assert (await host(request("Hi"), origin())).text == "A warm one."
+    [item] = person.shown
+    assert item.choices == {"answer", "deny"}
+    assert "the environment has no ANTHROPIC_API_KEY" in item.provider
+
+
+async def test_an_echo_that_the_file_names_answers(tmp_path: Path):
+    """A person is asked first."""
+    person = Person(approve)
+    async with open_host(written(tmp_path, ECHO), reviewer=person, environ=NOTHING) as host:
         assert (await host(request("Hi"), origin())).text == "[echo] Hi"
     assert len(person.shown) == 1
 
@@ -76,7 +95,9 @@ def test_a_queue_tells_of_arrivals_where_that_is_configured():
 
 async def test_it_has_what_a_host_has(tmp_path: Path):
     """Audit, grants and policy, over all the servers that are configured."""
-    file = written(tmp_path, '[policy]\ndefault = "allow"\n[servers.known]\ntarget = ["python", "catalogue.py"]\n')
+    file = written(
+        tmp_path, f'{ECHO}[policy]\ndefault = "allow"\n[servers.known]\ntarget = ["python", "catalogue.py"]\n'
+    )
     async with open_host(file, reviewer=None, environ=NOTHING) as host:
         await host(request("Hi"), origin("1"))
         await host(request("Hi"), origin("2", command=["other"]))
@@ -90,7 +111,7 @@ async def test_a_budget_lasts_over_restarts(tmp_path: Path, monkeypatch: pytest.
     """A file that names a budget and no store gets the store on disk."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = tmp_path / "antiphon.toml"
-    file.write_text("[defaults.budget]\nday = 2.0\n", encoding="utf-8")
+    file.write_text(f"{ECHO}[defaults.budget]\nday = 2.0\n", encoding="utf-8")
     async with open_host(file, reviewer=None, environ={}) as host:
         assert not isinstance(host.store, MemoryStore)
         await host.complete("Hello")

@@ -22,7 +22,7 @@ def terminal(peers: Peers) -> Iterator[pexpect.spawn]:
     server = shlex.join(peers.everything)
     child = pexpect.spawn(
         ANTIPHON,
-        ["call", server, "trigger-sampling-request", "prompt=hello"],
+        ["call", server, "trigger-sampling-request", "prompt=hello", "--provider", "echo"],
         encoding="utf-8",
         timeout=30,
         dimensions=(50, 100),

@@ -209,7 +209,9 @@ def _reason(error: Rejected, reviewer: Reviewer | None) -> str:
     reason = _reason_of(error)
     if reason == "no-reviewer":
         return f"nobody can be asked: {obstacle_of(reviewer)}; {_REMEDY}"
-    return "; ".join([reason, *getattr(error, "__notes__", ())]) if reason in ("no-model", "user") else reason
+    if reason == "no-model":
+        return f"{reason}; {error.message}"
+    return "; ".join([reason, *getattr(error, "__notes__", ())]) if reason == "user" else reason
 
 
 def _reason_of(error: Rejected) -> str:

@@ -35,8 +35,9 @@ def open_host(
 
     Args:
         file: the only configuration file to read. By default the user's ``antiphon.toml`` and the one in the current
-            folder are read; if there is none, the model is that of an API key in the environment, or else the echo. If
-            a budget is named and no store, the store is the usual file, so that a budget lasts over restarts.
+            folder are read; if there is none, the model is that of an API key in the environment, and without one
+            requests are refused. If a budget is named and no store, the store is the usual file, so that a budget lasts
+            over restarts.
         reviewer: who decides what the policy leaves open: ``"terminal"``; ``"page"``, a review page in the browser;
             ``"queue"``, whoever runs ``antiphon review`` on the same store; a ``Reviewer``; or ``None``, which refuses.
         environ: environment variables, where API keys are looked up; by default those of the process.

@@ -60,10 +60,21 @@ def test_wrong_arguments_are_2(arguments: list[str], message: str, shop: Cli):
 @pytest.mark.parametrize("revision", [one.name for one in REVISIONS])
 def test_yes_answers_what_the_server_asks(revision: str, shop: Cli):
     """On every revision; log messages are told beside the data."""
-    done = shop("call", SHOP, "describe", "product=tea", "--yes", "--revision", revision)
+    done = shop("call", SHOP, "describe", "product=tea", "--yes", "--provider", "echo", "--revision", revision)
     assert (done.code, done.out) == (0, "echo: [echo] Describe tea\n")
     assert "sampling request answered by 'echo'" in done.err
     assert '[warning] shop: {"about":"tea"}' in done.err
+
+
+def test_without_a_key_nothing_stands_in_for_a_model(shop: Cli):
+    """The call fails, the server learns nothing of it, and the remedies are told."""
+    done = shop("call", SHOP, "describe", "product=tea", "--yes")
+    assert done.code == 1
+    assert "[echo]" not in done.out
+    assert "sampling request refused (no-model; " in done.err
+    assert "ANTHROPIC_API_KEY or OPENAI_API_KEY or GEMINI_API_KEY or GOOGLE_API_KEY" in done.err
+    assert "--provider echo" in done.err
+    assert "API_KEY" not in done.out
 
 
 def test_deny_refuses_what_the_server_asks(shop: Cli):
@@ -114,7 +125,7 @@ def test_a_call_that_takes_too_long_is_given_up(shop: Cli):
 
 def test_a_person_approves_at_the_terminal():
     """The request is shown, then the result."""
-    child = at_terminal("call", SHOP, "describe", "product=tea", NO_COLOR="1")
+    child = at_terminal("call", SHOP, "describe", "product=tea", "--provider", "echo", NO_COLOR="1")
     child.expect_exact("Describe tea")
     child.expect_exact("decision> ")
     child.sendline("a")
@@ -136,7 +147,7 @@ def test_a_person_answers_at_the_terminal():
 
 def test_a_person_refuses_at_the_terminal():
     """With a reason, which is told here and not there."""
-    child = at_terminal("call", SHOP, "describe", "product=tea", NO_COLOR="1")
+    child = at_terminal("call", SHOP, "describe", "product=tea", "--provider", "echo", NO_COLOR="1")
     child.expect_exact("decision> ")
     child.sendline("r")
     child.expect_exact("reason")

@@ -43,12 +43,11 @@ def ask(**more) -> str:
     return "request.json"
 
 
-def test_without_configuration_there_is_the_echo(cli: Cli):
-    """It needs nothing."""
+def test_without_configuration_a_model_lacks_its_key(cli: Cli):
+    """The list names the variable."""
     done = cli("models")
     assert (done.code, done.err) == (0, "")
-    assert done.out.split("\t")[0] == "echo"
-    assert "none needed" in done.out
+    assert "ANTHROPIC_API_KEY" in done.out
 
 
 def test_models_are_listed(configured: Cli):

@@ -29,6 +29,6 @@ def test_an_unknown_prompt_is_named(shop: Cli):
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_a_prompt_may_ask(revision: str, shop: Cli):
     """It is answered as a tool is."""
-    done = shop("prompt", SHOP, "muse", "--yes", "--revision", revision)
+    done = shop("prompt", SHOP, "muse", "--yes", "--provider", "echo", "--revision", revision)
     assert (done.code, done.out) == (0, "user:\n[echo] Muse.\n")
     assert shop("prompt", SHOP, "muse", "--deny", "--revision", revision).code == 1

@@ -172,7 +172,10 @@ async def test_an_approval_in_another_process_lets_it_through(desk: Waiting):
 async def test_a_call_waits_for_another_terminal(cli: Cli, tmp_path: Path):
     """The whole way: server, call, question, decision and answer, each in a process of its own."""
     place = str(tmp_path / "host.db")
-    words = [*COMMAND, "call", SHOP, "describe", "product=hat", "--store", place, "--review", "queue"]
+    config = tmp_path / "antiphon.toml"
+    config.write_text('[models.echo]\nprovider = "echo"\nmodel = "echo"\n')
+    options = ["--config", str(config), "--store", place, "--review", "queue"]
+    words = [*COMMAND, "call", SHOP, "describe", "product=hat", *options]
     call = await asyncio.create_subprocess_exec(*words, stdout=-1, stderr=-1, cwd=ROOT, env=environment())
     watching = [*COMMAND, "review", "--watch", "--json", "--store", place]
     watch = await asyncio.create_subprocess_exec(*watching, stdout=-1, cwd=ROOT, env=environment())

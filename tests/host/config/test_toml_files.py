@@ -37,8 +37,8 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_no_file_is_fine(place: Place):
-    """There is one model: the echo, or that of the key in the environment."""
-    assert [model.name for model in place.load().models] == ["echo"]
+    """There is one model: that of the key in the environment, or one that lacks its key."""
+    assert [model.provider for model in place.load().models] == ["anthropic"]
     assert [model.provider for model in place.load(OPENAI_API_KEY="k").models] == ["openai"]
     assert place.load().files == ()
 

@@ -25,6 +25,7 @@ from antiphon.gateway.hosts.installation import Change, Installation
 from antiphon.gateway.hosts.known_hosts import KNOWN, place_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.visible import inert
+from antiphon.host.config.default_model import USUAL
 from antiphon.host.config.toml_files import load_config
 from antiphon.host.config.trust import Trust
 from antiphon.host.providers.api_keys import key_variables
@@ -180,8 +181,9 @@ def _variables() -> Sequence[str]:
     Raises:
         ConfigError: antiphon.toml cannot be read.
     """
-    keys = (name for model in load_config(os.environ).models for name in key_variables(model))
-    return list(dict.fromkeys((*_OF_THE_DESKTOP, *keys)))
+    configured = (name for model in load_config(os.environ).models for name in key_variables(model))
+    usual = (name for vendor in USUAL.values() for name in (*vendor.keys, vendor.base_url, vendor.chosen))
+    return list(dict.fromkeys((*_OF_THE_DESKTOP, *usual, *configured)))
 
 
 def _check_own_servers(title: str) -> None:

@@ -14,10 +14,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.catalogue import PROVIDERS, Model
 from antiphon.host.models.selection.facts import completed
 
-__all__ = ["ECHO", "USUAL", "model_of", "placed", "standard_model"]
-
-ECHO = Model(name="echo", provider="echo", model="echo")
-"""Works offline, and labels its answers as an echo."""
+__all__ = ["KEY_NAMES", "USUAL", "model_of", "placed", "standard_model"]
 
 
 class _Usual(NamedTuple):
@@ -40,16 +37,21 @@ USUAL: Mapping[str, _Usual] = {
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "GOOGLE_GEMINI_BASE_URL", "GEMINI_MODEL", "gemini-3.7-flash"
     ),
 }
+KEY_NAMES = " or ".join(name for usual in USUAL.values() for name in usual.keys)
+"""The variables that may hold a key, for messages."""
 _ASSUMED_CONTEXT = 32_768
 """Tokens. A local service says nothing about its model; most that support tools accept at least this many."""
 
 
 def standard_model(environ: Mapping[str, str]) -> Model:
-    """Return the default model: that of a vendor whose key or address is set, else the echo."""
+    """Return the default model: that of a vendor whose key or address is set.
+
+    Without any, it is the first vendor's, and refuses for want of its key: an echo would pass for a real answer.
+    """
     for provider, usual in USUAL.items():
         if any(environ.get(name) for name in (*usual.keys, usual.base_url)):
             return model_of(provider, None, environ)
-    return completed(ECHO)
+    return model_of(next(iter(USUAL)), None, environ)
 
 
 def model_of(provider: str, model: str | None, environ: Mapping[str, str]) -> Model:

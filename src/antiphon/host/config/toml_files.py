@@ -38,7 +38,7 @@ def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder:
     """Read the configuration, with what is publicly known about its models filled in.
 
     ``file``: the only one to read; it must exist. Without a file, or a model in it, there is one model: that of the
-    vendor whose key is in the environment, or the echo.
+    vendor whose key is in the environment, or one that refuses for want of a key.
 
     Raises:
         ConfigError: a file cannot be read or says something it may not; the message has file and line, and says what to

@@ -21,6 +21,7 @@ from antiphon.host.checks.limits import Gate
 from antiphon.host.checks.policy import Asked, Policy, Verdict, decide
 from antiphon.host.checks.redact import Redaction, mask
 from antiphon.host.checks.scan import kept_json
+from antiphon.host.config.default_model import KEY_NAMES
 from antiphon.host.models.choice import Choose, Chosen
 from antiphon.host.pipeline.handover import Released, ended
 from antiphon.host.pipeline.pending_asks import Waiting
@@ -62,7 +63,8 @@ _CAUSES: dict[Reason, str] = {
     "secret": "it holds what looks like a secret",
     "definition": "the server has changed the definition of this tool since it was allowed, and nobody can look at it "
     "now",
-    "no-model": "no model can answer it: configure one (antiphon models), or allow this server another",
+    "no-model": f"no model can answer it: set {KEY_NAMES}, configure one (antiphon models), allow this server another, "
+    "or say who answers instead: --provider manual (you), --provider echo (nobody: it repeats the question)",
 }
 """Texts for this side about refusals that no person made."""
 _SETUP: frozenset[Reason] = frozenset({"no-reviewer", "no-model"})

@@ -22,7 +22,7 @@ from antiphon.host.review.review import digest
 from antiphon.host.store.chain import Record
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Reserved", "hold", "offered", "reserve", "send"]
+__all__ = ["Reserved", "hold", "no_model", "offered", "reserve", "send"]
 
 _RESERVATIONS = 3
 """How often one request is reserved before it is given up; a process is suspended for a whole lease once at most."""
@@ -33,16 +33,31 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
 
     alone: bool
     """Whether the request is sent without asking: by policy, or by a grant that is counted."""
+    lacking: NoModel | None = None
+    """Why no model can answer, if a person may: then nothing is reserved."""
     costs: Costs | None = None
     """What it may cost, for the reviewer; ``None`` if the model is the provider's own."""
 
 
-async def reserve(case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool) -> Reserved:
+async def reserve(
+    case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool, by_hand: bool = False
+) -> Reserved:
     """Choose a model and reserve its worst case.
+
+    ``by_hand``: where no model can answer and a person is asked, the person may answer.
 
     Raises:
         Rejected: no model can answer, an account has not enough left, or the server is blocked.
     """
+    try:
+        return await _reserved(case, params, granted, asks=asks)
+    except NoModel as none:
+        if not (asks and by_hand) or none.is_budget:
+            raise no_model(case, none) from None
+        return Reserved(alone=False, lacking=none)
+
+
+async def _reserved(case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool) -> Reserved:
     if granted or not asks:
         refused = await _without_asking(case, params, granted, asks=asks)
         if refused is None:
@@ -60,7 +75,10 @@ async def offered(case: Case, params: CreateMessageRequestParams) -> tuple[Offer
     Raises:
         Rejected: none may.
     """
-    await _choose(case, params, look=True)
+    try:
+        await _choose(case, params, look=True)
+    except NoModel as none:
+        raise no_model(case, none) from None
     names = (case.chosen.model or case.desk.provider.name, *case.chosen.others)
     prices, usage = case.chosen.prices, worst_case(params)
     return tuple(
@@ -148,28 +166,29 @@ async def _hold_alone(
 
 
 async def _choose(case: Case, params: CreateMessageRequestParams, *, look: bool) -> Costs | None:
-    """Run stage 4, and compute the costs if somebody looks at them. Without a choice it is the provider's own model."""
+    """Run stage 4, and compute the costs if somebody looks at them. Without a choice it is the provider's own model.
+
+    Raises:
+        NoModel: none of the models can answer.
+    """
     choose = case.desk.choose
     if choose is None:
         return None
     left = await _left(case, look=look)
-    why, reason = "", "no-model"
-    try:
-        chosen = choose(params, case.origin, None if left is None else Decimal(left) / DOLLAR)
-    except NoModel as none:
-        chosen, why, reason = None, str(none), "budget" if none.is_budget else "no-model"
+    chosen = choose(params, case.origin, None if left is None else Decimal(left) / DOLLAR)
     if chosen is None:
-        refusal = case.refusal(reason, why=why)
-        if why:
-            # For the person on this side: a note is not sent, and it says what to do.
-            refusal.add_note(f"no model can answer: {why}")
-        raise refusal
+        raise NoModel("")
     case.chosen = chosen
     if not look:
         return None
     costs = estimate_costs(params, chosen.price, left)
     # A fallback may cost more than the model itself, and what is shown is what is reserved.
     return msgspec.structs.replace(costs, worst=dearest(worst_case(params), chosen.at_stake))
+
+
+def no_model(case: Case, none: NoModel) -> Rejected:
+    """Refuse a request because no model can answer it."""
+    return case.refusal("budget" if none.is_budget else "no-model", why=str(none))
 
 
 def _is_grant(refused: str) -> bool:

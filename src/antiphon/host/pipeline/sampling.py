@@ -14,7 +14,6 @@ from collections.abc import Callable
 import msgspec
 
 from antiphon.errors import InternalError, InvalidParams, Rejected
-from antiphon.host.budget import Costs
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.limits import Pass
 from antiphon.host.checks.risk import Risk
@@ -25,7 +24,7 @@ from antiphon.host.pipeline.ask_reviewer import decided, filled_in, no_wider, wa
 from antiphon.host.pipeline.case import ELICITATION, SAMPLING, Case, Desk
 from antiphon.host.pipeline.flow import flowing
 from antiphon.host.pipeline.growth import growing
-from antiphon.host.pipeline.reserve import hold, offered, reserve, send
+from antiphon.host.pipeline.reserve import Reserved, hold, no_model, offered, reserve, send
 from antiphon.host.pipeline.stages import (
     admitted,
     answer_without_secrets,
@@ -169,14 +168,13 @@ async def _answered(
     params = await without_secrets(case, params)
     granted = await case.desk.grants.covering(params, case.origin) if asks else []
     if case.desk.provider.personal:
-        await refuse_blocked(case)
         outcome = await _by_review(case, received, params, entered)
     else:
-        reserved = await reserve(case, params, granted, asks=asks)
+        reserved = await reserve(case, params, granted, asks=asks, by_hand=True)
         outcome = (
             _Cleared(params=params, digest=digest(params))
             if reserved.alone
-            else await _by_review(case, received, params, entered, reserved.costs)
+            else await _by_review(case, received, params, entered, reserved)
         )
     if isinstance(outcome, CreateMessageResult):
         return outcome
@@ -239,21 +237,27 @@ async def _by_review(
     received: CreateMessageRequestParams,
     params: CreateMessageRequestParams,
     entered: Pass,
-    costs: Costs | None = None,
+    reserved: Reserved | None = None,
 ) -> _Cleared | CreateMessageResult:
-    """Run stage 7. Returns the request as the person cleared it, or the person's own answer."""
+    """Run stage 7. Returns the request as the person cleared it, or the person's own answer.
+
+    ``reserved``: what was reserved; ``None`` if only the person answers.
+    """
+    lacking = None if reserved is None else reserved.lacking
+    if reserved is None or lacking is not None:
+        await refuse_blocked(case)
     # Saved now, in case this process ends while the person thinks.
     await case.save()
     item = ReviewItem(
         origin=case.origin,
         params=params,
         received=received,
-        provider=case.desk.provider.name,
-        choices=_IN_PERSON if case.desk.provider.personal else _BY_PROVIDER,
+        provider=case.desk.provider.name if lacking is None else f"manual ({lacking})",
+        choices=_BY_PROVIDER if reserved is not None and lacking is None else _IN_PERSON,
         risks=await case.scanned(risks_of(received, case.origin)),
         expires_in=case.expires_in,
         model=case.chosen.model,
-        costs=costs,
+        costs=None if reserved is None else reserved.costs,
         selection=msgspec.to_builtins(case.chosen.selection),
         models=case.chosen.others,
         fallbacks=case.chosen.fallbacks,
@@ -274,6 +278,8 @@ async def _by_review(
                 grant = Grant.give(params, case.origin, approval.scope, approval.terms, case.chosen)
                 await case.desk.grants.add(grant)
             return _Cleared(params=params, digest=shown, beside=approval.beside)
+        case _ if lacking is not None:
+            raise no_model(case, lacking)
         case _:
             raise case.failure("the reviewer's decision is none of the choices")
 

@@ -104,6 +104,13 @@ def test_where_decisions_are_kept_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     assert store("").kind == "note"
 
 
+def test_no_key_is_worth_a_note():
+    """A person may still answer; the variables are named."""
+    [said] = [finding for finding in local_findings() if finding.subject == "models"]
+    assert said.kind == "note"
+    assert "set ANTHROPIC_API_KEY or OPENAI_API_KEY" in said.text
+
+
 def test_models_that_cannot_answer_are_a_failure(monkeypatch: pytest.MonkeyPatch):
     """With a vendor's key and without the packages for it, or without the key: the remedy is named."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")

@@ -29,6 +29,8 @@ from antiphon.cli.store import configured_place
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask
 from antiphon.host.configured_host import ConfiguredHost
+from antiphon.host.providers.api_keys import missing_key
+from antiphon.host.providers.echo import Echo
 from antiphon.host.review.review import obstacle_of
 from antiphon.host.review_page import Opener, page_opener
 from antiphon.host.store import MemoryStore
@@ -86,12 +88,14 @@ def command(
     A shop's server has each new product described by your model, and you decide about every request.
     Without --yes you are asked about every request, at the terminal; with --web on a page in the browser, whose
     address is printed, and what waits is kept in your store. No key is needed: where none is in the environment
-    and no model configured, an offline provider that only echoes, and says so, stands in for the model.
+    and no model configured, the demo chooses an offline provider that only echoes, and says so.
     Exit code 0 only if every product was described and stored.
     """
     if web and (yes or review is not None):
         raise ConfigError("--web asks in the browser: leave --yes and --review out")
     opener = page_opener() if web else None
+    if provider is None and model is None and not _has_model(config):
+        provider = Echo.name
     answers = Answers(yes=yes, provider=provider, model=model, review=review)
     if web:
         answers = structs.replace(answers, review="queue", store=configured_place(config) or "default")
@@ -113,6 +117,11 @@ def command(
             record=_record(host, config),
         )
         return run(_shown(demo, display, host, opener, Wanted(products, revision, port, browse, config)))
+
+
+def _has_model(config: Path | None) -> bool:
+    """Return whether the configuration, or a key in the environment, names a model that can answer."""
+    return any(missing_key(model, os.environ) is None for model in configuration(config, os.environ).models)
 
 
 def _record(host: ConfiguredHost, config: Path | None) -> str:

@@ -17,7 +17,9 @@ from antiphon.client.connection.targets import resolve
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask
 from antiphon.host.config import Config, load_config
+from antiphon.host.config.default_model import KEY_NAMES, standard_model
 from antiphon.host.models.models import Models
+from antiphon.host.providers.api_keys import missing_key
 from antiphon.host.store import MemoryStore, usual_store
 from antiphon.host.store.location import state_folder
 from antiphon.host.terminal.tty import find_terminal
@@ -166,9 +168,11 @@ def _models(config: Config) -> Finding:
     message = SamplingMessage(role="user", content=TextContent(text="Hello"))
     shortest = CreateMessageRequestParams(messages=[message], max_tokens=1)
     selection = Models(config.catalogue(), os.environ).select(shortest)
-    if selection.winner is None:
-        return Finding("failed", "models", selection.why_none)
-    return Finding("ok", "models", ", ".join(model.name for model in config.models))
+    if selection.winner is not None:
+        return Finding("ok", "models", ", ".join(model.name for model in config.models))
+    if config.models == (standard_model(os.environ),) and missing_key(config.models[0], os.environ):
+        return Finding("note", "models", f"none, so only you can answer requests for one: set {KEY_NAMES}")
+    return Finding("failed", "models", selection.why_none)
 
 
 def _store(configured: str | None) -> Finding:
