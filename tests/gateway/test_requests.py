@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Context, Server, Tool
-from antiphon.errors import InvalidParams, ResourceNotFound
+from antiphon.errors import InvalidParams, PeerError, ResourceNotFound
 from antiphon.gateway import Gateway
-from antiphon.host import Host, Policy, Scripted
+from antiphon.host import Host, Policy, Queue, Rule, Scripted
+from antiphon.host.store import MemoryStore
 from antiphon.testing import Recorder
 from tests.support.behind_gateway import CELLS, ERAS, host, shop
 from tests.support.raw_client import RawClient, raw_client
@@ -37,6 +38,32 @@ async def test_a_refusal_is_a_result_for_the_model() -> None:
         result = await client.call_tool("shop__count")
     assert result.is_error
     assert "refused" in result.text
+
+
+@pytest.mark.parametrize("server_era", ERAS)
+@pytest.mark.parametrize("tool", ["describe", "order"])
+async def test_a_result_says_where_a_question_waited_that_nobody_saw(server_era: str, tool: str) -> None:
+    """Some hosts show their users results only, and a server knows nothing but that it was refused."""
+    store = MemoryStore()
+    calls = Policy(default="ask", rules=[Rule(effect="allow", kind="tool")])
+    unseen = Host(Scripted([]), policy=calls, reviewer=Queue(store), store=store, review_timeout=0.05)
+    arguments = {"product": "hats"} if tool == "describe" else {}
+    async with Client(Gateway({"shop": shop(server_era)}, unseen).server) as client:
+        try:
+            told = (await client.call_tool(f"shop__{tool}", arguments)).text
+        except PeerError as error:
+            told = error.message
+    assert "nobody decided in time: run antiphon review (in a terminal)" in told
+
+
+async def test_a_cause_is_told_once() -> None:
+    """The next result of the same server says nothing of the call before."""
+    calls = Policy(default="ask", rules=[Rule(effect="allow", kind="tool")])
+    unseen = Host(Scripted([]), policy=calls, reviewer=None)
+    async with Client(Gateway({"shop": shop(ERAS[0])}, unseen).server) as client:
+        told = (await client.call_tool("shop__describe", {"product": "hats"})).content[1].text
+        assert told.startswith("The server's question was not answered: nobody can be asked: ")
+        assert len((await client.call_tool("shop__count")).content) == 1
 
 
 async def test_what_belongs_to_one_connection_is_not_passed_on() -> None:

@@ -9,6 +9,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from functools import partial
 from typing import Any, NoReturn
@@ -22,6 +23,7 @@ from antiphon.gateway.known_clients import shows
 from antiphon.gateway.terms import ElicitsIn
 from antiphon.host.config.gateway import QUICK_CANCEL
 from antiphon.host.host import Host
+from antiphon.host.pipeline.case import note_unanswered
 from antiphon.host.review.review import Deny, ElicitItem, Filled, NoReviewer, Reviewer
 from antiphon.server.limits import Bucket, Rate
 from antiphon.server.middleware import ServerRequest
@@ -30,6 +32,7 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import Origin
 from antiphon.wire.revisions import revision
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
 __all__ = [
     "NOTICE_RATE",
@@ -165,6 +168,7 @@ class OpenRequests:
         """All clients whose requests may be open."""
         self._turn = asyncio.Lock() if one_at_a_time else None
         self._open: list[ServerRequest] = []
+        self._causes: dict[ServerRequest, list[str]] = {}
 
     def during(self, request: ServerRequest, client: Client) -> During:
         """Return a context during which a client's request counts as open at the server."""
@@ -180,6 +184,15 @@ class OpenRequests:
             # which may have ended since. ``origin.call`` is not set if the ask may belong to a request that has ended.
             return self._open[0] if len(self._open) == 1 and origin.call is not None else None
         return _open_request.get(None)
+
+    def note_causes(self, origin: Origin) -> AbstractContextManager[None]:
+        """Return a context in which the host answers an ask: why it does not is noted for the ask's request."""
+        request = self.owner(origin)
+        return note_unanswered([] if request is None else self._causes.setdefault(request, []))
+
+    def take_causes(self, request: ServerRequest) -> str:
+        """Say why asks of a request that has ended were not answered, and forget it; empty if all were."""
+        return "; ".join(dict.fromkeys(self._causes.pop(request, ())))
 
     async def log(self, message: Received) -> None:
         """Pass a log message on to the newest open request of each client; to all clients if no request is open."""
@@ -215,8 +228,32 @@ def by_host(
     reviewer shows it. ``clock``: returns the time in seconds.
     """
     requests = OpenRequests()
-    elicitor = host.elicit if elicits_in == "host" else _Elicitor(host, requests, elicits_in, quick_cancel, clock)
-    return Answerers(host, elicitor, None, requests)
+    noting = _Noting(host, requests)
+    elicitor = noting.elicit if elicits_in == "host" else _Elicitor(noting, requests, elicits_in, quick_cancel, clock)
+    return Answerers(noting, elicitor, None, requests)
+
+
+class _Noting:
+    """A host that has the client of an ask's call told why nobody answered; all else is the host's own."""
+
+    def __init__(self, host: Host | Configured, requests: OpenRequests) -> None:
+        self._host = host
+        self._requests = requests
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    async def __call__(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
+        """See ``Host``."""
+        with self._requests.note_causes(origin):
+            return await self._host(params, origin)
+
+    async def elicit(
+        self, params: ElicitRequestParams, origin: Origin, *, reviewer: Reviewer | None = None
+    ) -> ElicitResult:
+        """See ``Host.elicit``."""
+        with self._requests.note_causes(origin):
+            return await self._host.elicit(params, origin, reviewer=reviewer)
 
 
 class _Elicitor:
@@ -224,7 +261,7 @@ class _Elicitor:
 
     def __init__(
         self,
-        host: Host,
+        host: _Noting,
         requests: OpenRequests,
         elicits_in: ElicitsIn,
         quick_cancel: float,

@@ -36,6 +36,8 @@ from antiphon.wire.tools import CallToolResult, ListToolsResult
 
 __all__ = ["SERVED", "SUBSCRIBED", "pass_on"]
 
+_UNANSWERED = "The server's question was not answered"
+
 
 async def _list_tools(group: Group, request: ServerRequest) -> ListToolsResult:
     catalogue = await group.listed()
@@ -83,8 +85,6 @@ async def _call_tool(group: Group, request: ServerRequest) -> CallToolResult | C
             result = group.tasks.begun(upstream, owned.name, result)
         return request.pass_on(result)
     except Rejected as error:
-        if error.remote:
-            raise _passed_on(error) from None
         return _failed(f"The call was refused: {error.message}")
     except (Unavailable, ResultInvalid) as error:
         return _failed(str(error))
@@ -254,20 +254,32 @@ async def _sent(
                 await upstream.logs.want(client, wanted)
             return await send(client, progress=progress)
 
+    causes = upstream.answerers.open.take_causes
     try:
         if PROGRESS_TOKEN not in meta:
-            return await use(None)
+            return _explained(await use(None), causes(request))
         async with reporting(request.ctx, upstream.describe_start) as report:
-            return await use(report)
+            return _explained(await use(report), causes(request))
     except PeerError as error:
         if isinstance(error, Rejected) and not error.remote:
             raise
-        raise _passed_on(error) from None
+        raise _passed_on(error, causes(request)) from None
+    finally:
+        causes(request)
 
 
-def _passed_on(error: PeerError) -> PeerError:
+def _explained(result: Received, why: str) -> Received:
+    """Add to the result of a tool why what its server asked was not answered: some hosts show their users no more."""
+    read = result.read
+    if not why or not isinstance(read, CallToolResult):
+        return result
+    return result.changed(structs.replace(read, content=[*read.content, TextContent(text=f"{_UNANSWERED}: {why}")]))
+
+
+def _passed_on(error: PeerError, why: str = "") -> PeerError:
     """Copy an error of a server behind the gateway, because an error marked as remote is never sent to a peer."""
-    return PeerError(error.message, code=error.code, data=error.data)
+    message = f"{error.message} ({_UNANSWERED}: {why})" if why else error.message
+    return PeerError(message, code=error.code, data=error.data)
 
 
 def _failed(text: str) -> CallToolResult:

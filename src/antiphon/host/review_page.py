@@ -11,6 +11,7 @@ import asyncio
 from contextlib import AbstractAsyncContextManager, suppress
 from importlib import import_module
 from typing import Protocol, cast
+from urllib.parse import urlsplit
 
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
@@ -20,6 +21,7 @@ from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, ReviewItem, ToolItem
 from antiphon.host.store.base import Store
+from antiphon.host.store.memory import MemoryStore
 
 __all__ = ["OpenedPage", "Opener", "PageReviewer", "page_opener"]
 
@@ -105,6 +107,7 @@ class PageReviewer:
         """The host that answers when a person asks from the page; set by the host whose page it is."""
         self.servers: Servers | None = None
         """The servers that are shown on the page; set by the gateway in front of them."""
+        self._page: OpenedPage | None = None
         self._serving: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[None] | None = None
 
@@ -112,6 +115,13 @@ class PageReviewer:
     def available(self) -> bool:
         """Always true: somebody may come before the question expires."""
         return True
+
+    @property
+    def where(self) -> str:
+        """Where questions wait: the page, without what opens it, and the commands that show the same store."""
+        port = None if self._page is None else urlsplit(self._page.origin).port
+        page = "" if port is None else f"it waited on the review page at http://127.0.0.1:{port}; "
+        return page + ("open it, then ask again" if isinstance(self._store, MemoryStore) else self._queue.where)
 
     async def review(self, item: ReviewItem) -> Decision:
         """Ask about a request or an answer; see ``Queue.review``."""
@@ -152,7 +162,7 @@ class PageReviewer:
             opening = self._opener(
                 self._store, config=self._config, undo=self._undo, asker=self.asker, servers=self.servers
             )
-            async with opening:
+            async with opening as self._page:
                 opened.set_result(None)
                 await asyncio.get_running_loop().create_future()
         except Exception as error:

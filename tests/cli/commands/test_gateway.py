@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -52,6 +53,29 @@ async def test_a_host_starts_it_and_finds_the_servers(tmp_path: Path, revision: 
         names = [tool.name async for tool in client.tools()]
         assert names
         assert all(name.startswith("shop__") for name in names)
+
+
+@pytest.mark.parametrize("asks", ["call", "request"])
+async def test_a_question_that_nobody_saw_is_named_in_the_result(tmp_path: Path, asks: str):
+    """Without a browser: the page and the command that shows it, and no token that opens the page."""
+    file, settings = (
+        written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [SHOP]}),
+        tmp_path / "a.toml",
+    )
+    allowed = '[[policy.rules]]\neffect = "allow"\nkind = "tool"\n' if asks == "request" else ""
+    settings.write_text(f"{PATIENT}[defaults]\nreview_timeout = 0.5\n{allowed}")
+    options = ["--config", str(file), "--config", str(settings), "--provider", "echo", "--review", "page"]
+    variables = environment(XDG_STATE_HOME=str(tmp_path), BROWSER="")
+    said: list[str] = []
+    entry = {"command": COMMAND[0], "args": [*COMMAND[1:], "gateway", *options], "env": variables}
+    async with Client(entry, errlog=said.append) as client:
+        try:
+            told = (await client.call_tool("shop__describe", {"product": "tea"})).text
+        except PeerError as error:
+            told = error.message
+    assert re.search(r"it waited on the review page at http://127\.0\.0\.1:\d+; run antiphon review", told), told
+    [token] = re.findall(r"Review page: http://\S+/open\?token=(\S+)", "\n".join(said))
+    assert token not in told
 
 
 async def test_a_profile_chooses_servers_and_tools(tmp_path: Path):

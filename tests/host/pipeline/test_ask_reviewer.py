@@ -7,10 +7,12 @@ import asyncio
 import pytest
 
 from antiphon.errors import Rejected
-from antiphon.host import Answer, Deny, Host, Limits, Scripted
+from antiphon.host import Answer, Deny, Host, Limits, Queue, Scripted
 from antiphon.host.pipeline.ask_reviewer import within
 from antiphon.host.review.review import Ticket
+from antiphon.host.store import MemoryStore
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import Person, origin, request
 
 FORM = ElicitRequestParams.form("Who?", {"properties": {"name": {"type": "string"}}})
@@ -47,6 +49,17 @@ async def test_a_person_is_not_buried():
     person.decide.set()
     with pytest.raises(Rejected):
         await first
+
+
+@pytest.mark.parametrize("ask", ["request", "call"])
+async def test_a_refusal_says_where_a_question_waited(ask: str):
+    """Its place is for our own caller: the server hears of no reviewer."""
+    store = MemoryStore()
+    host = Host(Scripted([]), reviewer=Queue(store), store=store, review_timeout=0.05)
+    with pytest.raises(Rejected, match=r"run antiphon review \(in a terminal\) or antiphon review --web") as caught:
+        await (host(request(), origin()) if ask == "request" else host.confirm(CallToolRequestParams.of("f"), origin()))
+    assert caught.value.data == {"reason": "expired"}
+    assert "antiphon" not in caught.value.told
 
 
 async def test_forms_are_limited_and_recorded():

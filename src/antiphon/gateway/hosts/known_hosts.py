@@ -46,8 +46,9 @@ class HostFile(Struct, frozen=True, kw_only=True):
             case "typed":
                 return {"type": "stdio", "command": command, "args": list(args)}
             case "codex":
-                # It ends a call after 60 seconds otherwise, which is less than a person may take to decide.
-                return {"command": command, "args": list(args), "env_vars": list(variables), "tool_timeout_sec": 600}
+                # It ends a call after 60 seconds otherwise. Half an hour is enough for two questions of ten minutes and
+                # an answer, so that its user learns where a question waited that nobody saw.
+                return {"command": command, "args": list(args), "env_vars": list(variables), "tool_timeout_sec": 1800}
             case "copilot":
                 return {"type": "local", "command": command, "args": list(args), "tools": ["*"]}
             case "goose":

@@ -61,8 +61,8 @@ async def decided(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Ap
         decision = await _counted(case, admitted, lambda: _put_to(reviewer, item))
     except Blocked:
         raise case.withdrawn() from None
-    except NoReviewer:
-        raise case.refusal("no-reviewer") from None
+    except NoReviewer as error:
+        raise case.refusal("no-reviewer", why=str(error)) from None
     except TimeoutError:
         raise case.refusal("expired") from None
     except LimitReached as reached:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from secrets import token_hex
 from typing import Literal, TypeVar, Unpack
 
@@ -29,14 +31,14 @@ from antiphon.host.providers.base import Completion, Provider, Usage
 from antiphon.host.review.definitions import Allowed, Digests
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.question import Outcome
-from antiphon.host.review.review import Reviewer, obstacle_of
+from antiphon.host.review.review import Placed, Reviewer, obstacle_of
 from antiphon.host.store.base import Change, Hold, Settlement, Store
 from antiphon.host.store.chain import Record, Step
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["ELICITATION", "EMBEDDINGS", "SAMPLING", "TOOL", "Case", "Desk", "Reason"]
+__all__ = ["ELICITATION", "EMBEDDINGS", "SAMPLING", "TOOL", "Case", "Desk", "Reason", "note_unanswered"]
 
 T = TypeVar("T")
 
@@ -68,12 +70,23 @@ _CAUSES: dict[Reason, str] = {
 }
 """Texts for this side about refusals that no person made."""
 _SETUP: frozenset[Reason] = frozenset({"no-reviewer", "no-model"})
+_UNANSWERED: ContextVar[list[str] | None] = ContextVar("antiphon_unanswered", default=None)
 _LONGEST_DETAIL = 300
 """Most characters of a failure that are logged."""
 
 _NOTHING = Change()
 
 _log = logging.getLogger("antiphon.host")
+
+
+@contextmanager
+def note_unanswered(causes: list[str]) -> Generator[None]:
+    """Add to a list why an ask within the block got no answer, if no person refused it and somebody can remedy that."""
+    before = _UNANSWERED.set(causes)
+    try:
+        yield
+    finally:
+        _UNANSWERED.reset(before)
 
 
 class Desk(msgspec.Struct, frozen=True, kw_only=True):
@@ -304,9 +317,7 @@ class Case:
         """Record a refusal and make its error. ``detail`` stays here; ``why`` is for our own caller only."""
         self.note("refused", f"{reason}:{detail}" if detail else reason)
         told = _REFUSED.get(self.method, "User rejected the request")
-        cause = self._cause(reason)
-        said = told if cause is None else f"{cause}: {why or detail}" if why or detail else cause
-        error = Rejected(said, data={"reason": reason})
+        error = Rejected(self._cause(reason, why or detail) or told, data={"reason": reason})
         # The server gets the specification's text, regardless of who refused.
         error.told = told
         self._tell(reason, error.message)
@@ -327,15 +338,23 @@ class Case:
     def declined(self, reason: Reason) -> ElicitResult:
         """Record a refusal, and make the answer to an elicitation."""
         self.note("refused", reason)
-        self._tell(reason, self._cause(reason) or "")
+        self._tell(reason, self._cause(reason))
         return ElicitResult(action="decline")
 
-    def _cause(self, reason: Reason) -> str | None:
-        cause = _CAUSES.get(reason)
-        return cause.format(obstacle_of(self.desk.reviewer)) if reason == "no-reviewer" and cause else cause
+    def _cause(self, reason: Reason, why: str = "") -> str:
+        """Say for this side what refused, and where a question waited that nobody saw; empty if a person refused."""
+        cause, reviewer = _CAUSES.get(reason, ""), self.desk.reviewer
+        if reason == "no-reviewer":
+            cause = cause.format(obstacle_of(reviewer))
+        if reason == "expired" and isinstance(reviewer, Placed):
+            why = reviewer.where
+        return f"{cause}: {why}" if cause and why else cause
 
     def _tell(self, reason: Reason, cause: str) -> None:
-        """Log, once per host, a refusal that no person made and that somebody can remedy."""
+        """Report a refusal that no person made and that somebody can remedy; log it once per host."""
+        noted = _UNANSWERED.get()
+        if noted is not None and (reason in _SETUP or reason == "expired"):
+            noted.append(mask(cause))
         if reason in _SETUP and reason not in self.desk.logged:
             self.desk.logged.add(reason)
             _log.warning("%s was refused: %s", self.method, mask(cause)[:_LONGEST_DETAIL])

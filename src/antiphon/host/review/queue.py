@@ -113,6 +113,11 @@ class Queue:
         """Always true: somebody may come before the question expires."""
         return True
 
+    @property
+    def where(self) -> str:
+        """How to see what waits: with a command that opens the same store."""
+        return "run antiphon review (in a terminal) or antiphon review --web (in a browser), then ask again"
+
     async def review(self, item: ReviewItem) -> Decision:
         """Store the question, and wait until somebody has decided.
 

@@ -40,6 +40,7 @@ __all__ = [
     "Informed",
     "NoReviewer",
     "Obstructed",
+    "Placed",
     "Reach",
     "Regenerate",
     "ReviewItem",
@@ -336,6 +337,16 @@ class Obstructed(Protocol):
 def obstacle_of(reviewer: Reviewer | None) -> str:
     """Say why no person can be asked."""
     return (reviewer.obstacle if isinstance(reviewer, Obstructed) else None) or "there is no terminal here"
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A reviewer whose questions wait in a place where a person has to look for them."""
+
+    @property
+    def where(self) -> str:
+        """Say where, and how to see them. Holds no secret, because a model may read it."""
+        ...
 
 
 def hash_of(item: ReviewItem | ToolItem | ElicitItem) -> str:
