@@ -1,8 +1,8 @@
-"""The recording and the picture of docs/how-to/gateway.md: from a host's own file to a request on the page, for real.
+"""The recording and the pictures of docs/how-to/gateway.md: from a host's own file to a request on the page, for real.
 
 ``python -m tests.browser.recording docs/images`` (``make screenshots``) writes ``gateway.cast``, which ``asciinema
-play`` shows, and ``gateway-request.png``. The host is played by our client: it starts what the file says, and calls a
-tool.
+play`` shows, ``gateway-call.png`` and ``gateway-request.png``. The host is played by our client: it starts what the
+file says, and calls a tool; the model is a vendor on loopback.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from tests.browser.screen import browser
 from tests.browser.visits import ARMED
 from tests.cli.program import COMMAND, environment
 from tests.support.network import until
+from tests.support.vendors import openai
+from tests.support.vendors.site import Site, pouring, serving
 
 SHOP = '''from antiphon import Context, Server
 
@@ -107,9 +109,6 @@ async def journey(chromium: Browser, folder: Path, images: Path) -> None:
     host.parent.mkdir()
     (folder / "shop.py").write_text(SHOP, encoding="utf-8")
     host.write_text(json.dumps({"mcpServers": {"shop": entry(folder)}}, indent=2) + "\n", encoding="utf-8")
-    own = folder / ".config" / "antiphon"
-    own.mkdir(parents=True)
-    (own / "antiphon.toml").write_text('[models.echo]\nprovider = "echo"\nmodel = "echo"\n', encoding="utf-8")
     opened = folder / "opened"
     (folder / "browser").write_text(f'#!/bin/sh\ncp "${{1#file://}}" {opened}.new && mv {opened}.new {opened}\n')
     (folder / "browser").chmod(0o700)
@@ -121,8 +120,11 @@ async def journey(chromium: Browser, folder: Path, images: Path) -> None:
     began = time.monotonic()
     made.says("In Cursor, started anew: the model calls shop__slogan. A browser opens with the review page.")
     installed = json.loads(host.read_text(encoding="utf-8"))["mcpServers"]["antiphon"]
-    starts = {"command": installed["command"], "args": installed["args"], "env": home(folder)}
-    async with Client(starts, revision="2025-11-25") as cursor:
+    starts = {"command": installed["command"], "args": installed["args"]}
+    async with (
+        serving(openai, pouring(*openai.stream("Tea time, ", "all the time."), done=False)) as vendor,
+        Client({**starts, "env": {**home(folder), **reaching(vendor)}}, revision="2025-11-25") as cursor,
+    ):
         call = asyncio.create_task(cursor.call_tool("shop__slogan", {"product": "a tea pot"}))
         await until(opened.exists)
         page = await chromium.new_page(viewport=VIEW, locale="en-GB", reduced_motion="reduce")
@@ -130,6 +132,8 @@ async def journey(chromium: Browser, folder: Path, images: Path) -> None:
         assert found
         await page.goto(found[0])
         await page.wait_for_selector(ARMED)
+        await page.wait_for_timeout(600)
+        await page.screenshot(path=images / "gateway-call.png")
         await page.keyboard.press("a")
         await page.wait_for_selector("#detail[data-kind=request]")
         await page.wait_for_selector(ARMED)
@@ -149,6 +153,11 @@ async def journey(chromium: Browser, folder: Path, images: Path) -> None:
 def entry(folder: Path) -> dict[str, Any]:
     """Write a server as the host has it."""
     return {"command": sys.executable, "args": [str(folder / "shop.py")]}
+
+
+def reaching(vendor: Site) -> dict[str, str]:
+    """Return the variables with which a gateway finds this vendor's usual model."""
+    return {"OPENAI_BASE_URL": f"{vendor.url}/v1", "OPENAI_API_KEY": "sk-loopback"}
 
 
 async def main(images: Path) -> None:

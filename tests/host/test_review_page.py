@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Host, MemoryStore, NoReviewer, Queue, Scripted
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review_page import PageReviewer, page_opener
+from antiphon.machine.extras import describe_install
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.failure import to_wire
 from antiphon.wire.origin import Origin
@@ -156,7 +158,9 @@ def test_missing_packages_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPa
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette", None)
     monkeypatch.setitem(sys.modules, "starlette.requests", None)
-    with pytest.raises(ConfigError, match=r"the review page needs more packages .*pip install 'antiphon\[host\]'"):
+    with pytest.raises(
+        ConfigError, match=rf"the review page needs more packages .*{re.escape(describe_install('host'))}"
+    ):
         page_opener()
     with pytest.raises(ConfigError, match="needs more packages"):
         Host(web=True)

@@ -42,4 +42,4 @@ def test_missing_packages_are_named(lacking: str, place: str, said: str):
         f"try:\n runner_at({place!r}, extra='host')\nexcept ConfigError as error:\n print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert f"pip install '{said}'" in done.stdout
+    assert f"pip install './{said}'" in done.stdout

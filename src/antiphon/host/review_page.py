@@ -22,6 +22,7 @@ from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, ReviewItem, ToolItem
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
+from antiphon.machine.extras import describe_install
 
 __all__ = ["OpenedPage", "Opener", "PageReviewer", "page_opener"]
 
@@ -73,7 +74,7 @@ def page_opener() -> Opener:
     try:
         found = import_module(_WEB)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"the review page needs more packages ({error.name}): pip install 'antiphon[host]'") from None
+        raise ConfigError(f"the review page needs more packages ({error.name}): {describe_install('host')}") from None
     return cast("Opener", found.opened_page)
 
 

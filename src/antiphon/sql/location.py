@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antiphon.errors import ConfigError
+from antiphon.machine.extras import describe_install
 
 if TYPE_CHECKING:
     from antiphon.sql.runner import Runner
@@ -38,4 +39,4 @@ def runner_at(place: str | Path, *, extra: str, durable: bool = False) -> Runner
         return PostgresRunner(url.set(drivername="postgresql+asyncpg"))
     except ImportError as error:
         wanted = f"{extra},postgres" if error.name == "asyncpg" else extra
-        raise ConfigError(f"a store needs more packages ({error.name}): pip install 'antiphon[{wanted}]'") from None
+        raise ConfigError(f"a store needs more packages ({error.name}): {describe_install(wanted)}") from None

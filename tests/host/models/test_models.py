@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from decimal import Decimal
@@ -13,6 +14,7 @@ from antiphon.host.models import models as models_module
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import Metered, Provider, ProviderFailure, Usage, completion_of
 from antiphon.host.providers.persistence import Patience
+from antiphon.machine.extras import describe_install
 from antiphon.wire.content import ImageContent
 from antiphon.wire.sampling import ModelHint, ModelPreferences, SamplingMessage
 from tests.host.asks import origin, request
@@ -155,7 +157,7 @@ async def test_warming_the_echo_is_nothing():
 async def test_missing_packages_are_told(monkeypatch: pytest.MonkeyPatch):
     """With the command that installs them."""
     monkeypatch.setattr(models_module, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'antiphon\[host\]'"):
+    with pytest.raises(ConfigError, match=re.escape(describe_install("host"))):
         await provider(Model(name="a", provider="openai", model="x", context=1000)).warm()
 
 

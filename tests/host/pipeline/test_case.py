@@ -133,7 +133,7 @@ async def test_a_package_that_is_missing_is_named_to_our_own_caller():
 
     class Bare(Scripted):
         async def complete(self, params, *, model=None):
-            raise ConfigError("models of vendors need more packages: pip install 'antiphon[host]'")
+            raise ConfigError("models of vendors need more packages: pip install something")
 
     with pytest.raises(InternalError, match="pip install") as caught:
         await Host(Bare([]), review="never", reviewer=None)(request(), origin())

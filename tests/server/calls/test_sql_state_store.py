@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import ConfigError
+from antiphon.machine.extras import describe_install
 from antiphon.server.calls import sql_state_store
 from antiphon.server.calls.sql_state_store import SqlStateStore
 
@@ -99,4 +100,4 @@ def test_missing_packages_are_named(tmp_path: Path):
         "try:\n SqlStateStore('x.db')\nexcept ConfigError as error:\n print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert "pip install 'antiphon[sql]'" in done.stdout
+    assert describe_install("sql") in done.stdout

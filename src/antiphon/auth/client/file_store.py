@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from antiphon.auth.client.store import Document
 from antiphon.errors import ConfigError
+from antiphon.machine.extras import describe_install
 from antiphon.machine.files import open_file, read_file, replace_file
 
 __all__ = ["FileLogins"]
@@ -100,7 +101,7 @@ class FileLogins:
         try:
             from filelock import FileLock, Timeout
         except ImportError:
-            raise ConfigError("logins in a file need the extra: pip install 'antiphon[auth]'") from None
+            raise ConfigError(f"logins in a file need the extra: {describe_install('auth')}") from None
         lock = FileLock(f"{self.path}.lock", timeout=LOCK_PATIENCE, poll_interval=_LOOK, mode=0o600)
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

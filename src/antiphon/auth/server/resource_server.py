@@ -21,6 +21,7 @@ from antiphon.auth.server.proofs import DPoP, NonceWanted, Proofs, TooMany
 from antiphon.auth.server.remembered import Verified
 from antiphon.auth.server.verifier import CheckAccess, Verifier
 from antiphon.errors import ConfigError, InsufficientScope, InvalidRequest
+from antiphon.machine.extras import describe_install
 from antiphon.protocol.caller import Caller, Covers
 from antiphon.protocol.http.gate import Admitted, Denied, HeaderPair
 from antiphon.protocol.http.rules import NOT_ACCEPTED, Headers, Refusal
@@ -95,7 +96,7 @@ class ResourceServer:
         metadata_url: str | None = None,
     ) -> None:
         if importlib.util.find_spec("joserfc") is None:
-            raise ConfigError("ResourceServer needs more packages: pip install 'antiphon[auth]'")
+            raise ConfigError(f"ResourceServer needs more packages: {describe_install('auth')}")
         audiences = frozenset([audience] if isinstance(audience, str) else audience)
         if not audiences or not all(audiences):
             raise ConfigError("ResourceServer(audience=) needs the aud that tokens for this server have")

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from antiphon.client.connection.server_files import read_json
 from antiphon.errors import ConfigError
+from antiphon.machine.extras import describe_install
 
 __all__ = ["Document", "read_document"]
 
@@ -55,7 +56,7 @@ def read_document(path: Path, data: bytes, section: str) -> Document:
         if path.suffix in (".yaml", ".yml"):
             return _Yaml(path, text, section)
     except ImportError as error:
-        raise ConfigError(f"{path} needs more packages ({error.name}): pip install 'antiphon[gateway]'") from None
+        raise ConfigError(f"{path} needs more packages ({error.name}): {describe_install('gateway')}") from None
     return _Json(path, text, section)
 
 

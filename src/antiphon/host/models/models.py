@@ -25,6 +25,7 @@ from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Us
 from antiphon.host.providers.echo import Echo
 from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, joined
 from antiphon.host.providers.persistence import Patience, may_stand_in, persist
+from antiphon.machine.extras import describe_install
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
 if TYPE_CHECKING:
@@ -232,13 +233,13 @@ def _missing_package(model: Model) -> str | None:
     """Return a message if a package that a vendor's model needs is not installed, else ``None``."""
     if model.provider == Echo.name or find_spec("pydantic_ai") is not None:
         return None
-    return "models of vendors need more packages: pip install 'antiphon[host]' (or take --provider echo)"
+    return f"models of vendors need more packages: {describe_install('host')}"
 
 
 def _adapter() -> type[Vendor]:
     """Import the adapter, which imports all vendors' libraries."""
     if find_spec("pydantic_ai") is None:
-        raise ConfigError("models of vendors need more packages: pip install 'antiphon[host]'")
+        raise ConfigError(f"models of vendors need more packages: {describe_install('host')}")
     from antiphon.host.providers.vendor.adapter import Vendor
 
     return Vendor

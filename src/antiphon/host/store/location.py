@@ -19,6 +19,7 @@ from typing import Any, cast
 from antiphon.errors import ConfigError
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
+from antiphon.machine.extras import describe_install
 from antiphon.sql.location import runner_at
 
 __all__ = ["open_store", "state_folder", "usual_store"]
@@ -40,7 +41,7 @@ def open_store(place: str | Path | None = None, *, keep_content: bool = False) -
     try:
         from antiphon.host.store.sql import SqlStore
     except ImportError as error:
-        raise ConfigError(f"a store needs more packages ({error.name}): pip install 'antiphon[host]'") from None
+        raise ConfigError(f"a store needs more packages ({error.name}): {describe_install('host')}") from None
     named = place if place and place != "default" else state_folder(os.environ) / "host.db"
     return SqlStore(runner_at(named, extra="host"), keep_content=keep_content)
 

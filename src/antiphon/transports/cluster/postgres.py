@@ -15,6 +15,7 @@ from typing import Any
 
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
+from antiphon.machine.extras import describe_install
 from antiphon.transports.cluster.base import LEASE, OLDEST, PATIENCE, REVISION, Member, check_revision, check_size, log
 
 __all__ = ["PostgresCluster"]
@@ -99,7 +100,7 @@ class PostgresCluster(Member):
             # Any: it has no types.
             asyncpg: Any = import_module("asyncpg")
         except ImportError:
-            raise ConfigError("PostgresCluster needs asyncpg: pip install 'antiphon[postgres]'") from None
+            raise ConfigError(f"PostgresCluster needs asyncpg: {describe_install('postgres')}") from None
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,30}", prefix):
             raise ConfigError("PostgresCluster(prefix=) has at most 31 small letters, digits and underscores")
         self._url = url

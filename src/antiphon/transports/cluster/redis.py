@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.extras import describe_install
 from antiphon.transports.cluster.base import LEASE, OLDEST, PATIENCE, REVISION, Member, check_revision, check_size, log
 
 __all__ = ["RedisCluster"]
@@ -78,7 +79,7 @@ class RedisCluster(Member):
             from redis.asyncio import BlockingConnectionPool, Redis
             from redis.exceptions import RedisError
         except ImportError:
-            raise ConfigError("RedisCluster needs redis-py: pip install 'antiphon[redis]'") from None
+            raise ConfigError(f"RedisCluster needs redis-py: {describe_install('redis')}") from None
         self._patience = patience
         self._prefix = prefix
         self._errors = (RedisError, OSError, TimeoutError)

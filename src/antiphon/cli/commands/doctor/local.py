@@ -23,6 +23,7 @@ from antiphon.host.providers.api_keys import missing_key
 from antiphon.host.store import MemoryStore, usual_store
 from antiphon.host.store.location import state_folder
 from antiphon.host.terminal.tty import find_terminal
+from antiphon.machine.extras import describe_install
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
@@ -82,7 +83,7 @@ def _extras() -> Iterator[Finding]:
         missing = [package for package in packages if not _is_there(package)]
         subject = f"antiphon[{name}]"
         if missing:
-            remedy = f"for {purpose}: pip install 'antiphon[{name}]' ({', '.join(missing)} not there)"
+            remedy = f"{', '.join(missing)} not there; for {purpose}: {describe_install(name)}"
             yield Finding("note", subject, remedy)
         else:
             yield Finding("ok", subject, purpose)
