@@ -122,7 +122,7 @@ async def journey(chromium: Browser, folder: Path, images: Path) -> None:
     installed = json.loads(host.read_text(encoding="utf-8"))["mcpServers"]["antiphon"]
     starts = {"command": installed["command"], "args": installed["args"]}
     async with (
-        serving(openai, pouring(*openai.stream("Tea time, ", "all the time."), done=False)) as vendor,
+        serving(openai, pouring(*openai.stream("Tea time, ", "all the time."))) as vendor,
         Client({**starts, "env": {**home(folder), **reaching(vendor)}}, revision="2025-11-25") as cursor,
     ):
         call = asyncio.create_task(cursor.call_tool("shop__slogan", {"product": "a tea pot"}))
