@@ -23,8 +23,9 @@ async def test_the_price_follows_the_model(chromium: Browser):
         cheap, dear = (rounded_dollars(most_of(question.item, name)) for name in ("plain", "clever"))
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
-            prices = seen.page.locator("#detail [data-price]")
+            prices = seen.page.locator("#detail [data-price]:visible")
             assert set(await prices.all_inner_texts()) == {cheap}
+            assert "<span" not in await seen.page.text_content("#detail")
             assert f"plain · {cheap}" in await seen.page.inner_text("#detail .approve")
             await seen.page.select_option("[data-models]", "clever")
             assert set(await prices.all_inner_texts()) == {dear}

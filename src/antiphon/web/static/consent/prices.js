@@ -4,7 +4,9 @@ document.addEventListener("input", (event) => {
   if (!pick) return;
   const { most, name } = pick.selectedOptions[0].dataset;
   const place = pick.closest("#detail, .detail, main");
-  for (const each of place.querySelectorAll("[data-price]")) each.textContent = most;
-  for (const each of place.querySelectorAll("[data-answers]")) each.textContent = name;
+  // Panels with a choice of their own keep theirs.
+  const all = (named) => [...place.querySelectorAll(named)].filter((each) => !each.closest(".further"));
+  for (const each of all("[data-price]")) each.textContent = most;
+  for (const each of all("[data-answers]")) each.textContent = name;
   for (const each of place.querySelectorAll("[data-of-first]")) each.hidden = pick.selectedIndex !== 0;
 });
