@@ -147,7 +147,8 @@ document.addEventListener("keydown", (event) => {
   }
   const letter = !typing && !event.ctrlKey && event.key.length === 1;
   const quick = letter && event.timeStamp - before < QUICK;
-  if (letter) before = event.timeStamp;
+  // One that decides nothing begins no word.
+  if (letter && (quick || !HARMLESS.has(action))) before = event.timeStamp;
   if (letter) clearTimeout(soon);
   if (typing || event.ctrlKey || !action) return;
   const scrolled = event.key.startsWith("Arrow") && !event.target.closest?.("#queue");
