@@ -236,7 +236,7 @@ def by_host(
 class _Noting:
     """A host that has the client of an ask's call told why nobody answered; all else is the host's own."""
 
-    def __init__(self, host: Host | Configured, requests: OpenRequests) -> None:
+    def __init__(self, host: Host, requests: OpenRequests) -> None:
         self._host = host
         self._requests = requests
 
