@@ -44,7 +44,9 @@ async def test_the_page_says_how_many_wait_beyond_its_list():
     held = MemoryStore()
     for number in range(LISTED + 2):
         item = encode(ToolItem(origin=origin(), params=CallToolRequestParams(name="order"), choices=frozenset()))
-        await held.put_review(msgspec.structs.replace(review(str(number)), item=item.decode(), expires=None))
+        await held.put_review(
+            msgspec.structs.replace(review(str(number)), kind="tool", item=item.decode(), expires=None)
+        )
     page = Site(held, Access(held, "one"))
     assert len(await page.pending()) == LISTED
     assert (page.rows.count, page.waiting) == (LISTED, LISTED + 2)
