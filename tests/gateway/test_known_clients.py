@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.gateway.known_clients import shows
+from antiphon.gateway.asks import shows
 from antiphon.types import Implementation
 
 

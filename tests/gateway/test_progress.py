@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from antiphon import Context
-from antiphon.gateway.progress import reporting
+from antiphon.gateway.requests import reporting
 
 
 class Heard:
@@ -26,7 +26,7 @@ class Heard:
 
 async def test_what_a_server_writes_while_it_starts_is_told(monkeypatch: pytest.MonkeyPatch):
     """Each text once, until the call has been quiet for long."""
-    monkeypatch.setattr("antiphon.gateway.progress._LOOK", 0.001)
+    monkeypatch.setattr("antiphon.gateway.requests._LOOK", 0.001)
     heard, texts = Heard(), iter(["Starting x: fetching", "Starting x: fetching", "Starting x: installing"])
     async with reporting(cast("Context", heard), lambda: next(texts, None), quiet=600):
         while len(heard.reports) < 2:

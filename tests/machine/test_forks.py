@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import Client
-from antiphon.machine.forks import guard_children
+from antiphon.server.run import guard_children
 from tests.support.network import until
 from tests.support.ports import free_port
 

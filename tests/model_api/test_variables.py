@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.model_api.variables import GIVEN, equipped
+from antiphon.model_api.endpoint import GIVEN, equipped
 
 
 def test_keys_of_the_vendors_are_replaced_or_taken_out():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from antiphon.transports.outbox import HIGH_WATER, Outbox
+from antiphon.transports.queued import HIGH_WATER, Outbox
 
 
 def test_frames_come_out_in_order_and_wake_the_writer():

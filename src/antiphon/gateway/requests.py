@@ -5,8 +5,10 @@ Owns the table of methods that are served by the servers behind the gateway. ``g
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -18,11 +20,12 @@ from antiphon.gateway.catalogue import Catalogue
 from antiphon.gateway.extensions import declared_by
 from antiphon.gateway.group import Group
 from antiphon.gateway.logs import level_for
-from antiphon.gateway.progress import reporting
 from antiphon.gateway.subscriptions import MAX_WATCHED
 from antiphon.gateway.tasks_behind import OwnedTask
 from antiphon.gateway.upstream import Unavailable, Upstream
+from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.calls.task.task_requests import check_declared
+from antiphon.server.context import Context
 from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.wire.common import PROGRESS_TOKEN, EmptyResult
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Completion, PromptReference
@@ -34,7 +37,57 @@ from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult
 from antiphon.wire.tools import CallToolResult, ListToolsResult
 
-__all__ = ["SERVED", "SUBSCRIBED", "pass_on"]
+__all__ = ["SERVED", "SUBSCRIBED", "pass_on", "reporting"]
+
+
+_QUIET = 15.0
+"""Seconds without a report after which the gateway sends one; hosts give up after 60, some after 30."""
+
+_LOOK = 1.0
+"""Seconds between two looks at a server that starts."""
+
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+@asynccontextmanager
+async def reporting(
+    ctx: Context, starting: Callable[[], str | None] = lambda: None, *, quiet: float = _QUIET
+) -> AsyncGenerator[Report]:
+    """Pass progress on while a call runs, if its client asked for progress. Yields the function that takes reports.
+
+    ``starting``: says how far the server has come while it starts; ``None`` when it runs. ``quiet``: seconds without a
+    report after which the gateway sends one.
+    """
+    last: tuple[float, float | None] = (0.0, None)
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        nonlocal last
+        last = max(progress, last[0]), total
+        await ctx.progress(progress, total, message)
+
+    async def go_on() -> None:
+        nonlocal last
+        loop = asyncio.get_running_loop()
+        before, told, since = last, None, loop.time()
+        while True:
+            await asyncio.sleep(min(quiet, _LOOK))
+            start = starting()
+            has_news = start is not None and start != told
+            if not has_news and last == before and loop.time() - since < quiet:
+                continue
+            if has_news or last == before:
+                # Values must increase (2025-11-25 basic/utilities/progress); the smallest step does
+                # not disturb later values.
+                last = math.nextafter(last[0], math.inf), last[1]
+                await ctx.progress(*last, start or "Waiting; somebody may be deciding")
+            before, told, since = last, start, loop.time()
+
+    going_on = asyncio.get_running_loop().create_task(go_on())
+    try:
+        yield report
+    finally:
+        await end_tasks(going_on)
+
 
 _UNANSWERED = "The server's question was not answered"
 

@@ -6,18 +6,23 @@ one.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, cast, get_type_hints, overload
 
-from antiphon.errors import LocalProtocolError
+import msgspec
+
+from antiphon.errors import ConfigError, LocalProtocolError
+from antiphon.json_schema.mismatch import MismatchError
 from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.server.asks.sample import DEFAULT_MAX_TOKENS, Messages, Preferences, Sample, sampling_params
 from antiphon.server.asks.tool_loop import MAX_STEPS, SampleOptions, Turns, one_step
 from antiphon.server.asks.toolbox import TOOL_CONCURRENCY, SamplingTool, Toolbox
 from antiphon.server.calls.call import Call
-from antiphon.server.calls.steps import take_step
 from antiphon.server.core import Core
 from antiphon.server.decorators import Features
+from antiphon.server.functions.pydantic_types import Adapter
+from antiphon.server.functions.shape import adapted, decode_with, encode_value
 from antiphon.server.request_info import RequestFacts
 from antiphon.wire.common import LOGGING_LEVELS, LoggingLevel, RequestParams
 from antiphon.wire.logging import LoggingMessageNotificationParams
@@ -30,7 +35,60 @@ if TYPE_CHECKING:
 
 __all__ = ["Context"]
 
+
 S = TypeVar("S")
+
+_KEY = "idempotency_key"
+
+
+async def take_step(call: Call, name: str, function: Callable[..., S | Awaitable[S]], *, secret: bool = False) -> S:
+    """Run a step, or return its recorded result. See ``Context.step``."""
+    if not callable(function):
+        raise ConfigError(
+            f"The step {name!r} was given a {type(function).__name__}: give the function itself, and not what its call "
+            f"returns, as in ctx.step({name!r}, send_mail)"
+        )
+
+    async def work(key: str) -> bytes:
+        value = function(**{_KEY: key}) if _wants_key(function) else function()
+        if inspect.isawaitable(value):
+            value = await value
+        return _encoded(name, value)
+
+    data = await call.step(name, work, secret=secret)
+    return cast("S", _decoded(name, function, data))
+
+
+def _wants_key(function: Callable[..., Any]) -> bool:
+    try:
+        return _KEY in inspect.signature(function).parameters
+    except ValueError:
+        # Functions written in C may have no signature.
+        return False
+
+
+def _encoded(name: str, value: object) -> bytes:
+    try:
+        return encode_value(value)
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"The step {name!r} returned what JSON cannot carry: {error}") from None
+
+
+def _decoded(name: str, function: Callable[..., Any], data: bytes) -> Any:
+    kind = adapted(_return_type(function), f"The step {name!r}")
+    try:
+        return kind.decode(data) if isinstance(kind, Adapter) else decode_with(msgspec.json.Decoder(kind), data)
+    except (MismatchError, TypeError) as error:
+        raise ConfigError(f"The step {name!r} returned something else than its annotation says: {error}") from None
+
+
+def _return_type(function: Callable[..., Any]) -> Any:
+    called = function if hasattr(function, "__annotations__") else type(function).__call__
+    try:
+        return get_type_hints(called, include_extras=True).get("return", Any)
+    except (NameError, TypeError):
+        # An annotation that only a type checker can resolve is ignored here.
+        return Any
 
 
 @explain_other_names

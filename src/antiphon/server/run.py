@@ -11,10 +11,10 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from antiphon.errors import ConfigError
-from antiphon.machine.forks import guard_children
 from antiphon.server.multiprocess.memory import collect_less, keep_large_blocks
 from antiphon.transports.stdio.guardian import MARK
 
@@ -25,7 +25,41 @@ if TYPE_CHECKING:
     from antiphon.server.network import ServeOptions
     from antiphon.server.service import Service
 
-__all__ = ["run", "serve_stdio"]
+__all__ = ["guard_children", "run", "serve_stdio"]
+
+
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD") if hasattr(signal, name)]
+"""The signals that servers, event loops and our own processes handle."""
+
+_before: list[Mapping[Any, Any]] = []
+"""The handlers before each server that runs in this process."""
+
+
+@contextlib.contextmanager
+def guard_children() -> Generator[None]:
+    """Guard the children that are forked meanwhile. Enter it before the event loop sets its handlers."""
+    _before.append({number: signal.getsignal(number) for number in _SIGNALS})
+    try:
+        yield
+    finally:
+        _before.pop()
+
+
+def _restore() -> None:
+    """Undo in a child what the server has set."""
+    if not _before:
+        return
+    with contextlib.suppress(ValueError):
+        # Not possible outside of the main interpreter, which then has set nothing.
+        signal.set_wakeup_fd(-1)
+        for number, handler in _before[0].items():
+            if callable(signal.getsignal(number)) and signal.getsignal(number) is not handler:
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    _before.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_restore)
 
 MAX_WORKERS = 256
 """Most processes of one server: more than a machine has cores."""

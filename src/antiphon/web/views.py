@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from antiphon.host.checks.contents import binaries
 from antiphon.host.checks.media import inspect_media
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.partials import LOOK, Partial, partials_in
 from antiphon.host.review.question import Question, reaches
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.rows import ORDERS, arranged
@@ -24,11 +25,33 @@ from antiphon.host.review.shown import shape_of, show
 from antiphon.host.review.summary import first_words, outcome_text
 from antiphon.host.review.who import who_of
 from antiphon.web.long_texts import piece
-from antiphon.web.partials import GrowingAnswers
 from antiphon.web.queue_rows import Sifting, group_changes
 from antiphon.web.site import Site
 
 __all__ = ["alike", "edit", "live", "media", "outcomes", "question", "queue", "similar", "text", "withdrawn"]
+
+
+class GrowingAnswers:
+    """What one stream has reported of growing answers."""
+
+    def __init__(self, site: Site, request: Request) -> None:
+        self._site = site
+        self._request = request
+        self._told: list[Partial] = []
+
+    def next_look(self, otherwise: float) -> float:
+        """Return the seconds until the next read: few while any of them grows."""
+        return LOOK if self._told else otherwise
+
+    async def news(self) -> str:
+        """Read, and return an event for the page's script; empty if nothing has changed."""
+        partials = await partials_in(self._site.store)
+        if partials == self._told:
+            return ""
+        self._told = partials
+        html = self._site.part(self._request, "parts/partials.html", partials=partials)
+        return f"event: partials\ndata: {msgspec.json.encode({'html': html}).decode()}\n\n"
+
 
 _HEARTBEAT = 15.0
 """Seconds between two writes to a stream: proxies and sleeping laptops notice a dead stream only by a write."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.host.review.open_questions import OpenQuestions
+from antiphon.host.review.queue import OpenQuestions
 from antiphon.host.review.review import ReviewItem, hash_of
 from antiphon.host.store.base import Decided, ReviewRow, Store
 from antiphon.wire.envelope import encode

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from antiphon.server.functions.choice_order import restore_order
-from antiphon.server.functions.shape import Shape
+from antiphon.server.functions.shape import Shape, restore_order
 
 
 class Size(enum.Enum):

@@ -13,8 +13,7 @@ from antiphon import Server
 from antiphon.server.asks.forms import Form
 from antiphon.server.asks.typed_answers import TypedAnswer
 from antiphon.server.features.tools import ServedTool
-from antiphon.server.functions.member_docs import words_of
-from antiphon.server.functions.shape import Shape
+from antiphon.server.functions.shape import Shape, words_of
 
 Pieces = Annotated[int, "How many."]
 

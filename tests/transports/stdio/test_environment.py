@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.transports.stdio.environment import child_environment
+from antiphon.transports.stdio.client import child_environment
 
 OURS = {
     "PATH": "/bin",

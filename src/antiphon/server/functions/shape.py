@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Callable, Mapping
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
@@ -15,14 +16,97 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.errors import ConfigError
+from antiphon.json_schema.effort import walk_objects
 from antiphon.json_schema.mismatch import MismatchError, describe, within
-from antiphon.server.functions.choice_order import restore_order
-from antiphon.server.functions.member_docs import classes_of, describe_members, words_of
+from antiphon.server.functions.docstrings import read_docstring
 from antiphon.server.functions.pydantic_types import Adapter, encode_model, is_pydantic
 from antiphon.server.functions.schema_gaps import NO_KEY, fill_gaps, remove_unfit_defaults
+from antiphon.server.functions.type_parts import walk_types
 from antiphon.wire.envelope import without_halves
 
-__all__ = ["Schema", "Shape", "adapted", "decode_with", "encode_value", "schemas_of", "with_text_metadata"]
+__all__ = [
+    "Schema", "Shape", "adapted", "decode_with", "encode_value", "restore_order",
+    "schemas_of", "with_text_metadata", "words_of",
+]  # fmt: skip
+
+
+def describe_members(definitions: Mapping[str, dict[str, Any]], annotations: Iterable[Any]) -> None:
+    """Add descriptions to members of these definitions that have none, from the classes they were made from."""
+    for kind in classes_of(annotations):
+        definition = _definition(definitions, kind)
+        said = _said(kind) if definition is not None else {}
+        for name, member in (definition or {}).get("properties", {}).items():
+            if name in said:
+                member.setdefault("description", said[name])
+        docs = read_docstring(kind.__doc__)
+        if definition is not None and docs.arguments and "description" in definition:
+            # The parts about members are in the members' own descriptions.
+            definition["description"] = docs.description or kind.__name__
+
+
+def words_of(metadata: Iterable[Any]) -> str | None:
+    """Return the text in the metadata of ``Annotated[T, "text"]`` or ``Annotated[T, Doc("text")]`` (PEP 727)."""
+    for item in metadata:
+        text = item if isinstance(item, str) else getattr(item, "documentation", None)
+        if isinstance(text, str):
+            return text
+    return None
+
+
+def _definition(definitions: Mapping[str, dict[str, Any]], kind: type) -> dict[str, Any] | None:
+    """Return the definition of a class: by its name, or by its qualified name if another class has the same name."""
+    whole = f"{kind.__module__}.{kind.__qualname__}"
+    names = (kind.__name__, whole, whole.replace(".", "_").replace("<", "_").replace(">", "_"))
+    found = [definitions[name] for name in names if name in definitions]
+    return found[0] if len(found) == 1 and found[0].get("title") == kind.__name__ else None
+
+
+def _said(kind: type) -> dict[str, str]:
+    """Return the text for each member by its name on the wire; text beside the type wins over the docstring."""
+    try:
+        hints = typing.get_type_hints(kind, include_extras=True)
+    except Exception:
+        # msgspec has resolved them before, or reports the error itself.
+        return {}
+    wire: Mapping[str, str] = {}
+    if issubclass(kind, msgspec.Struct):
+        wire = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
+    said = {wire.get(name, name): text for name, text in read_docstring(kind.__doc__).arguments.items()}
+    for name, hint in hints.items():
+        text = words_of(get_args(hint)[1:]) if get_origin(hint) is Annotated else None
+        if text is not None:
+            said[wire.get(name, name)] = text
+    return said
+
+
+def classes_of(annotations: Iterable[Any]) -> Iterator[type]:
+    """Yield the classes with members that a type consists of, each once."""
+    for annotation in walk_types(annotations):
+        if isinstance(annotation, type) and get_args(annotation) == () and hasattr(annotation, "__annotations__"):
+            yield annotation
+
+
+def restore_order(schemas: Iterable[dict[str, Any]], annotations: Iterable[Any]) -> None:
+    """Restore the order of every ``enum`` in these schemas, from the types that the schemas were made from."""
+    limited = [node for schema in schemas for node in walk_objects(schema) if isinstance(node.get("enum"), list)]
+    if not limited:
+        return
+    orders = {frozenset(map(repr, values)): values for values in _declared(annotations)}
+    for node in limited:
+        # Null, which a union may have added, stays last.
+        values = [value for value in node["enum"] if value is not None]
+        nulls = [None] * (len(node["enum"]) - len(values))
+        node["enum"] = [*orders.get(frozenset(map(repr, values)), values), *nulls]
+
+
+def _declared(annotations: Iterable[Any]) -> Iterator[list[Any]]:
+    """List the values of every enum and ``Literal`` that a type is made of, in their order."""
+    for annotation in walk_types(annotations):
+        if get_origin(annotation) is Literal:
+            yield [value for value in get_args(annotation) if value is not None]
+        elif isinstance(annotation, enum.EnumType):
+            yield [member.value for member in cast("Iterable[enum.Enum]", annotation)]
+
 
 Schema = dict[str, Any]
 Mode = Literal["validation", "serialization"]
