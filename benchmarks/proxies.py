@@ -80,6 +80,7 @@ class Served(NamedTuple):
     url: str
     tool: str
     key: str | None = None
+    revision: str = "2025-11-25"
 
 
 async def measured(client: Client, tool: str, seconds: float) -> Figures:
@@ -147,14 +148,26 @@ def gateway(count: int, place: str) -> list[str]:
     return [sys.executable, "-c", GATEWAY, str(count), place, json.dumps(IDLE), *SERVER]
 
 
+def at(command: Callable[[str], list[str]], tool: str, path: str = "/mcp", **more: Any) -> Served:
+    """Choose a port for a command."""
+    port = str(free_port())
+    environment = {"PORT": port, **more.pop("environment", {})}
+    return Served(command(port), environment, f"http://127.0.0.1:{port}{path}", tool, **more)
+
+
+def modern(folder: Path) -> dict[str, Served]:
+    """Return what serves revision 2026-07-28 over HTTP."""
+    file = f"sqlite:///{folder}/modern.db"
+    commands: dict[str, tuple[Callable[[str], list[str]], str]] = {
+        "directly": (lambda port: [*SERVER[:-1], "http", port], "echo"),
+        "Antiphon, records in memory": (lambda _port: gateway(1, "memory"), "s0__echo"),
+        "Antiphon, records in a file": (lambda _port: gateway(1, file), "s0__echo"),
+    }
+    return {name: at(command, tool, revision="2026-07-28") for name, (command, tool) in commands.items()}
+
+
 def over_http(options: argparse.Namespace, folder: Path) -> dict[str, Served]:
     """Return what serves over HTTP, each at a port of its own."""
-
-    def at(command: Callable[[str], list[str]], tool: str, path: str = "/mcp", **more: Any) -> Served:
-        port = str(free_port())
-        environment = {"PORT": port, **more.pop("environment", {})}
-        return Served(command(port), environment, f"http://127.0.0.1:{port}{path}", tool, **more)
-
     found = {
         "directly": at(lambda port: [*SERVER[:-1], "http", port], "echo"),
         "Antiphon": at(lambda _port: gateway(1, "memory"), "s0__echo"),
@@ -183,7 +196,7 @@ async def served(one: Served) -> AsyncGenerator[Client]:
     try:
         async with asyncio.timeout(READY):
             await listening(urlsplit(one.url).port or 0)
-        async with Client(one.url, revision="2025-11-25", auth=one.key, timeout=60) as client:
+        async with Client(one.url, revision=one.revision, auth=one.key, timeout=60) as client:
             yield client
     finally:
         stop(process)
@@ -222,14 +235,18 @@ async def run(options: argparse.Namespace, folder: Path) -> None:
         found = await in_turns(clients, options.rounds, options.seconds)()
     for name, values in found.items():
         print(row(name, values, found["directly"]), flush=True)
-    print(f"\n## Over HTTP, with the server over stdio behind it\n\n{head}")
-    async with AsyncExitStack() as stack:
-        clients = {}
-        for name, one in over_http(options, folder).items():
-            clients[name] = (await stack.enter_async_context(served(one)), one.tool)
-        found = await in_turns(clients, options.rounds, options.seconds)()
-    for name, values in found.items():
-        print(row(name, values, found["directly"]), flush=True)
+    for title, services in (
+        ("Over HTTP, with the server over stdio behind it", over_http(options, folder)),
+        ("Over HTTP at 2026-07-28", modern(folder)),
+    ):
+        print(f"\n## {title}\n\n{head}")
+        async with AsyncExitStack() as stack:
+            clients = {}
+            for name, one in services.items():
+                clients[name] = (await stack.enter_async_context(served(one)), one.tool)
+            found = await in_turns(clients, options.rounds, options.seconds)()
+        for name, values in found.items():
+            print(row(name, values, found["directly"]), flush=True)
     print(f"\n## With more servers behind it\n\n{head}")
     async with AsyncExitStack() as stack:
         clients = {"1": (await stack.enter_async_context(Client(gateway(1, "memory"))), "s0__echo")}

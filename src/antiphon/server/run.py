@@ -11,6 +11,7 @@ import os
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,35 @@ def guard_children() -> Generator[None]:
         _before.pop()
 
 
+class _Held(threading.local):
+    """The signal masks of one thread before its forks: signals wait until a child has undone the handlers.
+
+    The child would otherwise answer an early signal as its parent does, or wake the event loop of its parent by the
+    descriptor that both have.
+    """
+
+    def __init__(self) -> None:
+        self.masks: list[set[Any]] = []
+
+
+_held = _Held()
+
+
+def _hold() -> None:
+    if _before:
+        _held.masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS))
+
+
+def _release() -> None:
+    if _held.masks:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _held.masks.pop())
+
+
+def _begin_child() -> None:
+    _restore()
+    _release()
+
+
 def _restore() -> None:
     """Undo in a child what the server has set."""
     if not _before:
@@ -59,7 +89,7 @@ def _restore() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_restore)
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_begin_child)
 
 MAX_WORKERS = 256
 """Most processes of one server: more than a machine has cores."""

@@ -190,3 +190,25 @@ def test_only_handlers_that_were_set_meanwhile_are_undone():
         assert b"lambda" in handlers_in_child()
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+EARLY = """
+import os, signal
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
+from antiphon.server.run import guard_children
+
+with guard_children():
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(1)
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+"""A signal reaches a child before the handlers of its parent are undone there."""
+
+
+def test_a_signal_that_comes_at_once_ends_the_child():
+    """It waits until the child has undone the handlers; the parent takes signals as before."""
+    done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, check=True, text=True)
+    assert done.stdout == "-15\n"
