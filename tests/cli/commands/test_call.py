@@ -71,7 +71,7 @@ def test_without_a_key_nothing_stands_in_for_a_model(shop: Cli):
     done = shop("call", SHOP, "describe", "product=tea", "--yes")
     assert done.code == 1
     assert "[echo]" not in done.out
-    assert "sampling request refused (no-model; " in done.err
+    assert "describe: no model can answer it" in done.err
     assert "ANTHROPIC_API_KEY or OPENAI_API_KEY or GEMINI_API_KEY or GOOGLE_API_KEY" in done.err
     assert "--provider echo" in done.err
     assert "API_KEY" not in done.out
