@@ -53,15 +53,12 @@ def is_id(value: Any) -> bool:
 
 
 def is_request(message: dict[str, Any]) -> bool:
-    """Tell whether a message is a request in good form, so that a reply is owed."""
+    """Return whether a message is a request in good form, so that a reply is owed.
+
+    One that has a result or an error as well may be a reply to a request of ours with the same id.
+    """
     is_rpc = message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str)
-    return is_rpc and is_id(message.get("id")) and error_fits(message)
-
-
-def error_fits(message: dict[str, Any]) -> bool:
-    """Tell whether a message has no error member, or a good one."""
-    error = message.get("error", {"code": 0, "message": ""})
-    return isinstance(error, dict) and isinstance(error.get("code"), int) and isinstance(error.get("message"), str)
+    return is_rpc and is_id(message.get("id")) and not message.keys() & {"result", "error"}
 
 
 class Ledger:
