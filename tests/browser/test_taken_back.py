@@ -22,7 +22,7 @@ async def test_a_permission_is_taken_back(chromium: Browser):
             await seen.page.keyboard.press("u")
             await seen.said("Taken back")
             await seen.page.wait_for_selector(f"#detail[data-id='{question.id}'][data-state=pending]")
-            assert await seen.page.is_hidden("#undo")
+            await seen.page.wait_for_selector("#undo", state="detached")
         assert (await page.queue.get(question.id)).state == "pending"
         assert not task.done()
 

@@ -105,7 +105,7 @@ async def test_the_page_says_that_an_answer_was_handed_over(chromium: Browser, r
         await seen.open(question.id)
         await seen.key("a")
         await call
-        await seen.said("Approved. Handed over to the server.")
+        await seen.became("Approved. Handed over to the server.")
         await seen.page.goto(f"{page.running.origin}/review/{question.id}")
         assert "Handed over to the server" in await seen.page.inner_text("#detail .banner")
         await seen.page.goto(f"{page.running.origin}/history/1")
@@ -120,6 +120,6 @@ async def test_the_page_says_that_an_answer_came_too_late_and_why(chromium: Brow
         await seen.key("a")
         await task
         await page.host.handed_over(question.item.origin, "closed")
-        await seen.said("Too late: it did not reach the server. The connection had closed.")
+        await seen.became("Too late: it did not reach the server. The connection had closed.")
         await seen.page.goto(f"{page.running.origin}/review/{question.id}")
         assert "The connection had closed" in await seen.page.inner_text("#detail .banner")

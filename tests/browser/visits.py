@@ -38,6 +38,12 @@ class Visit:
             "text => document.getElementById('said').textContent.includes(text)", arg=text
         )
 
+    async def became(self, text: str) -> None:
+        """Wait until the list of outcomes says something."""
+        await self.page.wait_for_function(
+            "text => document.getElementById('outcomes').textContent.replace(/\\s+/g, ' ').includes(text)", arg=text
+        )
+
     async def count(self, number: int) -> None:
         """Wait until so many questions are in the queue."""
         await self.page.wait_for_selector(f"#queue[data-pending='{number}']")
