@@ -505,7 +505,10 @@ def _ending(done: asyncio.Future[T], transact: Callable[[], T]) -> Callable[[], 
 
 def _is_busy(error: sqlite3.Error | DBAPIError) -> bool:
     found = error.orig if isinstance(error, DBAPIError) else error
-    return isinstance(found, sqlite3.OperationalError) and getattr(found, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+    return (
+        isinstance(found, sqlite3.OperationalError)
+        and getattr(found, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+    )
 
 
 def _succeed(done: asyncio.Future[T], result: T) -> None:
