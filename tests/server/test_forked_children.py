@@ -23,6 +23,8 @@ import asyncio, concurrent.futures, multiprocessing, os, pty, signal, subprocess
 from antiphon import Server
 
 warnings.simplefilter("ignore")
+# A shell ignores it for what it starts in the background, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 server = Server("s")
 signal.signal(signal.SIGUSR1, lambda *_: None)
 

@@ -441,6 +441,8 @@ def test_what_does_not_fit_is_folded(start: Spawn):
 def test_the_terminal_speaks_the_language_of_its_locale(start: Spawn, monkeypatch):
     """Keys and what is asked, by the shared words."""
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    # Where the machine lacks this locale, Python would read the names of its own folders as ASCII.
+    monkeypatch.setenv("PYTHONUTF8", "1")
     child = start(ask())
     child.expect("决定> ")
     assert "服务器想使用您的模型" in child.before

@@ -192,7 +192,8 @@ class TerminalReviewer:
     async def _conversation(self, expires_in: float | None) -> AsyncGenerator[Console, None]:
         """Wait for our turn and open the terminal; report it if the question is withdrawn before it was answered."""
         loop = asyncio.get_running_loop()
-        deadline = None if expires_in is None else loop.time() + expires_in
+        # The clock of the caller began a little earlier, so a question that ends in its last second has expired.
+        deadline = None if expires_in is None else loop.time() + expires_in - min(1.0, expires_in / 2)
         self._waiting += 1
         try:
             async with self._turn:
