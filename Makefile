@@ -56,7 +56,7 @@ fuzz: $(STAMP) ## the long runs: 100,000 mutated frames a side, a host killed at
 	$(BIN)/pytest -n auto -m "slow and not postgres" --timeout 900 $(ARGS)
 
 postgres: $(STAMP) ## the store on a real PostgreSQL (needs its server programs; starts one of its own)
-	$(BIN)/pytest -m postgres --timeout 120 $(ARGS)
+	$(BIN)/pytest -m "postgres and not endurance" --timeout 120 $(ARGS)
 
 redis: $(STAMP) ## replicas on a real Redis (needs redis-server; starts one of its own)
 	$(BIN)/pytest -m redis --timeout 120 $(ARGS)
@@ -73,8 +73,8 @@ screenshots: $(STAMP) ## the pictures of the review page in docs/images, taken a
 	$(BIN)/python -m tests.browser.pictures docs/images
 	$(BIN)/python -m tests.browser.recording docs/images
 
-endurance: $(STAMP) ## 200 clients at once for a minute
-	$(BIN)/pytest -m endurance --timeout 300 $(ARGS)
+endurance: $(STAMP) ## 200 clients at once for a minute, 10,000 questions at once
+	$(BIN)/pytest -m "endurance and not postgres" --timeout 300 $(ARGS)
 
 interop: $(STAMP) ## against other implementations (installs them first; needs node, npm, nginx and redis-server)
 	bash tests/interop/setup.sh
