@@ -69,7 +69,7 @@ async def main():
     names = [f"s{number}" for number in range(SERVERS)]
     targets = {name: [sys.executable, "-ISu", program, notes, name] for name in names}
     host = Host(Scripted([]), policy=Policy(default="allow"), limits=Limits(per_minute=None))
-    gateway = Gateway(targets, host, max_processes=LIMIT, lists=Path(lists), idle_timeout=5.0)
+    gateway = Gateway(targets, host, max_processes=LIMIT, lists=Path(lists), idle_timeout=5.0, list_timeout=60)
     most, sizes, chosen = 0, [], random.Random(1)
     async with Client(gateway.server) as keeps_open:
         await keeps_open.ping()
