@@ -7,6 +7,7 @@ counting; what a reply says is the business of the scenario scripts.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,17 @@ def decoded(frame: bytes) -> Any:
         return None
 
 
+def mended(frame: bytes) -> Any:
+    """Decode JSON, with U+FFFD for what is no Unicode: wrong bytes, and halves of characters. Else ``None``."""
+    try:
+        value = json.loads(frame.decode("utf-8", "replace"))
+        return json.loads(
+            json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        )
+    except (ValueError, RecursionError):
+        return None
+
+
 def depth(value: Any) -> int:
     """Measure how deep JSON nests."""
     level, found = [value], 0
@@ -41,7 +53,7 @@ def depth(value: Any) -> int:
 
 def messages(frame: bytes) -> Iterator[dict[str, Any]]:
     """Go through the JSON objects of a frame: one, or those of a batch."""
-    value = decoded(frame)
+    value = mended(frame)
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, dict):
             yield item
@@ -75,18 +87,18 @@ class Ledger:
 
     def sent(self, frame: bytes) -> None:
         """Take note of a frame that went out."""
-        value = decoded(frame)
+        good, value = decoded(frame), mended(frame)
         for message in messages(frame):
             self._excuse(message)
-        if isinstance(value, dict) and is_request(value) and depth(value) <= DEEPEST:
-            self.owed[value["id"]] += 1
+        if isinstance(good, dict) and is_request(good) and depth(good) <= DEEPEST:
+            self.owed[good["id"]] += 1
         elif isinstance(value, list):
             # Each member of a batch may be answered, also what is no object (JSON-RPC 2.0, section 6).
             self._may_answer([item.get("id") if isinstance(item, dict) else None for item in value])
         elif isinstance(value, dict):
             self._may_answer([value.get("id")])
         else:
-            self._may_answer([decoded(id) for id in _SEEMING_ID.findall(frame)])
+            self._may_answer([mended(id) for id in _SEEMING_ID.findall(frame)])
 
     def _may_answer(self, ids: list[Any]) -> None:
         self.perhaps[None] += max(1, len(ids))

@@ -23,8 +23,9 @@ import asyncio, concurrent.futures, multiprocessing, os, pty, signal, subprocess
 from antiphon import Server
 
 warnings.simplefilter("ignore")
-# A shell ignores it for what it starts in the background, and children inherit that.
+# A shell ignores them for what it starts in the background, or with nohup, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 server = Server("s")
 signal.signal(signal.SIGUSR1, lambda *_: None)
 
