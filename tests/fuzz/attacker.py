@@ -15,7 +15,7 @@ from tests.fuzz.oracle import Id, Ledger, decoded, messages
 
 __all__ = ["Attacker"]
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which a peer that says nothing counts as hung."""
 WAITS_BY_NATURE = {"linger", "count"}
 """Tools of the server under test that may wait for ever: one always does, one for as long as it is told."""
