@@ -21,7 +21,7 @@ DEMO_EXTRA := $(if $(findstring --web,$(ARGS)),[host])
 DEMO_STAMP := .venv/.made-for-demo$(if $(DEMO_EXTRA),-on-page)
 DEMO := $(if $(findstring --web,$(ARGS)),,--yes) --products 3 --messages
 
-.PHONY: help setup demo test fuzz endurance postgres redis nginx browser screenshots interop conformance check format cover bench bench-full constraints audit-dependencies clean
+.PHONY: help setup demo test fuzz endurance postgres redis nginx browser screenshots interop conformance dist check format cover bench bench-full constraints audit-dependencies clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -107,6 +107,9 @@ bench-full: $(STAMP) ## the same in 40 minutes: more rounds, longer ones, more p
 	@PYTHON="$(PYTHON)" bash benchmarks/peers/setup.sh
 	@$(BIN)/python -m benchmarks.run --full $(ARGS)
 
+dist: ## what is released, into dist/: built twice and compared, checked, installed and tried (docs/design/releasing.md)
+	@PYTHON="$(PYTHON)" bash .ci/dist
+
 constraints: ## pin anew: newest versions that pyproject.toml allows, into constraints.txt
 	rm -rf .venv-pin && $(PYTHON) -m venv .venv-pin
 	.venv-pin/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
@@ -122,5 +125,5 @@ audit-dependencies: ## known vulnerabilities of all that is pinned (asks PyPI, w
 	rm -rf .venv-audit
 
 clean: ## remove what was made here
-	rm -rf .venv .venv-pin .venv-audit build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	rm -rf .venv .venv-pin .venv-audit .venv-dist build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
