@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from antiphon.server.asks.elicitation import Elicited as Elicited
     from antiphon.server.asks.sample import Sample as Sample
     from antiphon.server.calls.call import CallAbandoned as CallAbandoned
-    from antiphon.server.calls.sql_state_store import SqlStateStore as SqlStateStore
-    from antiphon.server.calls.state_store import (
+    from antiphon.server.state.sql_state_store import SqlStateStore as SqlStateStore
+    from antiphon.server.state.state_store import (
         CompareAndSetStore as CompareAndSetStore,
         MemoryStateStore as MemoryStateStore,
         StateStore as StateStore,
@@ -112,8 +112,8 @@ else:
         "antiphon.server.asks.elicitation": "Elicited",
         "antiphon.server.asks.sample": "Sample",
         "antiphon.server.calls.call": "CallAbandoned",
-        "antiphon.server.calls.sql_state_store": "SqlStateStore",
-        "antiphon.server.calls.state_store": "CompareAndSetStore MemoryStateStore StateStore",
+        "antiphon.server.state.sql_state_store": "SqlStateStore",
+        "antiphon.server.state.state_store": "CompareAndSetStore MemoryStateStore StateStore",
         "antiphon.server.context": "Context",
         "antiphon.server.limits": "Rate",
         "antiphon.wire.common": "Annotations Icon",

@@ -14,7 +14,7 @@ import pytest
 from antiphon import Client, Context, Server
 from antiphon.client.known_tools import KnownTools
 from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, LocalProtocolError, PeerError
-from antiphon.server.network import server_app
+from antiphon.server.serving.network import server_app
 from antiphon.wire.tools import ToolAnnotations
 from tests.support.asgi import running
 from tests.support.network import let_deadlines_pass, moment, until

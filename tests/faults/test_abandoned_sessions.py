@@ -134,7 +134,7 @@ async def test_abandoned_sessions_leave_nothing_behind(traced):
 
 async def test_abandoned_sessions_hold_little_while_they_live(traced, monkeypatch):
     """Half of them have a call that goes on, or a round that is out: a task, and what its handler needs."""
-    monkeypatch.setattr("antiphon.server.network.DRAIN", 0.1)
+    monkeypatch.setattr("antiphon.server.serving.network.DRAIN", 0.1)
     count = 240
     server = make_server()
     async with listening(server) as network:

@@ -17,7 +17,7 @@ REVISIONS = ["2025-03-26", "2025-11-25", "2026-07-28"]
 PROGRAM = '''
 import asyncio, pathlib
 from antiphon import Context, Server
-from antiphon.server import network
+from antiphon.server.serving import network
 
 network.DRAIN = 3
 server = Server("patient", version="1")

@@ -14,7 +14,7 @@ import pytest
 
 from antiphon import BY_HAND, Client, PendingRound
 from antiphon.errors import AntiphonError, OutcomeUnknown
-from antiphon.server.calls.sql_state_store import SqlStateStore
+from antiphon.server.state.sql_state_store import SqlStateStore
 from tests.faults.test_replicas import _listens
 from tests.support.network import until
 from tests.support.ports import free_port

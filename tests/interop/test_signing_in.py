@@ -20,7 +20,7 @@ from antiphon import Client, OAuth, Server
 from antiphon.auth import ClientCredentials, Device, DevicePage, FileLogins, ResourceServer
 from antiphon.auth.client.revocation import revoke
 from antiphon.errors import Unauthorized
-from antiphon.server.network import network_server
+from antiphon.server.serving.network import network_server
 from tests.auth.server.protected import shop
 from tests.cli.program import ROOT
 from tests.interop.authorization_server.start import PROGRAM, AuthorizationServer, authorization_server

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, ToolUseContent
-from antiphon.server.network import server_app
+from antiphon.server.serving.network import server_app
 from antiphon.wire.common import ClientCapabilities, SamplingCapability
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from tests.scenarios import one_handler

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.client.connection.targets import reach, resolve
-from antiphon.server.network import server_app
+from antiphon.server.serving.network import server_app
 from antiphon.transports.memory import memory_pair
 from antiphon.transports.stdio.client import StdioClientChannel
 from tests.interop import our_server

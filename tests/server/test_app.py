@@ -234,7 +234,7 @@ async def main():
         assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
 
 asyncio.run(main())
-print(*(name for name in sys.modules if name.startswith("antiphon.server.calls.task.")))
+print(*(name for name in sys.modules if name.startswith("antiphon.server.tasks.")))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == ""

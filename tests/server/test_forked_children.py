@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import Client
-from antiphon.server.run import guard_children
+from antiphon.server.serving.run import guard_children
 from tests.support.network import until
 from tests.support.ports import free_port
 
@@ -198,7 +198,7 @@ def test_only_handlers_that_were_set_meanwhile_are_undone():
 EARLY = """
 import os, signal
 os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
-from antiphon.server.run import guard_children
+from antiphon.server.serving.run import guard_children
 
 with guard_children():
     signal.signal(signal.SIGTERM, lambda *_: None)

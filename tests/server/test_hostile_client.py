@@ -18,7 +18,7 @@ import pytest
 
 from antiphon import Context, Server
 from antiphon.server.calls.parked_call import MAX_LEGS
-from antiphon.server.calls.request_state import MAX_STATE, refusal
+from antiphon.server.state.request_state import MAX_STATE, refusal
 from tests.support.cluster import KEY, cluster
 from tests.support.raw_client import RawClient, raw_client, said, text
 

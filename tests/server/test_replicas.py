@@ -13,7 +13,7 @@ from msgspec import structs
 from antiphon import Server
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.server import MemoryCluster, RedisCluster, replicas
-from antiphon.server.network import _check_workers
+from antiphon.server.serving.network import _check_workers
 from antiphon.transports.http.server.replicas import membership, records, relay
 from antiphon.transports.http.server.session import Session
 from tests.server.replicated import Kill, Replicated, Trio, trio

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, ConfigError, Context, Server
-from antiphon.server.network import server_app
+from antiphon.server.serving.network import server_app
 from antiphon.types import LoggingLevel
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability
 from tests.support.asgi import running

@@ -15,10 +15,10 @@ import pytest
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, inspect, text
 
 from antiphon.errors import ConfigError
-from antiphon.server.calls import state_table
-from antiphon.server.calls.sql_state_store import SqlStateStore
-from antiphon.server.calls.task import task_table
-from antiphon.server.calls.task.sql_task_store import SqlTaskStore
+from antiphon.server.state import state_table
+from antiphon.server.state.sql_state_store import SqlStateStore
+from antiphon.server.tasks import task_table
+from antiphon.server.tasks.sql_task_store import SqlTaskStore
 from antiphon.sql.location import runner_at
 from antiphon.sql.revision import TableSet
 from tests.support.postgres import own_postgres

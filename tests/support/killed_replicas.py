@@ -77,7 +77,7 @@ if __name__ == "__main__":
             "redis.asyncio",
             "uvicorn",
             "cryptography.hazmat.primitives.ciphers.aead",
-            "antiphon.server.network",
+            "antiphon.server.serving.network",
             "antiphon.server.replicas",
             "antiphon.transports.http.server.replicas.membership",
         ),

@@ -77,4 +77,4 @@ def forge(make: Callable[[str, int], Server], imports: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    forge(make, ("uvicorn", "sqlalchemy.dialects.sqlite", "antiphon.server.network", "antiphon.sql.runner"))
+    forge(make, ("uvicorn", "sqlalchemy.dialects.sqlite", "antiphon.server.serving.network", "antiphon.sql.runner"))

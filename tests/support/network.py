@@ -7,7 +7,7 @@ import json
 import socket as socketlib
 from contextlib import asynccontextmanager
 
-from antiphon.server.network import network_server
+from antiphon.server.serving.network import network_server
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -7,8 +7,8 @@ import inspect
 import itertools
 from pathlib import Path
 
-from antiphon.server.calls.task import task_states
-from antiphon.server.calls.task.task_states import STATUS, TRANSITIONS, TaskState
+from antiphon.server.tasks import task_states
+from antiphon.server.tasks.task_states import STATUS, TRANSITIONS, TaskState
 
 __all__ = ["PAGE", "on_page", "table"]
 

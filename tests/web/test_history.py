@@ -16,7 +16,7 @@ from antiphon.host import Edit, MemoryStore, Queue, Scripted, digest
 from antiphon.host.audit.export import check_lines
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record
-from antiphon.server.calls import request_state
+from antiphon.server.state import request_state
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import origin, request

@@ -17,7 +17,7 @@ from antiphon.cli.signatures import Option
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import AccessTokens
 from antiphon.machine.loopback import LOOPBACK, is_loopback
-from antiphon.server.network import ServeOptions
+from antiphon.server.serving.network import ServeOptions
 
 if TYPE_CHECKING:
     from antiphon.auth.server.resource_server import ResourceServer

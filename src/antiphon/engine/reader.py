@@ -19,8 +19,8 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Raw
 
 from antiphon.channel import Channel, Offers, Oversized, Related, Vouched
+from antiphon.engine.connection_tasks import Tasks
 from antiphon.engine.requests import Waiting
-from antiphon.engine.tasks import Tasks
 from antiphon.protocol.events import Batch, Event, Replied, Request
 from antiphon.protocol.session import Session
 from antiphon.wire.common import Wire

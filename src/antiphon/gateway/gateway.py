@@ -35,7 +35,7 @@ from antiphon.host.review.behind_gateway import ShownServer
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.app import Server
 from antiphon.server.middleware import CallNext, ServerRequest
-from antiphon.server.network import ServeOptions
+from antiphon.server.serving.network import ServeOptions
 from antiphon.transports.stdio.guardian import GUARDIAN
 from antiphon.transports.stdio.reaper import REAPER
 from antiphon.wire.common import GATEWAY, ClientCapabilities

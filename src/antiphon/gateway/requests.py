@@ -24,9 +24,9 @@ from antiphon.gateway.subscriptions import MAX_WATCHED
 from antiphon.gateway.tasks_behind import OwnedTask
 from antiphon.gateway.upstream import Unavailable, Upstream
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.server.calls.task.task_requests import check_declared
 from antiphon.server.context import Context
 from antiphon.server.middleware import CallNext, ServerRequest
+from antiphon.server.tasks.task_requests import check_declared
 from antiphon.wire.common import PROGRESS_TOKEN, EmptyResult
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Completion, PromptReference
 from antiphon.wire.content import TextContent

@@ -27,8 +27,8 @@ from antiphon.gateway.terms import Terms
 from antiphon.gateway.upstream import Unavailable, Upstream
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.capabilities import extends
-from antiphon.server.calls.request_state import Seal
 from antiphon.server.middleware import ServerRequest
+from antiphon.server.state.request_state import Seal
 from antiphon.wire.envelope import decode, encode
 from antiphon.wire.lossless import Received
 from antiphon.wire.task import TASKS, GetTaskResult, Task

@@ -15,7 +15,7 @@ from antiphon.gateway.kept_lists import KeptLists
 from antiphon.gateway.processes import Processes
 from antiphon.host.host import Host
 from antiphon.identity import may_download
-from antiphon.server.calls.request_state import Seal
+from antiphon.server.state.request_state import Seal
 
 __all__ = [
     "IDLE_TIMEOUT",

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from antiphon.server.asks.sample import Sample as Sample
     from antiphon.server.asks.tool_loop import SampleOptions as SampleOptions, TurnOptions as TurnOptions
     from antiphon.server.calls.call import CallAbandoned as CallAbandoned
-    from antiphon.server.calls.sql_state_store import SqlStateStore as SqlStateStore
-    from antiphon.server.calls.state_store import MemoryStateStore as MemoryStateStore, StateStore as StateStore
-    from antiphon.server.calls.task.sql_task_store import SqlTaskStore as SqlTaskStore
-    from antiphon.server.calls.task.task_options import TaskOptions as TaskOptions
-    from antiphon.server.calls.task.task_store import (
+    from antiphon.server.state.sql_state_store import SqlStateStore as SqlStateStore
+    from antiphon.server.state.state_store import MemoryStateStore as MemoryStateStore, StateStore as StateStore
+    from antiphon.server.tasks.sql_task_store import SqlTaskStore as SqlTaskStore
+    from antiphon.server.tasks.task_options import TaskOptions as TaskOptions
+    from antiphon.server.tasks.task_store import (
         MemoryTaskStore as MemoryTaskStore,
         StoredTask as StoredTask,
         TaskNotice as TaskNotice,
@@ -44,7 +44,11 @@ if TYPE_CHECKING:
         Middleware as Middleware,
         ServerRequest as ServerRequest,
     )
-    from antiphon.server.network import HttpOptions as HttpOptions, ServeOptions as ServeOptions, ServerApp as ServerApp
+    from antiphon.server.serving.network import (
+        HttpOptions as HttpOptions,
+        ServeOptions as ServeOptions,
+        ServerApp as ServerApp,
+    )
     from antiphon.server.request_info import RequestFacts as RequestFacts
     from antiphon.transports.cluster.base import Cluster as Cluster
     from antiphon.transports.cluster.memory import MemoryCluster as MemoryCluster
@@ -58,11 +62,11 @@ else:
         "antiphon.server.asks.sample": "Sample",
         "antiphon.server.asks.tool_loop": "SampleOptions TurnOptions",
         "antiphon.server.calls.call": "CallAbandoned",
-        "antiphon.server.calls.sql_state_store": "SqlStateStore",
-        "antiphon.server.calls.state_store": "MemoryStateStore StateStore",
-        "antiphon.server.calls.task.sql_task_store": "SqlTaskStore",
-        "antiphon.server.calls.task.task_options": "TaskOptions",
-        "antiphon.server.calls.task.task_store": ("MemoryTaskStore StoredTask TaskNotice TaskRoom TaskStore TasksFull"),
+        "antiphon.server.state.sql_state_store": "SqlStateStore",
+        "antiphon.server.state.state_store": "MemoryStateStore StateStore",
+        "antiphon.server.tasks.sql_task_store": "SqlTaskStore",
+        "antiphon.server.tasks.task_options": "TaskOptions",
+        "antiphon.server.tasks.task_store": ("MemoryTaskStore StoredTask TaskNotice TaskRoom TaskStore TasksFull"),
         "antiphon.server.context": "Context",
         "antiphon.server.core": "Extension",
         "antiphon.server.decorators": "Features",
@@ -74,7 +78,7 @@ else:
         "antiphon.server.features.tools": "AsTask ServedTool",
         "antiphon.server.limits": "Rate",
         "antiphon.server.middleware": "CallNext Middleware ServerRequest",
-        "antiphon.server.network": "HttpOptions ServeOptions ServerApp",
+        "antiphon.server.serving.network": "HttpOptions ServeOptions ServerApp",
         "antiphon.server.request_info": "RequestFacts",
         "antiphon.transports.cluster.base": "Cluster",
         "antiphon.transports.cluster.memory": "MemoryCluster",

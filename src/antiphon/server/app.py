@@ -16,23 +16,23 @@ from antiphon.errors import ConfigError
 from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.server_offer import Offer
-from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions
 from antiphon.server.core import Core, Declared, Extension
 from antiphon.server.decorators import Features
 from antiphon.server.fallback import Fallback, SamplingFallback
 from antiphon.server.limits import DEFAULT_TOOL_RATE, Rate
 from antiphon.server.middleware import Middleware
-from antiphon.server.service import Service
+from antiphon.server.serving.service import Service
+from antiphon.server.state.request_state import Seal
 from antiphon.server.subscriptions import ListKind
 from antiphon.wire.common import Icon, Implementation
 from antiphon.wire.lossless import Received
 from antiphon.wire.revisions import REVISIONS, Revision, revision
 
 if TYPE_CHECKING:
-    from antiphon.server.calls.state_store import StateStore
-    from antiphon.server.calls.task.task_options import TaskOptions
-    from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
+    from antiphon.server.serving.network import HttpOptions, ServeOptions, ServerApp
+    from antiphon.server.state.state_store import StateStore
+    from antiphon.server.tasks.task_options import TaskOptions
     from antiphon.transports.cluster.base import Cluster
     from antiphon.wire.tools import Tool
 
@@ -321,7 +321,7 @@ class Server(Features):
             ConfigError: there is no such transport, or it cannot be served with these options.
             AntiphonError: no worker could be started.
         """
-        from antiphon.server.run import run
+        from antiphon.server.serving.run import run
 
         run(self._service, transport, host, port, options, workers)
 
@@ -331,7 +331,7 @@ class Server(Features):
         Args:
             options: see ``HttpOptions``.
         """
-        from antiphon.server.network import server_app
+        from antiphon.server.serving.network import server_app
 
         return server_app(self._service, "http", options)
 

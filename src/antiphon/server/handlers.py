@@ -53,7 +53,7 @@ from antiphon.wire.subscriptions import SubscriptionsListenRequestParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
 if TYPE_CHECKING:
-    from antiphon.server.calls.task.task_requests import TaskRequests
+    from antiphon.server.tasks.task_requests import TaskRequests
 
 __all__ = ["Handlers"]
 
@@ -408,7 +408,7 @@ class Handlers:
         required = {scope for uri in uris for scope in self._scopes_of_resource(uri)}
         demand(required, request, peer)
         if params.notifications.task_ids:
-            from antiphon.server.calls.task.task_requests import check_declared
+            from antiphon.server.tasks.task_requests import check_declared
 
             check_declared(request.capabilities)
             return self._kept(request, peer, self.task_requests().listen)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from antiphon.channel import Peer
     from antiphon.engine.connection import Connection
     from antiphon.protocol.server_session import ServerSession
-    from antiphon.server.calls.request_state import Seal
+    from antiphon.server.state.request_state import Seal
     from antiphon.server.subscriptions import Subscriptions
     from antiphon.transports.cluster.base import Cluster
     from antiphon.transports.http.server.replicas.records import Common

@@ -10,7 +10,7 @@ import pytest
 from antiphon import Client, Server
 from antiphon.client.connection.handshake import allowed_revisions
 from antiphon.errors import ConfigError, PeerError, RemoteProtocolError, UnsupportedVersion
-from antiphon.server.network import server_app
+from antiphon.server.serving.network import server_app
 from tests.support.asgi import running
 from tests.support.raw_server import RawServer
 from tests.support.web import result, serving

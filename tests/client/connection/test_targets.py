@@ -12,7 +12,7 @@ from antiphon import Client, Server
 from antiphon.client.connection.targets import Address, Command, located, reach, resolve, speaks_oldest
 from antiphon.errors import ConfigError, ConnectionClosed, MethodNotFound, PeerError
 from antiphon.identity import launch_of
-from antiphon.server.network import server_app
+from antiphon.server.serving.network import server_app
 from tests.support.asgi import running
 
 

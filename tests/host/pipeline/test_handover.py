@@ -16,7 +16,7 @@ from antiphon.errors import AntiphonError, ConnectionClosed, InvalidParams, Reje
 from antiphon.host import Approve, Host, MemoryStore, Outcome, Queue, Scripted, digest
 from antiphon.host.pipeline.handover import MAX_RELEASED, Released
 from antiphon.host.review.question import Question
-from antiphon.server.calls import request_state
+from antiphon.server.state import request_state
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.tools import CallToolResult
 from tests.host.asks import Person, approve, origin, request

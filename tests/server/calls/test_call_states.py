@@ -17,7 +17,7 @@ from antiphon import CallTimeout, Context, ToolError
 from antiphon.server.calls import parked_call, replayed_call, rounds
 from antiphon.server.calls.call_states import ASKING, ENDS, TRANSITIONS, CallEvent, CallState, after
 from antiphon.server.calls.parked_call import RoundCall
-from antiphon.server.calls.state_store import MemoryStateStore
+from antiphon.server.state.state_store import MemoryStateStore
 from tests.support.call_diagram import diagram, on_page
 from tests.support.cluster import Tool, cluster
 from tests.support.raw_client import RawClient, said

@@ -9,8 +9,8 @@ import pytest
 
 from antiphon import Context, InternalError, PeerError, Server
 from antiphon.server.calls.parked_call import PASSES, Quiescence, unsendable
-from antiphon.server.calls.request_state import refusal
 from antiphon.server.calls.rounds import Rounds
+from antiphon.server.state.request_state import refusal
 from antiphon.testing import Script, connected
 from antiphon.wire.tools import CallToolResult
 from tests.support.catalogue import answered, catalogue, only

@@ -11,8 +11,8 @@ from msgspec import Raw
 
 from antiphon import Context
 from antiphon.server.calls.parked_call import RoundCall
-from antiphon.server.calls.request_state import refusal
 from antiphon.server.calls.rounds import EndedCall, KeptCalls
+from antiphon.server.state.request_state import refusal
 from tests.support.catalogue import answered, catalogue, only
 from tests.support.raw_client import raw_client, said, text
 

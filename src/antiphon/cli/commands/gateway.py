@@ -29,7 +29,7 @@ from antiphon.host.config.gateway import GatewaySettings, Profile
 from antiphon.host.config.toml_files import config_paths
 from antiphon.host.store.location import state_folder
 from antiphon.machine.files import read_file
-from antiphon.server.network import ServeOptions
+from antiphon.server.serving.network import ServeOptions
 from antiphon.transports.stdio.reaper import REAPER
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from antiphon.cli.signatures import Argument, Option
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.server.app import Server
-from antiphon.server.network import ServeOptions
-from antiphon.server.run import MAX_WORKERS
+from antiphon.server.serving.network import ServeOptions
+from antiphon.server.serving.run import MAX_WORKERS
 
 __all__ = ["command", "find_server", "load"]
 

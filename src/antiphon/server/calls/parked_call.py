@@ -27,8 +27,8 @@ from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Answer, Call, Handled, read_answer, read_given
 from antiphon.server.calls.call_states import ASKING, ENDS, TRANSITIONS, CallEvent, CallState, after
 from antiphon.server.calls.call_weight import OVERHEAD, SMALL, weight_of
-from antiphon.server.calls.request_state import refusal
 from antiphon.server.core import Core
+from antiphon.server.state.request_state import refusal
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.envelope import encode
 from antiphon.wire.failure import to_wire

@@ -28,10 +28,10 @@ from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Answer, Call, Handled, read_reply
 from antiphon.server.calls.journal import MAX_JOURNAL, Entry, Journal, Place, digest_of
 from antiphon.server.calls.replayed_call import recall
-from antiphon.server.calls.request_state import State
 from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.calls.task_names import begin_lane, beside_lanes, lane_here
 from antiphon.server.core import Core
+from antiphon.server.state.request_state import State
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import ErrorObject, encode, notification_frame
 from antiphon.wire.lifecycle import CancelledNotificationParams

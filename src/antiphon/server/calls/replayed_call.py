@@ -28,9 +28,9 @@ from antiphon.server.calls.call import Answer, CallAbandoned, Handled, read_answ
 from antiphon.server.calls.call_states import ENDS, CallEvent, CallState, after
 from antiphon.server.calls.journal import CATCH_UP, Entry, Journal, Place
 from antiphon.server.calls.parked_call import Keeper, RoundCall
-from antiphon.server.calls.request_state import OpenAsk, State
 from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.calls.task_names import outside_lanes, run_in_lane, use_lanes
+from antiphon.server.state.request_state import OpenAsk, State
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.envelope import ErrorObject, decode
 from antiphon.wire.failure import from_wire

@@ -31,8 +31,8 @@ from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Handled
 from antiphon.server.calls.call_states import CallEvent, CallState
 from antiphon.server.calls.parked_call import RoundCall
-from antiphon.server.calls.request_state import MAX_STATE, OpenAsk, Seal, State, binding, outcome_unknown, refusal
 from antiphon.server.core import Core
+from antiphon.server.state.request_state import MAX_STATE, OpenAsk, Seal, State, binding, outcome_unknown, refusal
 from antiphon.wire.common import RoundParams
 from antiphon.wire.envelope import ErrorObject
 from antiphon.wire.task import CreateTaskResult
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from antiphon.server.calls.journal import Journal
     from antiphon.server.calls.recorded_call import RecordedCall
     from antiphon.server.calls.replayed_call import JournalledCall
-    from antiphon.server.calls.state_store import StateStore
     from antiphon.server.calls.stored_calls import StoredCalls
+    from antiphon.server.state.state_store import StateStore
 
 __all__ = ["EndedCall", "Handled", "KeptCalls", "RoundOptions", "Rounds"]
 
@@ -65,7 +65,7 @@ _ENDED = 1024
 
 
 class MakesTasks(Protocol):
-    """Turns calls into tasks; see ``task.served_tasks.ServedTasks``."""
+    """Turns calls into tasks; see ``tasks.served_tasks.ServedTasks``."""
 
     async def begin(
         self, peer: Connection[ServerSession], request: Request, handled: Handled, journal: Journal, asked: int

@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 from antiphon.errors import PeerError, TemporarilyUnavailable
 from antiphon.server.calls.call import CallAbandoned
 from antiphon.server.calls.journal import MAX_JOURNAL
-from antiphon.server.calls.request_state import Seal, State, outcome_unknown, refusal
-from antiphon.server.calls.state_store import CompareAndSetStore, StateStore
+from antiphon.server.state.request_state import Seal, State, outcome_unknown, refusal
+from antiphon.server.state.state_store import CompareAndSetStore, StateStore
 
 __all__ = ["StoredCalls"]
 

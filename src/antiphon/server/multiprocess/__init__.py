@@ -1,1 +1,0 @@
-"""Processes that serve: their memory, and several of them on one port."""

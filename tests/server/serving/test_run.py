@@ -1,0 +1,197 @@
+"""A server as a process: how it begins, and every way in which it ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from antiphon import Client, ConfigError, ConnectionClosed, Server
+from antiphon.server.serving.run import run_loop
+
+PROGRAM = """
+import sys
+from contextlib import asynccontextmanager
+from antiphon import Context, Server
+
+@asynccontextmanager
+async def lifespan(server):
+    print("opened")
+    try:
+        yield
+    finally:
+        print("closed")
+
+server = Server("shop", lifespan=lifespan)
+
+@server.tool
+async def hang() -> str:
+    import asyncio
+    try:
+        await asyncio.Event().wait()
+    finally:
+        print("cleaned up")
+
+@server.tool
+async def name() -> str:
+    print("to whom it may concern")
+    return "shop"
+
+server.run()
+print("after the end")
+"""
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+HANG = (
+    b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hang","arguments":{},"_meta":{'
+    b'"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}\n'
+)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """Return the path of a server."""
+    path = tmp_path / "shop.py"
+    path.write_text(PROGRAM, encoding="utf-8")
+    return path
+
+
+@contextmanager
+def started(program: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a server and wait until it answers."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, str(program)], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(PING)
+            process.stdin.flush()
+            assert b'"id":1' in process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def test_an_unknown_transport_is_refused() -> None:
+    """The error says which there are."""
+    with pytest.raises(ConfigError, match="unknown transport 'nope'"):
+        Server("s").run("nope")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_server_cleanly(program: Path, number: signal.Signals) -> None:
+    """What it has begun is cleaned up, nothing looks like a crash, and stdout is the protocol's until all is over."""
+    with started(program) as process:
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert errors.decode().split("\n") == ["opened", "closed", ""]
+    assert output == b"after the end\n"
+
+
+def test_a_signal_ends_the_handlers_too(program: Path) -> None:
+    """Their ``finally`` blocks run before the lifespan ends."""
+    with started(program) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(HANG + PING)
+        process.stdin.flush()
+        assert b'"id":1' in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=60)
+    assert errors.decode().split("\n") == ["opened", "cleaned up", "closed", ""]
+    assert output == b"after the end\n"
+
+
+def test_a_server_ends_with_its_input(program: Path) -> None:
+    """The client has gone: it cleans up and ends well."""
+    with started(program) as process:
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert errors.decode().split("\n") == ["opened", "closed", ""]
+    assert output == b"after the end\n"
+
+
+async def test_what_a_tool_prints_is_not_protocol(program: Path) -> None:
+    """It goes to standard error, and the client goes on."""
+    lines: list[str] = []
+    async with Client([sys.executable, str(program)], errlog=lines.append) as client:
+        assert (await client.call_tool("name")).text == "shop"
+    assert "to whom it may concern" in lines
+
+
+def test_a_coroutine_runs_to_its_end() -> None:
+    """On whichever loop is installed."""
+    done: list[str] = []
+
+    async def main() -> None:
+        done.append("done")
+
+    run_loop(main())
+    assert done == ["done"]
+
+
+async def test_within_an_event_loop_it_says_what_to_do() -> None:
+    """Before anything was made that nobody would await."""
+    for transport in ("stdio", "http"):
+        with pytest.raises(ConfigError, match=r"one is running here already.*server\.asgi"):
+            Server("shop").run(transport)
+
+
+WAITING = """
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from antiphon import Server
+
+@asynccontextmanager
+async def lifespan(server):
+    try:
+        if "start" in sys.argv:
+            print("waits", flush=True)
+            await asyncio.Event().wait()
+        yield
+        print("waits", flush=True)
+        await asyncio.Event().wait()
+    finally:
+        print("cleaned up", flush=True)
+
+Server("shop", lifespan=lifespan).run("http", port=0, on_listening=lambda port: print("serves", flush=True))
+print("after the end")
+"""
+
+
+@pytest.mark.parametrize(("when", "said"), [("start", []), ("end", ["serves"])])
+def test_ctrl_c_ends_what_a_lifespan_waits_for(tmp_path: Path, when: str, said: list[str]) -> None:
+    """A database that does not answer, for example: while the server starts, or at a second Ctrl-C, while it ends."""
+    path = tmp_path / "waiting.py"
+    path.write_text(WAITING, encoding="utf-8")
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, str(path), when], stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            assert process.stdout is not None
+            for line in [*said, "waits"]:
+                assert process.stdout.readline() == f"{line}\n"
+                process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert output.splitlines() == ["cleaned up", "after the end"]
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("transport", ["http", "sse", "websocket"])
+async def test_a_server_for_a_network_is_no_target_over_stdio(tmp_path: Path, transport: str) -> None:
+    """It ends at once and says why, instead of listening where nobody comes."""
+    program = tmp_path / "web.py"
+    program.write_text(f"from antiphon import Server\nServer('web').run({transport!r}, port=0)\n")
+    with pytest.raises(ConnectionClosed) as caught:
+        await Client(program).connect()
+    assert caught.value.exit_code == 1
+    assert f"to speak over stdio, but it would serve {transport}" in caught.value.stderr
+    assert "give its URL to the client" in caught.value.stderr
