@@ -53,7 +53,7 @@ def state_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 @pytest.fixture(autouse=True)
 def patient_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for a store as long as a machine may be busy: a transaction has taken six seconds on one."""
-    monkeypatch.setattr("antiphon.sql.patience.PATIENCE", 60.0)
+    monkeypatch.setattr("antiphon.sql.database_store.PATIENCE", 60.0)
 
 
 @pytest.fixture(scope="session", autouse=True)

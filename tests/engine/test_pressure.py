@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.channel import Frame
 from antiphon.errors import CallTimeout, ConnectionClosed, RemoteProtocolError
-from antiphon.transports.backpressure import Room
+from antiphon.transports.inbox import Room
 from antiphon.transports.memory import memory_pair
 from antiphon.wire.revisions import revision
 from tests.support.linked import done, linked, settle

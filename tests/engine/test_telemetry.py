@@ -7,12 +7,14 @@ import hashlib
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
-from antiphon import Client, Context, CreateMessageResult, Server, TextContent
+from antiphon import CallToolResult, Client, Context, CreateMessageResult, Server, TextContent
 from antiphon.engine import telemetry
-from antiphon.engine.telemetry import Watch, watch
-from antiphon.errors import CallTimeout, InvalidParams, Rejected
+from antiphon.engine.telemetry import Told, Watch, watch
+from antiphon.errors import CallTimeout, InvalidParams, PeerError, Rejected
 from antiphon.wire.common import RequestMeta
+from antiphon.wire.rounds import InputRequiredResult
 from tests.support.telemetry import Listener, id_of, listening, parent_of, trace_of
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
@@ -71,18 +73,12 @@ def everything_told(heard: Listener) -> str:
     return repr(spans) + repr([dict(point.attributes) for name in names for point in heard.points(name)])
 
 
-# --- nothing, by default ------------------------------------------------------------------------------------------
-
-
 async def test_without_listeners_a_connection_is_made_as_ever():
     """No handler is wrapped, and nothing is added to a request."""
     assert watch(object()) is None
     async with Client(make_server()) as client:
         assert client._link.session.carries is None
         assert client._link.calls.peer.watch is None
-
-
-# --- a call -------------------------------------------------------------------------------------------------------
 
 
 @both_eras
@@ -169,9 +165,6 @@ async def test_what_a_request_carries_does_not_replace_what_the_caller_gave():
     assert f"{trace_of(heard.span('tools/call plain', 'SERVER')):032x}" == given[3:35]
 
 
-# --- asks ---------------------------------------------------------------------------------------------------------
-
-
 @both_eras
 async def test_a_call_with_its_asks_is_one_trace(revision: str):
     """However many requests it takes."""
@@ -219,9 +212,6 @@ async def test_an_ask_without_a_trace_belongs_to_the_only_open_call(monkeypatch:
             await client.call_tool("asking")
     answered = heard.span("sampling/createMessage", "SERVER")
     assert parent_of(answered) == id_of(heard.span("tools/call asking", "CLIENT"))
-
-
-# --- errors -------------------------------------------------------------------------------------------------------
 
 
 @both_eras
@@ -318,9 +308,6 @@ async def test_a_subscription_is_no_operation():
     assert heard.named("subscriptions/listen") == []
 
 
-# --- hostile peers ------------------------------------------------------------------------------------------------
-
-
 def test_what_is_too_long_is_not_looked_at():
     """A trace state of megabytes is a peer's way to make us parse."""
     meta = RequestMeta(traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01", tracestate="x=" + "y" * 10_000)
@@ -356,9 +343,6 @@ def test_names_that_servers_think_of_are_counted(monkeypatch: pytest.MonkeyPatch
     assert len(heard.named("tools/call c")) == 1
 
 
-# --- where --------------------------------------------------------------------------------------------------------
-
-
 def told_of(**where: Any) -> Watch:
     """Make a watch for a channel of a session."""
 
@@ -389,3 +373,61 @@ def test_a_session_is_told_by_a_digest_of_its_id():
     attributes = dict(heard.span("ping").attributes or {})
     assert attributes["mcp.session.id"] == hashlib.sha256(b"0123").hexdigest()[:32]
     assert (attributes["network.protocol.name"], attributes["server.port"]) == ("websocket", 8000)
+
+
+FAILED = CallToolResult(content=[], is_error=True)
+
+
+def begun(method: str = "tools/call") -> Told:
+    """Begin to tell of a request."""
+    told = watch(object())
+    assert told is not None
+    return told._begin("server", method, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (PeerError("x", code=-5), "-5"),
+        (CallTimeout("x"), "timeout"),
+        (asyncio.CancelledError(), "cancelled"),
+        (ValueError("a secret"), "ValueError"),
+    ],
+)
+def test_an_error_is_told_by_its_kind(error: BaseException, kind: str):
+    """A code, a word, or the name of its class; never its text."""
+    with listening() as heard:
+        begun().failed(error)
+    span = heard.span("tools/call")
+    assert dict(span.attributes or {})["error.type"] == kind
+    assert "secret" not in span.to_json()
+
+
+@pytest.mark.parametrize("result", [FAILED, (FAILED, 2), Raw(b'{"content":[],"isError":true}')])
+def test_a_tool_that_failed_says_so_in_its_result(result: Any):
+    """Decoded, encoded, or with the number of rounds it took."""
+    with listening() as heard:
+        begun().ended(result)
+    assert dict(heard.span("tools/call").attributes or {})["error.type"] == "tool_error"
+
+
+def test_a_round_is_told_with_the_number_of_its_asks():
+    """It is no error."""
+    with listening() as heard:
+        begun().ended(InputRequiredResult(input_requests={}, request_state="x"))
+    attributes = dict(heard.span("tools/call").attributes or {})
+    assert attributes["antiphon.asks"] == 0
+    assert "error.type" not in attributes
+
+
+async def test_a_handler_that_is_cancelled_is_told_at_once():
+    """There may be no reply to tell of."""
+
+    async def handler() -> None:
+        raise asyncio.CancelledError
+
+    with listening() as heard:
+        told = begun()
+        with pytest.raises(asyncio.CancelledError):
+            await told.served(handler())
+    assert dict(heard.span("tools/call").attributes or {})["error.type"] == "cancelled"

@@ -49,7 +49,7 @@ async def store(postgres: Postgres) -> AsyncIterator[Store]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten what is waited for, where the bound itself is not what is tested."""
-    monkeypatch.setattr("antiphon.sql.patience.PATIENCE", 1.0)
+    monkeypatch.setattr("antiphon.sql.database_store.PATIENCE", 1.0)
     monkeypatch.setattr("antiphon.host.store.sql.CLOSING", 0.5)
     monkeypatch.setattr("antiphon.sql.runner.CLOSING", 0.5)
 
@@ -131,7 +131,7 @@ async def test_a_call_waits_for_a_database_no_longer_than_its_own_timeout(
     postgres: Postgres, store: Store, revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long the host itself would wait: an hour here."""
-    monkeypatch.setattr("antiphon.sql.patience.PATIENCE", 3600.0)
+    monkeypatch.setattr("antiphon.sql.database_store.PATIENCE", 3600.0)
     server = Server("shop")
 
     @server.tool

@@ -26,7 +26,7 @@ from antiphon.host.review.diff import compared, editable, edited_text, pretty
 from antiphon.host.terminal.edit_form import from_form, to_form
 from antiphon.host.terminal.layout import Layout
 from antiphon.json_schema.mismatch import MismatchError
-from antiphon.server.asks.typed_answers import TypedAnswer
+from antiphon.server.asks.tool_loop import TypedAnswer
 from antiphon.web.render import environment
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams

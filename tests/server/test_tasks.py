@@ -14,8 +14,7 @@ import pytest
 from antiphon import Context, Server, ToolError
 from antiphon.errors import CallTimeout, ConfigError, InternalError
 from antiphon.server import CallAbandoned, CallNext, ServerRequest, SqlTaskStore
-from antiphon.server.tasks.task_options import TaskOptions
-from antiphon.server.tasks.task_store import MemoryTaskStore, StoredTask
+from antiphon.server.tasks.task_store import MemoryTaskStore, StoredTask, TaskOptions
 from antiphon.wire.task import TASKS
 from tests.support.raw_client import ALL, raw_client, said, text
 from tests.support.tasking import DECLARED, Tasking, tasking

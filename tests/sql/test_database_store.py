@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 from sqlalchemy import Connection
 
-from antiphon.sql.database_store import DatabaseStore
+from antiphon.call_time import TimeLeft, counting
+from antiphon.errors import ConfigError
+from antiphon.sql import database_store as patience
+from antiphon.sql.database_store import DatabaseStore, Patience, StoreStalled, runner_at
+from antiphon.sql.runner import PostgresRunner, SqliteRunner
 
 
 class Notes(DatabaseStore):
@@ -41,3 +48,110 @@ async def test_it_opens_at_its_first_operation_and_makes_its_tables_once(tmp_pat
         await notes.write("cups")
         assert await notes.read() == ["tea", "cups"]
         assert notes.made == 1
+
+
+async def test_a_place_is_a_path_or_an_address(tmp_path: Path):
+    """Nothing is opened yet."""
+    for place in (tmp_path / "a.db", str(tmp_path / "a.db"), f"sqlite:///{tmp_path}/a.db"):
+        runner = runner_at(place, extra="sql")
+        assert isinstance(runner, SqliteRunner)
+        await runner.aclose()
+    assert isinstance(runner_at("postgresql://ada@db.example/antiphon", extra="sql"), PostgresRunner)
+    assert not await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
+
+
+def test_another_kind_of_database_is_named():
+    """Without its password."""
+    with pytest.raises(ConfigError, match=r"not mysql://$"):
+        runner_at("mysql://ada:geheim@db.example/antiphon", extra="sql")
+
+
+@pytest.mark.parametrize(
+    ("lacking", "place", "said"),
+    [("sqlalchemy", "x.db", "antiphon[host]"), ("asyncpg", "postgresql://x/y", "antiphon[host,postgres]")],
+)
+def test_missing_packages_are_named(lacking: str, place: str, said: str):
+    """With what installs them."""
+    code = (
+        f"import sys; sys.modules[{lacking!r}] = None\n"
+        "from antiphon.sql.database_store import runner_at\nfrom antiphon.errors import ConfigError\n"
+        f"try:\n runner_at({place!r}, extra='host')\nexcept ConfigError as error:\n print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert f"pip install './{said}'" in done.stdout
+
+
+async def test_what_answers_in_time_is_returned():
+    """Or raised."""
+
+    async def fails() -> None:
+        raise LookupError
+
+    assert await Patience().wait(asyncio.sleep(0, "done")) == "done"
+    with pytest.raises(LookupError):
+        await Patience().wait(fails())
+
+
+async def test_who_does_not_answer_is_waited_for_more_shortly_the_next_time(monkeypatch: pytest.MonkeyPatch):
+    """Until it answers again."""
+    monkeypatch.setattr(patience, "_AGAIN", 0.001)
+    waits = Patience()
+    for seconds in ("0.002", "0.001", "0.001"):
+        with pytest.raises(StoreStalled, match=f"within {seconds} s"):
+            await waits.wait(asyncio.Event().wait(), 0.002)
+    await waits.wait(asyncio.sleep(0))
+    with pytest.raises(StoreStalled, match=r"within 0\.002 s"):
+        await waits.wait(asyncio.Event().wait(), 0.002)
+
+
+async def test_a_time_out_of_the_database_is_one_of_the_store():
+    """Nobody takes it for that of a person."""
+
+    async def times_out() -> None:
+        raise TimeoutError
+
+    with pytest.raises(StoreStalled):
+        await Patience().wait(times_out())
+
+
+async def test_a_call_waits_no_longer_than_it_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine's time is no person's: it is taken off the time of the call."""
+    monkeypatch.setattr(patience, "_AGAIN", 0.001)
+    time = TimeLeft(0.002)
+    with counting(time), pytest.raises(StoreStalled, match=r"within 0\.002 s"):
+        await Patience().wait(asyncio.Event().wait())
+    assert time.is_over
+
+
+async def test_a_store_that_answers_is_waited_for_a_moment_even_without_time() -> None:
+    """What a person has decided is not lost because the call had used up its time before."""
+    time = TimeLeft(0)
+    with counting(time):
+        assert await Patience().wait(asyncio.sleep(0, "saved")) == "saved"
+
+
+async def test_without_a_call_or_a_limit_the_usual_patience_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call may have no timeout at all."""
+    monkeypatch.setattr(patience, "PATIENCE", 0.002)
+    for time in (None, TimeLeft(None)):
+        with counting(time), pytest.raises(StoreStalled, match=r"within 0\.002 s"):
+            await Patience().wait(asyncio.Event().wait())
+
+
+async def test_a_caller_waits_as_long_as_the_database_makes_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the time since the last transaction began or ended counts, however many wait before this one."""
+    monkeypatch.setattr(patience, "PATIENCE", 0.002)
+    clock, turns = asyncio.get_running_loop().time, iter(range(3))
+    last = 0.0
+
+    def last_turn() -> float:
+        nonlocal last
+        last = clock() if next(turns, None) is not None else last
+        return last
+
+    with pytest.raises(StoreStalled):
+        await Patience(last_turn).wait(asyncio.Event().wait())
+    assert next(turns, None) is None
+    ended = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.02, ended.set)
+    await Patience(clock).wait(ended.wait())

@@ -19,7 +19,7 @@ from antiphon.server.state import state_table
 from antiphon.server.state.sql_state_store import SqlStateStore
 from antiphon.server.tasks import task_table
 from antiphon.server.tasks.sql_task_store import SqlTaskStore
-from antiphon.sql.location import runner_at
+from antiphon.sql.database_store import runner_at
 from antiphon.sql.revision import TableSet
 from tests.support.postgres import own_postgres
 

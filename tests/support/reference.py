@@ -36,7 +36,7 @@ OPENED = {
     "Options of server.asgi": "antiphon.server.serving.network.HttpOptions",
     "Options of server.run": "antiphon.server.serving.network.ServeOptions",
     "Context": "antiphon.Context",
-    "Context.request": "antiphon.server.request_info.RequestFacts",
+    "Context.request": "antiphon.server.context.RequestFacts",
     "Sample": "antiphon.Sample",
     "Elicited": "antiphon.Elicited",
     "Client": "antiphon.Client",

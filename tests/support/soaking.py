@@ -20,7 +20,7 @@ from antiphon.host import Approve, Budget, Cap, Host, Limits, Policy, Rule, dige
 from antiphon.host.budget import input_estimate
 from antiphon.host.providers.base import Completion, Usage, text_answer
 from antiphon.host.store.sql import SqlStore
-from antiphon.sql.location import runner_at
+from antiphon.sql.database_store import runner_at
 from antiphon.wire.origin import Origin, OriginCall
 from tests.host.asks import Person, request
 

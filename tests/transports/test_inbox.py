@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.transports.inbox import FRAME_COST, HIGH_WATER, Inbox
+from antiphon.transports.inbox import FRAME_COST, HIGH_WATER, ClosedOnce, Inbox, Room
 
 
 class Source:
@@ -135,3 +135,92 @@ async def test_the_end_lets_the_source_go_on():
     source.inbox.end(drop=True)
     assert source.asked == ["pause", "resume"]
     assert await source.inbox.take() == []
+
+
+async def wait(room):
+    """Await a room, as a sender does."""
+    await room
+
+
+async def waiters(room, count):
+    """Start senders and let them come to their wait."""
+    tasks = [asyncio.create_task(wait(room)) for _ in range(count)]
+    await asyncio.sleep(0)
+    assert len(room._waiters) == count
+    return tasks
+
+
+async def test_there_is_room_at_first():
+    """Nobody needs to wait, and waiting all the same ends at once."""
+    room = Room()
+    assert room.full is None
+    await room
+
+
+async def test_opening_lets_everybody_go_on():
+    """All who wait are woken; those who come later do not wait."""
+    room = Room()
+    room.shut()
+    assert room.full is room
+    tasks = await waiters(room, 3)
+    room.open()
+    await asyncio.gather(*tasks)
+    assert room.full is None
+    assert not room._waiters
+
+
+async def test_cancelling_one_sender_leaves_the_others_waiting():
+    """They do not share a future."""
+    room = Room()
+    room.shut()
+    first, second = await waiters(room, 2)
+    first.cancel()
+    await asyncio.wait([first])
+    assert first.cancelled()
+    assert not second.done()
+    room.open()
+    await second
+
+
+class Slow(ClosedOnce):
+    """Closes when it is let; notes what happens."""
+
+    def __init__(self) -> None:
+        self.began, self.free = asyncio.Event(), asyncio.Event()
+        self.done: list[str] = []
+
+    async def _close(self) -> None:
+        self.done.append("begins")
+        self.began.set()
+        await self.free.wait()
+        self.done.append("ends")
+
+    def _let_go(self) -> None:
+        self.done.append("lets go")
+
+
+async def test_who_stops_waiting_does_not_cut_it_off():
+    """It is closed once, and everybody else waits until it is done."""
+    channel = Slow()
+    first, second = (asyncio.create_task(channel.close()) for _ in range(2))
+    await channel.began.wait()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert not second.done()
+    channel.free.set()
+    await second
+    await channel.close()
+    assert channel.done == ["begins", "ends", "lets go"]
+
+
+async def test_what_is_held_is_released_although_closing_was_cancelled():
+    """Even before it had begun, as at the end of a loop that cancels all its tasks."""
+    channel = Slow()
+    asking = asyncio.create_task(channel.close())
+    await asyncio.sleep(0)
+    assert channel._closing is not None
+    channel._closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert channel.done == ["lets go"]

@@ -19,9 +19,7 @@ from msgspec import Raw
 
 from antiphon.call_time import TimeLeft
 from antiphon.channel import MAX_FRAME, Channel, Frame
-from antiphon.engine.callbacks import awaited, called
-from antiphon.engine.connection_tasks import Tasks
-from antiphon.engine.flag import Flag
+from antiphon.engine.connection_tasks import Flag, Tasks, awaited, called
 from antiphon.engine.reader import LATER, Handler, Later, Reader, drive, run_alone
 from antiphon.engine.requests import OnProgress, Waiter, Waiting
 from antiphon.errors import (

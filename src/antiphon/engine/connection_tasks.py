@@ -1,15 +1,18 @@
 """The tasks of one connection, each of which is cancelled at most once.
 
 A second ``cancel`` would interrupt the cleanup started by the first, so this module remembers which were cancelled.
+Also what else every connection has several of: calls of user code whose exceptions are logged, so that the connection
+continues, and ``Flag``, an event that costs very little as long as no task waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVarTuple
 
-__all__ = ["Tasks"]
+__all__ = ["Flag", "Tasks", "awaited", "called"]
 
 Task = asyncio.Task[None]
 
@@ -72,3 +75,58 @@ class Tasks:
             _, stubborn = await asyncio.wait(others, timeout=patience)
             for task in stubborn:
                 task.cancel()
+
+
+class Flag:
+    """Something that happens once.
+
+    ``asyncio.Event`` allocates a queue at once, which would be most of the memory of an idle session.
+    """
+
+    __slots__ = ("_event", "_is_set")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._event: asyncio.Event | None = None
+
+    def is_set(self) -> bool:
+        """Tell whether it has happened."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Note that it has happened, and wake all waiting tasks."""
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self) -> None:
+        """Wait until it has happened."""
+        if self._is_set:
+            return
+        if self._event is None:
+            self._event = asyncio.Event()
+        await self._event.wait()
+
+
+log = logging.getLogger("antiphon.connection")
+
+A = TypeVarTuple("A")
+
+
+def called(what: str, callback: Callable[[*A], object], *arguments: *A) -> object:
+    """Call a callback and return its result; ``None`` if it fails. ``what`` names it in the log."""
+    try:
+        return callback(*arguments)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        log.exception("a callback for %s failed", what)
+        return None
+
+
+async def awaited(work: Awaitable[object]) -> None:
+    """Await what a callback returned."""
+    try:
+        await work
+    except Exception:
+        log.exception("a callback failed")

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from antiphon.server.state.sql_state_store import SqlStateStore as SqlStateStore
     from antiphon.server.state.state_store import MemoryStateStore as MemoryStateStore, StateStore as StateStore
     from antiphon.server.tasks.sql_task_store import SqlTaskStore as SqlTaskStore
-    from antiphon.server.tasks.task_options import TaskOptions as TaskOptions
     from antiphon.server.tasks.task_store import (
         MemoryTaskStore as MemoryTaskStore,
         StoredTask as StoredTask,
         TaskNotice as TaskNotice,
+        TaskOptions as TaskOptions,
         TaskRoom as TaskRoom,
         TasksFull as TasksFull,
         TaskStore as TaskStore,
     )
-    from antiphon.server.context import Context as Context
+    from antiphon.server.context import Context as Context, RequestFacts as RequestFacts
     from antiphon.server.core import Extension as Extension
-    from antiphon.server.decorators import Features as Features
     from antiphon.server.fallback import Completes as Completes
+    from antiphon.server.decorators import Features as Features
     from antiphon.server.features.feature_options import (
         PromptOptions as PromptOptions,
         ResourceOptions as ResourceOptions,
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         ServeOptions as ServeOptions,
         ServerApp as ServerApp,
     )
-    from antiphon.server.request_info import RequestFacts as RequestFacts
     from antiphon.transports.cluster.base import Cluster as Cluster
     from antiphon.transports.cluster.memory import MemoryCluster as MemoryCluster
     from antiphon.transports.cluster.postgres import PostgresCluster as PostgresCluster
@@ -65,12 +64,13 @@ else:
         "antiphon.server.state.sql_state_store": "SqlStateStore",
         "antiphon.server.state.state_store": "MemoryStateStore StateStore",
         "antiphon.server.tasks.sql_task_store": "SqlTaskStore",
-        "antiphon.server.tasks.task_options": "TaskOptions",
-        "antiphon.server.tasks.task_store": ("MemoryTaskStore StoredTask TaskNotice TaskRoom TaskStore TasksFull"),
-        "antiphon.server.context": "Context",
+        "antiphon.server.tasks.task_store": (
+            "MemoryTaskStore StoredTask TaskNotice TaskOptions TaskRoom TaskStore TasksFull"
+        ),
+        "antiphon.server.context": "Context RequestFacts",
         "antiphon.server.core": "Extension",
-        "antiphon.server.decorators": "Features",
         "antiphon.server.fallback": "Completes",
+        "antiphon.server.decorators": "Features",
         "antiphon.server.features.feature_options": "PromptOptions ResourceOptions TemplateOptions ToolOptions",
         "antiphon.server.features.prompts": "ServedPrompt",
         "antiphon.server.features.registry": "Page Registry Via",
@@ -79,7 +79,6 @@ else:
         "antiphon.server.limits": "Rate",
         "antiphon.server.middleware": "CallNext Middleware ServerRequest",
         "antiphon.server.serving.network": "HttpOptions ServeOptions ServerApp",
-        "antiphon.server.request_info": "RequestFacts",
         "antiphon.transports.cluster.base": "Cluster",
         "antiphon.transports.cluster.memory": "MemoryCluster",
         "antiphon.transports.cluster.postgres": "PostgresCluster",

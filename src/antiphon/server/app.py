@@ -32,7 +32,7 @@ from antiphon.wire.revisions import REVISIONS, Revision, revision
 if TYPE_CHECKING:
     from antiphon.server.serving.network import HttpOptions, ServeOptions, ServerApp
     from antiphon.server.state.state_store import StateStore
-    from antiphon.server.tasks.task_options import TaskOptions
+    from antiphon.server.tasks.task_store import TaskOptions
     from antiphon.transports.cluster.base import Cluster
     from antiphon.wire.tools import Tool
 

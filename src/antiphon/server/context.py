@@ -23,8 +23,8 @@ from antiphon.server.core import Core
 from antiphon.server.decorators import Features
 from antiphon.server.functions.pydantic_types import Adapter
 from antiphon.server.functions.shape import adapted, decode_with, encode_value
-from antiphon.server.request_info import RequestFacts
-from antiphon.wire.common import LOGGING_LEVELS, LoggingLevel, RequestParams
+from antiphon.wire.common import LOGGING_LEVELS, ClientCapabilities, Implementation, LoggingLevel, RequestParams
+from antiphon.wire.envelope import RequestId
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import IncludeContext, ToolChoice
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from antiphon.server.asks.elicitation import Elicited
     from antiphon.wire.resources import ReadResourceResult
 
-__all__ = ["Context"]
-
+__all__ = ["Context", "RequestFacts"]
 
 S = TypeVar("S")
 
@@ -443,3 +442,77 @@ class Context:
         """
         owner, resource = self._core.owner_of(uri)
         return await resource.read(uri, self if owner is self._core else Context(self._call, owner))
+
+
+class _Meta(msgspec.Struct):
+    meta: dict[str, Any] = msgspec.field(name="_meta", default_factory=dict)
+
+
+_read_meta = msgspec.json.Decoder(_Meta).decode
+
+
+class RequestFacts:
+    """The request being served, or between rounds the last one.
+
+    Only ``principal``, ``scopes`` and ``claims`` are verified.
+    """
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    @property
+    def id(self) -> RequestId:
+        """The request's JSON-RPC id."""
+        return self._call.facts.id
+
+    @property
+    def method(self) -> str:
+        """The method, such as ``tools/call``."""
+        return self._call.facts.method.name
+
+    @property
+    def revision(self) -> str:
+        """The protocol revision the request speaks."""
+        return self._call.facts.revision.name
+
+    @property
+    def client(self) -> Implementation | None:
+        """Name and version that the client declares."""
+        facts, handshake = self._call.facts, self._call.connection.session.client
+        if facts.meta is not None and facts.meta.client_info is not None:
+            return facts.meta.client_info
+        return handshake.client_info if handshake is not None else None
+
+    @property
+    def capabilities(self) -> ClientCapabilities:
+        """The capabilities that the client declares: sampling, elicitation, roots."""
+        return self._call.facts.capabilities or ClientCapabilities()
+
+    @property
+    def principal(self) -> str | None:
+        """The client's verified principal; ``None`` if the transport does not authenticate."""
+        return self._call.connection.principal
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes of the client's token, as its issuer names them; empty without tokens."""
+        caller = self._call.facts.caller
+        return caller.scopes if caller is not None else frozenset()
+
+    @property
+    def claims(self) -> Mapping[str, Any]:
+        """What else the client's token says (``sub``, ``iss``, ``client_id`` ...); empty without tokens."""
+        caller = self._call.facts.caller
+        return caller.claims if caller is not None else {}
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """HTTP headers of the request, by lower-case name; empty over other transports."""
+        return self._call.headers
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The request's ``_meta`` as received, including keys that this library does not know."""
+        return _read_meta(self._call.facts.raw or b"{}").meta

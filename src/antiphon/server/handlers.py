@@ -31,10 +31,10 @@ from antiphon.server.calls.rounds import Rounds
 from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.context import Context
 from antiphon.server.core import Core
+from antiphon.server.features.checked_options import demand
 from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.features.registry import Via
 from antiphon.server.features.resources import ServedResource, ServedTemplate
-from antiphon.server.features.scopes import demand
 from antiphon.server.features.tools import Requirement, ServedTool
 from antiphon.server.functions.arguments import ArgumentError
 from antiphon.server.listing import Pages

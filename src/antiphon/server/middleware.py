@@ -19,7 +19,7 @@ from antiphon.errors import ConfigError, NotInRevision
 from antiphon.server.calls.call import Call
 from antiphon.server.context import Context
 from antiphon.server.core import Core
-from antiphon.server.functions.code_digest import digest_code
+from antiphon.server.functions.function import digest_code
 from antiphon.wire.common import LoggingLevel, Wire
 from antiphon.wire.envelope import decode, encode
 from antiphon.wire.lossless import Received, passed_on

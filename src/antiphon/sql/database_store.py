@@ -1,22 +1,29 @@
 """A store of a server in a database: opened on first use, closed with ``async with``.
 
 Owns what such stores have in common; each adds its tables and the operations on them.
+Callers wait for a database only as long as it makes progress: the time since it last began or ended a transaction
+counts. A transaction that has begun is finished even if its caller has given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from antiphon.sql.location import runner_at
-from antiphon.sql.patience import Patience
+from antiphon.call_time import current
+from antiphon.errors import ConfigError
+from antiphon.machine.extras import describe_install
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-__all__ = ["DatabaseStore"]
+    from antiphon.sql.runner import Runner
+
+__all__ = ["PATIENCE", "DatabaseStore", "Patience", "StoreStalled", "runner_at"]
 
 T = TypeVar("T")
 
@@ -55,3 +62,93 @@ class DatabaseStore:
             await self._patience.wait(self._runner.run(self._make))
             self._ready = True
         return await self._patience.wait(self._runner.run(work, write=write))
+
+
+def runner_at(place: str | Path, *, extra: str, durable: bool = False) -> Runner:
+    """Make the runner of transactions for a place; nothing is opened before the first transaction.
+
+    ``place`` is a path, ``"sqlite:///path"`` or ``"postgresql://user@host/name"``. ``extra`` is the extra to install if
+    packages are missing. ``durable``: a power cut does not lose committed data either, which makes a file slower.
+
+    Raises:
+        ConfigError: the address is of another kind, or packages are missing.
+    """
+    try:
+        from antiphon.sql.runner import PostgresRunner, SqliteRunner
+
+        if not isinstance(place, str) or "://" not in place or place.startswith("sqlite:///"):
+            return SqliteRunner(Path(str(place).removeprefix("sqlite:///")), durable=durable)
+        from sqlalchemy import make_url
+
+        url = make_url(place)
+        if url.get_backend_name() != "postgresql":
+            raise ConfigError(f"a store is a path, sqlite:///... or postgresql://..., not {url.get_backend_name()}://")
+        return PostgresRunner(url.set(drivername="postgresql+asyncpg"))
+    except ImportError as error:
+        wanted = f"{extra},postgres" if error.name == "asyncpg" else extra
+        raise ConfigError(f"a store needs more packages ({error.name}): {describe_install(wanted)}") from None
+
+
+PATIENCE = 6.0
+"""Seconds a request waits for each operation of a store. Longer than a process that vanished in the middle of a
+transaction can block others (``runner.IDLE``), and short compared with the timeout of a call."""
+_AGAIN = 0.5
+"""Seconds to wait while the previous operation is still unanswered, so that no caller waits for the full time twice."""
+
+
+class StoreStalled(OSError):
+    """The store did not answer in time. The operation may still happen."""
+
+
+class Patience:
+    """The waiting of all callers of one store.
+
+    Args:
+        last_turn: returns when the database last began or ended a transaction, as ``time.monotonic`` counts.
+    """
+
+    def __init__(self, last_turn: Callable[[], float] = lambda: -math.inf) -> None:
+        self._last_turn = last_turn
+        self._stalled = False
+
+    async def wait(self, waiting: Awaitable[T], seconds: float | None = None) -> T:
+        """Wait for the store, ``PATIENCE`` seconds without progress by default. The operation continues after that.
+
+        Within a call it waits at most for the time that the call has left, and subtracts the time it took from that. It
+        waits ``_AGAIN`` seconds even if no time is left, so that a person's decision is not lost for want of the
+        milliseconds of a transaction.
+
+        Raises:
+            StoreStalled: it did not answer in time.
+            Whatever ``waiting`` raises.
+        """
+        bound = _AGAIN if self._stalled else seconds or PATIENCE
+        time = current()
+        left = math.inf if time is None or time.seconds is None else max(_AGAIN, time.seconds)
+        bound = min(bound, left)
+        loop = asyncio.get_running_loop()
+        clock = loop.time
+        began = clock()
+        limit = asyncio.timeout(None)
+
+        def look() -> None:
+            nonlocal timer
+            due = min(began + left, self._last_turn() + bound)
+            if due <= clock():
+                limit.reschedule(due)
+            else:
+                timer = loop.call_at(due, look)
+
+        timer = loop.call_at(began + bound, look)
+        try:
+            async with limit:
+                result = await waiting
+        except TimeoutError:
+            self._stalled = True
+            raise StoreStalled(f"the store did not answer within {bound:g} s") from None
+        finally:
+            timer.cancel()
+            if time is not None:
+                time.spend(clock() - began)
+        self._stalled = False
+        return result

@@ -1,18 +1,20 @@
 """Frames that have arrived and wait for the task that receives them.
 
-Owns the waiting, the end, and the bound on what is held. Its users put the frames in.
+Owns the waiting, the end, and the bound on what is held. Its users put the frames in. In the other direction
+``Room`` makes senders wait until there is room, and ``ClosedOnce`` closes a channel once for all who ask for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
 from types import CoroutineType
 from typing import Any
 
 from antiphon.channel import Oversized, Take
 
-__all__ = ["FRAME_COST", "HIGH_WATER", "Frames", "Inbox", "Receiving"]
+__all__ = ["FRAME_COST", "HIGH_WATER", "ClosedOnce", "Frames", "Inbox", "Receiving", "Room"]
 
 Frames = list[bytes | Oversized]
 
@@ -113,3 +115,62 @@ def _not_taken(frames: Frames, take: Take) -> Frames:
         if not take(frame):
             return frames[number:] if number else frames
     return []
+
+
+class Room:
+    """Something many tasks can await; cancelling one wait does not affect the others.
+
+    Unlike a coroutine it may be ignored, and unlike a future it can be awaited again the next time it is shut.
+    """
+
+    __slots__ = ("_waiters", "full")
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+        self.full: Room | None = None
+        """Itself while there is no room, to be awaited; else ``None``. This is what ``Channel.send`` returns."""
+
+    def shut(self) -> None:
+        """Make those who await it from now on wait."""
+        self.full = self
+
+    def open(self) -> None:
+        """Let all waiting tasks continue."""
+        self.full = None
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def __await__(self) -> Generator[asyncio.Future[None], None, None]:
+        """Wait until it is open."""
+        if self.full is None:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            yield from waiter
+        finally:
+            self._waiters.discard(waiter)
+
+
+class ClosedOnce(ABC):
+    """A channel that takes time to close."""
+
+    _closing: asyncio.Task[None] | None = None
+    """Closes it; ``None`` while nobody has asked for that."""
+
+    async def close(self) -> None:
+        """See ``Channel.close``."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(), name="antiphon close a channel")
+            # Not a ``finally`` inside the task: a task that is cancelled before it starts never enters it.
+            self._closing.add_done_callback(lambda _: self._let_go())
+        await asyncio.shield(self._closing)
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """End both directions, and wait for what is left to do."""
+
+    def _let_go(self) -> None:
+        """Release at once what ``_close`` has not, since it may have been cancelled; by default nothing."""
+        return

@@ -6,8 +6,7 @@ from collections.abc import Awaitable
 
 from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized
 from antiphon.errors import ConnectionClosed
-from antiphon.transports.backpressure import Room
-from antiphon.transports.inbox import Inbox, Receiving
+from antiphon.transports.inbox import Inbox, Receiving, Room
 
 __all__ = ["memory_pair"]
 

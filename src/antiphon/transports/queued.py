@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from antiphon.channel import Frame
-from antiphon.transports.backpressure import Room
-from antiphon.transports.inbox import Inbox, Receiving
+from antiphon.transports.inbox import Inbox, Receiving, Room
 
 __all__ = ["HIGH_WATER", "Outbox", "QueuedChannel"]
 

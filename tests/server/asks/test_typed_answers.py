@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from antiphon import ConfigError
 from antiphon.json_schema.mismatch import MismatchError
-from antiphon.server.asks.typed_answers import TypedAnswer
+from antiphon.server.asks.tool_loop import TypedAnswer
 
 
 @dataclass

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from antiphon import Server
-from antiphon.server.asks.forms import Form
-from antiphon.server.asks.typed_answers import TypedAnswer
+from antiphon.server.asks.elicitation import Form
+from antiphon.server.asks.tool_loop import TypedAnswer
 from antiphon.server.features.tools import ServedTool
 from antiphon.server.functions.shape import Shape, words_of
 

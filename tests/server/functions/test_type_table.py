@@ -23,8 +23,8 @@ from typing_extensions import TypeAliasType, TypedDict
 
 from antiphon import Client, ConfigError, InvalidParams, PeerError, Server
 from antiphon.json_schema.mismatch import MismatchError
-from antiphon.server.asks.forms import Form
-from antiphon.server.asks.typed_answers import TypedAnswer
+from antiphon.server.asks.elicitation import Form
+from antiphon.server.asks.tool_loop import TypedAnswer
 from antiphon.server.functions.arguments import Arguments
 from antiphon.server.functions.shape import Shape
 from antiphon.server.functions.signature import REQUIRED, Parameter

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from antiphon.server.state.sql_state_store import SqlStateStore
 from antiphon.server.state.state_store import CompareAndSetStore, MemoryStateStore
-from antiphon.sql.location import runner_at
+from antiphon.sql.database_store import runner_at
 from tests.support.postgres import shared_postgres
 
 KINDS = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from antiphon.server.state import state_table
-from antiphon.sql.location import runner_at
+from antiphon.sql.database_store import runner_at
 from antiphon.sql.runner import Runner
 from tests.support.postgres import shared_postgres
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from antiphon.server.state.request_state import Seal
 from antiphon.server.tasks.stored_tasks import StoredTasks
-from antiphon.server.tasks.task_options import TaskOptions
 from antiphon.server.tasks.task_record import TaskAsk, TaskRecord
 from antiphon.server.tasks.task_states import HELD, TaskEvent, TaskState
-from antiphon.server.tasks.task_store import MemoryTaskStore
+from antiphon.server.tasks.task_store import MemoryTaskStore, TaskOptions
 from antiphon.wire.common import ClientCapabilities
 
 LEASE, TTL = 10.0, 200.0

@@ -24,7 +24,7 @@ from antiphon.server.tasks import task_table, task_worker
 from antiphon.server.tasks.stored_tasks import StoredTasks
 from antiphon.server.tasks.task_record import TaskAsk, TaskRecord
 from antiphon.server.tasks.task_states import TaskState
-from antiphon.sql.patience import StoreStalled
+from antiphon.sql.database_store import StoreStalled
 from antiphon.wire.common import ClientCapabilities
 from tests.support.postgres import shared_postgres
 from tests.support.tasking import Tasking, tasking

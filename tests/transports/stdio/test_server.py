@@ -260,3 +260,25 @@ def test_cancelling_close_still_gives_the_streams_back(loop):
     with start(loop, main(body)) as process:
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+BODY = """
+import os, sys
+from antiphon.transports.stdio.server import StandardStreams
+streams = StandardStreams()
+print("stray")
+streams.stdout.write(b"meant\\n")
+assert streams.stdin.readline() == b"line\\n"
+assert not streams.one_socket
+assert not os.get_inheritable(streams.stdin.fileno())
+streams.restore()
+streams.restore()
+print("after")
+StandardStreams().restore()
+"""
+
+
+def test_streams_are_exchanged_and_given_back():
+    """What is printed goes to stderr, what is written to the private stream arrives; then all is as before."""
+    ended = subprocess.run([sys.executable, "-c", BODY], input=b"line\n", capture_output=True, check=True)
+    assert (ended.stdout, ended.stderr) == (b"meant\nafter\n", b"stray\n")

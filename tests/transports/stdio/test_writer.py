@@ -9,7 +9,7 @@ import os
 import pytest
 
 from antiphon.channel import Frame
-from antiphon.transports.stdio.pipes import connect_writer
+from antiphon.transports.stdio.threads import connect_writer
 from antiphon.transports.stdio.writer import GATHERED, LARGE, FrameWriter
 from tests.transports.files import drain, opened, read_all, silent, write_all
 

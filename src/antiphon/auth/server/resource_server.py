@@ -23,8 +23,7 @@ from antiphon.auth.server.verifier import CheckAccess, Verifier
 from antiphon.errors import ConfigError, InsufficientScope, InvalidRequest
 from antiphon.machine.extras import describe_install
 from antiphon.protocol.caller import Caller, Covers
-from antiphon.protocol.http.gate import Admitted, Denied, HeaderPair
-from antiphon.protocol.http.rules import NOT_ACCEPTED, Headers, Refusal
+from antiphon.protocol.http.rules import NOT_ACCEPTED, Admitted, Denied, HeaderPair, Headers, Refusal
 
 __all__ = ["Entrance", "ResourceServer"]
 

@@ -15,7 +15,7 @@ from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.store.asks import AskRow, Found, Sought, SpentRow
 from antiphon.host.store.chain import Entry, Head, Record
 from antiphon.host.store.news import News
-from antiphon.sql.patience import StoreStalled
+from antiphon.sql.database_store import StoreStalled
 
 __all__ = [
     "BLOCKED",

@@ -20,7 +20,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
 from antiphon.machine.extras import describe_install
-from antiphon.sql.location import runner_at
+from antiphon.sql.database_store import runner_at
 
 __all__ = ["open_store", "state_folder", "usual_store"]
 

@@ -49,7 +49,7 @@ from antiphon.host.store.group_commit import Grouped
 from antiphon.host.store.lease import BEATS, LEASE, Watch
 from antiphon.host.store.news import News
 from antiphon.host.store.owed import Owed
-from antiphon.sql.patience import Patience
+from antiphon.sql.database_store import Patience
 from antiphon.sql.runner import CLOSING, Runner
 
 __all__ = ["SqlStore"]

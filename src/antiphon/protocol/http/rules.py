@@ -2,12 +2,14 @@
 
 Sans-IO: headers (as ASGI gives them: lower case, bytes) and a decoded envelope in, a ``Refusal`` or ``None`` out.
 ``modern`` checks what modern messages need besides; the transport knows allowed hosts, clients and sessions.
+``Gate`` is the interface to the check of tokens, implemented by ``auth`` and by an application's ``check_token=``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 from msgspec import UNSET, Struct
 
@@ -19,6 +21,7 @@ from antiphon.errors import (
     TemporarilyUnavailable,
     UnsupportedVersion,
 )
+from antiphon.protocol.caller import Caller
 from antiphon.wire.envelope import Envelope, RequestId, error_frame
 from antiphon.wire.failure import to_wire
 from antiphon.wire.revisions import LEGACY, REVISIONS, revision
@@ -31,6 +34,10 @@ __all__ = [
     "PROTOCOL_VERSION_HEADER",
     "REPEATABLE",
     "SESSION_ID",
+    "Admitted",
+    "Denied",
+    "Gate",
+    "HeaderPair",
     "Headers",
     "Refusal",
     "accepts",
@@ -149,9 +156,6 @@ _USUAL = b"application/json, text/event-stream"
 """What nearly all clients accept, in these bytes: compared, it takes a tenth of a search for either."""
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------
-
-
 def check_media(headers: Headers, *, json_only: bool) -> Refusal | None:
     """Check ``Content-Type`` (415) and ``Accept`` (406) of a POST."""
     kind = headers.get(b"content-type", b"")
@@ -220,3 +224,40 @@ def _unsupported(version: bytes) -> Refusal:
     newest_first = [each.name for each in reversed(REVISIONS)]
     data = {"supported": newest_first, "requested": version.decode("ascii", "replace")[:64]}
     return Refusal(400, UnsupportedVersion("Unsupported protocol version", data=data))
+
+
+HeaderPair = tuple[bytes, bytes]
+
+
+class Admitted(Struct, frozen=True):
+    """The caller of a request, and headers for the response, usually none."""
+
+    caller: Caller
+    headers: tuple[HeaderPair, ...] = ()
+
+
+class Denied(Struct, frozen=True):
+    """Why a request is refused: the error, and headers for the response."""
+
+    refusal: Refusal
+    headers: tuple[HeaderPair, ...] = ()
+
+
+class Gate(Protocol):
+    """Authorizes the requests of one endpoint. ``path`` is always relative to the mount."""
+
+    def known(self, method: str, path: str, headers: Headers) -> Caller | None:
+        """Return the caller if that is known at once; ``None``: call ``admit``."""
+        ...
+
+    async def admit(self, method: str, path: str, headers: Headers) -> Admitted | Denied:
+        """Return the caller of a request, or why it is refused."""
+        ...
+
+    def challenge(self, scopes: Collection[str]) -> tuple[HeaderPair, ...]:
+        """Build the headers of a response to a token without the required scopes (403)."""
+        ...
+
+    def documents(self) -> Mapping[str, bytes]:
+        """Return the JSON documents that need no token, by path, such as where to obtain tokens."""
+        ...

@@ -2,6 +2,8 @@
 
 Owns the loop, its limits, and whose model answers. ``sample`` builds the request, ``toolbox`` runs tools, and the call
 sends the ask. The order of asks depends only on earlier answers, so that a call can be replayed.
+``TypedAnswer`` reads answers as values of a type; docs/design/typed-answers.md says why this uses instructions and no
+forced tool.
 
 Source: 2025-11-25 client/sampling, "Multi-turn Tool Loop".
 """
@@ -9,23 +11,26 @@ Source: 2025-11-25 client/sampling, "Multi-turn Tool Loop".
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal, TypedDict, cast
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import ConfigError, LocalProtocolError, NotInRevision, SamplingFailed, SamplingUnavailable
-from antiphon.json_schema.mismatch import MismatchError
+from antiphon.json_schema.mismatch import Mismatch, MismatchError
 from antiphon.protocol.capabilities import may_include_context
 from antiphon.server.asks.sample import Messages, Preferences, Sample, sampling_params
 from antiphon.server.asks.toolbox import MAX_USES, TOOL_CONCURRENCY, SamplingTool, Toolbox
-from antiphon.server.asks.typed_answers import TypedAnswer
 from antiphon.server.calls.call import Call
 from antiphon.server.core import Core
 from antiphon.server.fallback import Fallback
+from antiphon.server.functions.shape import Shape
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode, encode, too_deep
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -34,7 +39,7 @@ from antiphon.wire.sampling import (
     ToolChoice,
 )
 
-__all__ = ["MAX_STEPS", "SampleOptions", "Turn", "TurnOptions", "Turns", "one_step"]
+__all__ = ["MAX_STEPS", "SampleOptions", "Turn", "TurnOptions", "Turns", "TypedAnswer", "one_step"]
 
 log = logging.getLogger("antiphon.server")
 
@@ -254,3 +259,110 @@ async def one_step(
         return turns.sample(turn)
     following = await turns.serve(turn, toolbox)
     return turns.sample(turn, messages=following.messages)
+
+
+_FENCE = "```"
+_OPENING = re.compile(r"```[a-zA-Z]*+[ \t]*+\n")
+_MOST_FENCES = 8
+"""Most code fences of an answer that are examined."""
+
+_ASK = "Answer with one JSON value and nothing else: no words around it, no code fence. It must fit this JSON Schema:\n"
+
+
+class TypedAnswer:
+    """A type that answers must have. Raises ``ConfigError`` for a type without a JSON form."""
+
+    __slots__ = ("_is_text", "_shape")
+
+    def __init__(self, kind: Any) -> None:
+        self._is_text = kind is str
+        """Any answer is text, so no instruction is needed."""
+        self._shape = Shape(kind, place="result_type")
+
+    def instructed(self, system_prompt: str | None) -> str | None:
+        """Add a description of the required answer to a system prompt."""
+        if self._is_text:
+            return system_prompt
+        instruction = _ASK + self._schema
+        return f"{system_prompt}\n\n{instruction}" if system_prompt else instruction
+
+    def read(self, text: str) -> Any:
+        """Convert an answer to a value: from JSON that stands alone, in a code fence, or with words around it.
+
+        Raises:
+            MismatchError: it does not fit, or contains no JSON.
+        """
+        if self._is_text:
+            return text
+        first: MismatchError | None = None
+        for candidate in _candidates(text):
+            for document in self._readings(candidate):
+                try:
+                    return self._shape.decode(document)
+                except (MismatchError, RecursionError) as error:
+                    # The error of the most likely reading is the most useful one.
+                    if first is None and isinstance(error, MismatchError):
+                        first = error
+        raise first or MismatchError(Mismatch("", "no JSON in the answer"))
+
+    def repair(self, error: MismatchError) -> str:
+        """Return the message that tells the model what is wrong.
+
+        It repeats the schema: a client may drop the system prompt.
+        """
+        return f"This does not fit: {error}. {_ASK}{self._schema}"
+
+    @property
+    def _schema(self) -> str:
+        return encode(self._shape.schema).decode()
+
+    def _readings(self, candidate: str) -> list[bytes]:
+        """List the possible JSON of a text: the text and, if the value is wrapped, the bare value or bare words."""
+        is_json = _is_json(candidate)
+        whole = [candidate.encode()] if is_json else []
+        if not self._shape.wrapped:
+            return whole
+        bare = b'{"result":%b}' % (candidate.encode() if is_json else encode(candidate))
+        return [*whole, bare] if candidate.startswith("{") else [bare]
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """Yield the parts of an answer that may be the JSON, the most likely first."""
+    stripped = text.strip()
+    if _is_json(stripped):
+        yield stripped
+        return
+    yield from (part for part in islice(_fenced(text), _MOST_FENCES) if _is_json(part))
+    starts = [at for at in (stripped.find("{"), stripped.find("[")) if at >= 0]
+    if starts:
+        start = min(starts)
+        end = stripped.rfind("}" if stripped[start] == "{" else "]")
+        part = stripped[start : end + 1]
+        if part and _is_json(part):
+            yield part
+    # Bare words, such as the name of a choice without quotes.
+    yield stripped
+
+
+def _fenced(text: str) -> Iterator[str]:
+    """Yield the contents of code fences. A fence that is not closed ends the search."""
+    at = text.find(_FENCE)
+    while at >= 0:
+        opening = _OPENING.match(text, at)
+        end = at if opening is None else text.find(_FENCE, opening.end())
+        if end < 0:
+            return
+        if opening is not None:
+            yield text[opening.end() : end].strip()
+        at = text.find(_FENCE, end + len(_FENCE))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        data = text.encode()
+        if too_deep(data):
+            return False
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True

@@ -14,14 +14,12 @@ import msgspec
 from msgspec.structs import replace
 
 from antiphon.errors import ResultInvalid
+from antiphon.server.features.checked_options import checked_scopes
 from antiphon.server.features.registry import Via
-from antiphon.server.features.scopes import checked_scopes
-from antiphon.server.functions.arguments import Arguments
-from antiphon.server.functions.docstrings import read_docstring
+from antiphon.server.functions.arguments import Arguments, text_choices
 from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.results import CONTENT
-from antiphon.server.functions.schema import text_choices
-from antiphon.server.functions.signature import Signature, read_signature
+from antiphon.server.functions.signature import Signature, read_docstring, read_signature
 from antiphon.wire import prompts as wire
 from antiphon.wire.common import Icon, Meta
 from antiphon.wire.content import TextContent

@@ -12,16 +12,13 @@ from copy import copy
 from typing import Any, Self, cast
 
 from antiphon.errors import ConfigError, ResourceNotFound, ResultInvalid
-from antiphon.server.features.annotations import read_annotations
+from antiphon.server.features.checked_options import checked_scopes, read_annotations
 from antiphon.server.features.registry import Via
-from antiphon.server.features.scopes import checked_scopes
 from antiphon.server.features.uri_template import UriTemplate
-from antiphon.server.functions.arguments import Arguments
-from antiphon.server.functions.docstrings import read_docstring
+from antiphon.server.functions.arguments import Arguments, takes_list, text_choices
 from antiphon.server.functions.function import UserFunction
-from antiphon.server.functions.schema import takes_list, text_choices
 from antiphon.server.functions.shape import encode_value
-from antiphon.server.functions.signature import Signature, members_of, read_signature
+from antiphon.server.functions.signature import Signature, members_of, read_docstring, read_signature
 from antiphon.wire import resources as wire
 from antiphon.wire.common import Annotations, Icon, Meta
 from antiphon.wire.content import ResourceContents

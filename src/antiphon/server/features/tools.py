@@ -19,14 +19,12 @@ from msgspec.structs import replace
 from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
-from antiphon.server.features.annotations import read_annotations
+from antiphon.server.features.checked_options import checked_scopes, read_annotations
 from antiphon.server.features.registry import Via
-from antiphon.server.features.scopes import checked_scopes
 from antiphon.server.functions.arguments import ArgumentError, Arguments
-from antiphon.server.functions.docstrings import read_docstring
 from antiphon.server.functions.function import UserFunction, holds_context
 from antiphon.server.functions.results import ResultConverter, output_shape, text_result
-from antiphon.server.functions.signature import Parameter, Signature, read_signature
+from antiphon.server.functions.signature import Parameter, Signature, read_docstring, read_signature
 from antiphon.wire import tools as wire
 from antiphon.wire.common import Icon, Meta
 from antiphon.wire.tools import CallToolResult, ToolAnnotations

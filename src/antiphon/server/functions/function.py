@@ -1,20 +1,30 @@
 """An author's function, ready to be called: whether it is async, and whether it takes the context.
 
 Owns the call itself; ``arguments`` converts its input; tools, resources and prompts convert its result.
+A function that is not async runs in one of a bounded set of threads (``Workers``), which are kept. Unlike
+``asyncio.to_thread`` this shares no threads with name look-ups, and the threads are daemons, so that a function that
+never returns does not keep the process alive after its client has gone.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import inspect
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from contextvars import Context, copy_context
 from functools import partial
-from typing import Any
+from queue import SimpleQueue
+from types import CodeType
+from typing import Any, cast
+
+from msgspec import Struct
 
 from antiphon.server.functions.signature import Signature
-from antiphon.server.functions.workers import in_thread
 
-__all__ = ["UserFunction", "holds_context"]
+__all__ = ["UserFunction", "Workers", "digest_code", "holds_context", "in_thread"]
 
 
 class UserFunction:
@@ -34,7 +44,7 @@ class UserFunction:
     def code(self) -> bytes:
         """The digest of the function's code."""
         if not self._code:
-            from antiphon.server.functions.code_digest import digest_code
+            from antiphon.server.functions.function import digest_code
 
             self._code = digest_code(self.call)
         return self._code
@@ -72,3 +82,110 @@ def _cells(function: Any) -> list[Any]:
 def _is_context(value: Any) -> bool:
     kind: type[Any] = value.__class__
     return getattr(kind, "__antiphon_context__", False) is True
+
+
+def digest_code(function: Callable[..., Any]) -> bytes:
+    """Compute the digest of a function's instructions, names and constants, or of its type's ``__call__``."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in _parts(_code_of(function)):
+        digest.update(part)
+        digest.update(b"\0")
+    return digest.digest()
+
+
+def _code_of(function: Any) -> CodeType:
+    while isinstance(function, partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    if not hasattr(function, "__code__") and not hasattr(function, "__func__"):
+        function = type(function).__call__
+    return getattr(getattr(function, "__func__", function), "__code__", _no_code.__code__)
+
+
+def _parts(code: CodeType) -> Iterator[bytes]:
+    yield code.co_code
+    yield " ".join((*code.co_names, *code.co_varnames, *code.co_freevars)).encode()
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _parts(constant)
+        elif isinstance(constant, frozenset):
+            # The order of a set differs between processes.
+            yield repr(sorted(map(repr, cast("frozenset[object]", constant)))).encode()
+        else:
+            yield repr(constant).encode()
+
+
+def _no_code() -> None:
+    """Stands for code written in C."""
+
+
+MAX_THREADS = 40
+"""Most functions that run at the same time; others wait. The same number as anyio's default, which other servers
+use."""
+
+
+class _Job(Struct, frozen=True):
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    context: Context
+    call: Callable[[], Any]
+
+
+class Workers:
+    """Up to ``limit`` threads that run calls in order of arrival."""
+
+    def __init__(self, limit: int = MAX_THREADS) -> None:
+        self._limit = limit
+        self._count = 0
+        self._idle = threading.Semaphore(0)
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+
+    async def run(self, call: Callable[[], Any]) -> Any:
+        """Run ``call`` in a thread, with the caller's context variables, and return its result.
+
+        If the caller is cancelled while the call runs, the call continues and its result is dropped; if it has not
+        begun, it never runs.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._jobs.put(_Job(loop, future, copy_context(), call))
+        if not self._idle.acquire(blocking=False) and self._count < self._limit:
+            self._count += 1
+            threading.Thread(target=self._work, name=f"antiphon-{self._count}", daemon=True).start()
+        return await future
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            value, failure = (None, None) if job.future.cancelled() else _perform(job)
+            # Marked idle before the result is delivered, so that the receiver's next call finds this
+            # thread.
+            self._idle.release()
+            # If the loop was closed meanwhile, nobody waits for the result.
+            with suppress(RuntimeError):
+                job.loop.call_soon_threadsafe(_settle, job.future, value, failure)
+            del job, value, failure
+
+
+def _perform(job: _Job) -> tuple[Any, BaseException | None]:
+    """Return what the call returned or raised."""
+    try:
+        return job.context.run(job.call), None
+    except (SystemExit, StopIteration) as error:
+        # SystemExit would end the thread silently, and StopIteration would end the coroutine that waits.
+        return None, RuntimeError(f"{type(error).__name__} in a thread: {error}")
+    except BaseException as error:
+        return None, error
+
+
+def _settle(future: asyncio.Future[Any], value: Any, failure: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if failure is None:
+        future.set_result(value)
+    else:
+        future.set_exception(failure)
+
+
+in_thread = Workers().run
+"""Run a call in one of the process's worker threads. See ``Workers.run``."""

@@ -1,6 +1,7 @@
 """The signature of an author's function: its parameters, their types, and which one takes the context.
 
-Owns reading signatures and all errors about them. ``shape`` and ``schema`` convert the types to JSON.
+Owns reading signatures and all errors about them, and which parts of a docstring are used (docstring-parser is loaded
+only for docstrings with a section on arguments). ``shape`` and ``arguments`` convert the types to JSON.
 
 A parameter annotated with the context type is filled in by the library and is no argument. The type is recognised by
 its attribute ``__antiphon_context__``, so that this module need not import it.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +22,7 @@ from msgspec import Struct
 
 from antiphon.errors import ConfigError
 
-__all__ = ["REQUIRED", "Parameter", "Signature", "is_context", "members_of", "read_signature"]
+__all__ = ["REQUIRED", "Docs", "Parameter", "Signature", "is_context", "members_of", "read_docstring", "read_signature"]
 
 REQUIRED: Any = inspect.Parameter.empty
 """The default of a parameter without one."""
@@ -261,3 +263,40 @@ def _scope(function: Any) -> dict[str, Any]:
             scope = {**frame.f_locals, **scope}
         frame = frame.f_back
     return scope
+
+
+_ARGUMENTS = (
+    r"^(?:(?:Args|Arguments|Parameters|Params|Attributes)[ \t]*:[ \t]*$"
+    r"|(?:Parameters|Attributes)[ \t]*\n-{3,}[ \t]*$"
+    r"|:(?:param|parameter|arg|argument)\b[^:\n]*:)"
+)
+# Sections that callers do not need: arguments are in the schema, and exceptions are not for models.
+_CUT = (
+    r"^(?:(?:Args|Arguments|Parameters|Params|Attributes|Raises)[ \t]*:[ \t]*\n(?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)*"
+    r"|(?:Parameters|Attributes|Raises)[ \t]*\n-{3,}[ \t]*(?:\n(?!.+\n-{3,}[ \t]*$).*)*(?:\n|\Z)"
+    r"|:(?:param|parameter|arg|argument|type|raises?|rtype)\b[^:\n]*:.*(?:\n[ \t]+\S.*)*(?:\n|\Z))"
+)
+
+
+class Docs(Struct, frozen=True):
+    """A description (``None`` if there is none), and the text for each argument by name."""
+
+    description: str | None
+    arguments: Mapping[str, str]
+
+
+def read_docstring(text: str | None) -> Docs:
+    """Split a docstring into the description and the arguments.
+
+    Text about results, examples and the like stays in the description, because it helps a model. A docstring without a
+    section on arguments is used unchanged.
+    """
+    cleaned = inspect.cleandoc(text).strip() if text else ""
+    if not re.search(_ARGUMENTS, cleaned, re.MULTILINE):
+        return Docs(cleaned or None, {})
+    from docstring_parser import parse
+
+    # The parser takes the indentation of the second line for that of the whole text.
+    found = parse("\n" + cleaned).params
+    arguments = {p.arg_name.lstrip("*"): " ".join(p.description.split()) for p in found if p.description}
+    return Docs(re.sub(_CUT, "", cleaned, flags=re.MULTILINE).strip() or None, arguments)

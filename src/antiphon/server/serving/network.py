@@ -16,7 +16,7 @@ from antiphon.errors import ConfigError, RemoteProtocolError
 from antiphon.machine.other_frameworks import find_remedy
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
 from antiphon.server.serving.asgi_server import StopWatch
-from antiphon.server.serving.process_memory import collect_less
+from antiphon.server.serving.worker import collect_less
 
 if TYPE_CHECKING:
     from ssl import SSLContext

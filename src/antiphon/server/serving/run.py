@@ -16,7 +16,7 @@ from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from antiphon.errors import ConfigError
-from antiphon.server.serving.process_memory import collect_less, keep_large_blocks
+from antiphon.server.serving.worker import collect_less, keep_large_blocks
 from antiphon.transports.stdio.guardian import MARK
 
 if TYPE_CHECKING:

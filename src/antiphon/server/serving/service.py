@@ -27,7 +27,6 @@ from antiphon.server.calls.call import read_reply
 from antiphon.server.calls.rounds import RoundOptions, Rounds
 from antiphon.server.core import Core, Extension
 from antiphon.server.handlers import Handlers
-from antiphon.server.lifespan import Held
 from antiphon.server.listing import Pages
 from antiphon.server.middleware import Middleware, Stack
 from antiphon.server.mounts import Mount, Mounts
@@ -45,12 +44,12 @@ if TYPE_CHECKING:
     from antiphon.engine.telemetry import Watch
     from antiphon.server.replicas import Replicas
     from antiphon.server.tasks.served_tasks import ServedTasks
-    from antiphon.server.tasks.task_options import TaskOptions
     from antiphon.server.tasks.task_requests import TaskRequests
+    from antiphon.server.tasks.task_store import TaskOptions
     from antiphon.server.tasks.task_worker import TaskWorker
     from antiphon.transports.cluster.base import Cluster
 
-__all__ = ["Service"]
+__all__ = ["Held", "Service"]
 
 log = logging.getLogger("antiphon.server")
 
@@ -184,7 +183,7 @@ class Service:
     def tasks(self) -> ServedTasks:
         """The tasks of this server; made when they are first wanted, since most servers never have one."""
         from antiphon.server.tasks.served_tasks import ServedTasks
-        from antiphon.server.tasks.task_options import TaskOptions
+        from antiphon.server.tasks.task_store import TaskOptions
 
         return ServedTasks(
             self.core,
@@ -497,3 +496,40 @@ def _replicas(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
     service.rounds.of_replicas = StoredCalls(cluster, seal, _RECORDED_FOR)
     service.core.share_rate(found.tallies)
     return found
+
+
+class Held:
+    """A lifespan that was entered, until it is left."""
+
+    def __init__(self, lifespan: AbstractAsyncContextManager[Any]) -> None:
+        if not hasattr(lifespan, "__aenter__"):
+            raise ConfigError(
+                f"lifespan= gave a {type(lifespan).__name__} and no async context manager: decorate the function with "
+                "contextlib.asynccontextmanager"
+            )
+        loop = asyncio.get_running_loop()
+        self._entered: asyncio.Future[Any] = loop.create_future()
+        self._leave = asyncio.Event()
+        self._task = loop.create_task(self._hold(lifespan))
+
+    async def _hold(self, lifespan: AbstractAsyncContextManager[Any]) -> None:
+        async with lifespan as state:
+            self._entered.set_result(state)
+            await self._leave.wait()
+
+    async def enter(self) -> Any:
+        """Return what the lifespan yields, or raise what it raises. Cancelling this ends it."""
+        try:
+            await asyncio.wait((self._entered, self._task), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await end_tasks(self._task)
+            raise
+        if not self._entered.done():
+            self._entered.cancel()
+            self._task.result()
+        return self._entered.result()
+
+    async def leave(self) -> None:
+        """Leave the lifespan; raise what it raises."""
+        self._leave.set()
+        await asyncio.shield(self._task)

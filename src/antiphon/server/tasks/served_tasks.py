@@ -31,14 +31,11 @@ from antiphon.server.calls.call import Handled
 from antiphon.server.calls.journal import Entry, Journal, Kind
 from antiphon.server.core import Core
 from antiphon.server.state.request_state import Seal
-from antiphon.server.tasks.nowhere import absent_peer
-from antiphon.server.tasks.stored_call import call_params, stored_request
 from antiphon.server.tasks.stored_tasks import Change, OutOfRoom, StoredTasks, cannot_store, unknown_task
-from antiphon.server.tasks.task_call import Overtaken, TaskCall
-from antiphon.server.tasks.task_options import TaskOptions
-from antiphon.server.tasks.task_record import TaskAsk, TaskRecord
+from antiphon.server.tasks.task_call import Overtaken, TaskCall, absent_peer
+from antiphon.server.tasks.task_record import TaskAsk, TaskRecord, call_params, stored_request
 from antiphon.server.tasks.task_states import HELD, TaskEvent, TaskState
-from antiphon.server.tasks.task_store import MemoryTaskStore, TaskRoom
+from antiphon.server.tasks.task_store import MemoryTaskStore, TaskOptions, TaskRoom
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.envelope import encode
 from antiphon.wire.failure import cause_of, to_wire

@@ -20,7 +20,7 @@ from antiphon.server.state.request_state import Seal, outcome_unknown
 from antiphon.server.tasks.task_record import TaskRecord
 from antiphon.server.tasks.task_states import HELD
 from antiphon.server.tasks.task_store import StoredTask, TaskRoom, TasksFull, TaskStore
-from antiphon.sql.patience import StoreStalled
+from antiphon.sql.database_store import StoreStalled
 
 __all__ = ["Change", "OutOfRoom", "StoredTasks", "cannot_store", "unknown_task"]
 

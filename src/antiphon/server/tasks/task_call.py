@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context
 from types import CoroutineType
 from typing import Any, Protocol
 
 from msgspec import Raw, Struct
 
+from antiphon.channel import Frame, Oversized
 from antiphon.engine.connection import Connection
-from antiphon.errors import CallDiverged, CallTimeout, InternalError, PeerError
+from antiphon.errors import CallDiverged, CallTimeout, ConnectionClosed, InternalError, PeerError
 from antiphon.protocol.events import Request
+from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Answer, Call, CallAbandoned, Handled, read_answer, read_given
 from antiphon.server.calls.journal import CATCH_UP, Entry, Journal, Place
@@ -33,7 +35,7 @@ from antiphon.wire.common import Wire
 from antiphon.wire.envelope import encode
 from antiphon.wire.methods import MethodSpec
 
-__all__ = ["Overtaken", "TaskCall", "TaskKeeper"]
+__all__ = ["Overtaken", "TaskCall", "TaskKeeper", "absent_peer"]
 
 log = logging.getLogger("antiphon.server")
 
@@ -446,3 +448,32 @@ def _both(first: asyncio.Future[None] | None, second: asyncio.Future[None] | Non
 
     first.add_done_callback(follow)
     return first
+
+
+class _Nowhere:
+    """A channel on which nothing is sent, and nothing comes."""
+
+    async def receive(self) -> Sequence[bytes | Oversized]:
+        """See ``Channel.receive``."""
+        return ()
+
+    def send(self, frame: Frame) -> None:
+        """See ``Channel.send``."""
+
+    async def close(self) -> None:
+        """See ``Channel.close``."""
+
+    def closed_error(self) -> ConnectionClosed:
+        """See ``Channel.closed_error``."""
+        return ConnectionClosed("The client of a task is not connected to it")
+
+
+def absent_peer(offer: Offer, record: TaskRecord) -> Connection[ServerSession]:
+    """Make the connection of a task's handler: it knows who the client is, and sends nothing.
+
+    So scopes that are required later, such as those of a tool that middleware calls, are checked as if the client were
+    there.
+    """
+    peer = Connection(_Nowhere(), ServerSession(offer), {})
+    peer.principal, peer.is_local = record.owner, record.is_local
+    return peer

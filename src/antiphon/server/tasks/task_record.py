@@ -1,6 +1,7 @@
 """The record of one task, and how each event changes it. Pure: no clock, no I/O.
 
 What a task has learnt (its journal) is stored beside it, entry by entry, since it may be much larger.
+The call that became the task is stored in the record, and read again from it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Raw, Struct, structs
 
+from antiphon.errors import InternalError
+from antiphon.protocol.caller import Caller
+from antiphon.protocol.events import Request
 from antiphon.server.tasks.task_states import ENDS, HELD, STATUS, TaskEvent, TaskState, after
-from antiphon.wire.common import ABSENT, ClientCapabilities
-from antiphon.wire.envelope import ErrorObject
+from antiphon.wire.common import ABSENT, ClientCapabilities, Wire
+from antiphon.wire.envelope import ErrorObject, decode, encode
+from antiphon.wire.methods import METHODS
+from antiphon.wire.revisions import revision
 from antiphon.wire.rounds import InputRequest
 from antiphon.wire.task import GetTaskResult, TaskStatus
 
-__all__ = ["TaskAsk", "TaskRecord"]
+__all__ = ["TaskAsk", "TaskRecord", "call_params", "stored_request"]
 
 _MAX_MESSAGE = 1_000
 """Most characters of a status message, which is written and sent with every change."""
@@ -185,3 +191,28 @@ def _cut(message: str | None) -> str | None:
 
 def _iso(when: float) -> str:
     return datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def call_params(request: Request) -> bytes:
+    """Return the params of a call without what belongs to its rounds."""
+    members: dict[str, Raw] = decode(request.raw, dict[str, Raw])
+    if "requestState" in members:
+        members.pop("requestState")
+        members.pop("inputResponses", None)
+    return encode(members)
+
+
+def stored_request(record: TaskRecord, stored: bytes) -> Request:
+    """Return the request that became a task. ``stored``: its params."""
+    agreed, method = revision(record.revision), METHODS["tools/call"]
+    if agreed is None:
+        raise InternalError(f"The revision {record.revision} is not spoken any more")
+    params: Wire = decode(Raw(stored), method.params)
+    meta = getattr(params, "meta", None)
+    request = Request(record.id, method, params, Raw(stored), agreed, meta, record.capabilities)
+    if record.has_token:
+        implied = frozenset(record.implied)
+        request.caller = Caller(
+            record.owner or "", frozenset(record.scopes), covers=lambda _, required: required in implied
+        )
+    return request

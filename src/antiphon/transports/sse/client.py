@@ -18,7 +18,6 @@ from yarl import URL
 
 from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
-from antiphon.transports.closed_once import ClosedOnce
 from antiphon.transports.deadline import both_stopped
 from antiphon.transports.http.client.access import REFUSING, Access, Pause
 from antiphon.transports.http.client.delivery import Deliveries, deliver
@@ -31,12 +30,10 @@ from antiphon.transports.http.client.http_request import (
     same_origin,
     shown,
 )
-from antiphon.transports.http.client.line import Line
-from antiphon.transports.http.client.message import Outgoing, look_at
-from antiphon.transports.http.client.proxy import surroundings
-from antiphon.transports.http.client.refusal import read_refusal
+from antiphon.transports.http.client.line import Line, surroundings
+from antiphon.transports.http.client.message import Outgoing, look_at, read_refusal
 from antiphon.transports.http.client.stream import Cursor, events
-from antiphon.transports.inbox import Frames
+from antiphon.transports.inbox import ClosedOnce, Frames
 
 __all__ = ["SseClientChannel"]
 

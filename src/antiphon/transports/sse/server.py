@@ -16,8 +16,7 @@ from antiphon.channel import MAX_FRAME, Channel, Vouched
 from antiphon.errors import ConnectionClosed, InvalidRequest, ParseError
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http import rules
-from antiphon.protocol.http.gate import Gate
-from antiphon.protocol.http.rules import Refusal
+from antiphon.protocol.http.rules import Gate, Refusal
 from antiphon.protocol.http.sse import encode_event
 from antiphon.transports.http.server.asgi import (
     AsgiHttp,
@@ -32,10 +31,16 @@ from antiphon.transports.http.server.asgi import (
     unavailable,
 )
 from antiphon.transports.http.server.body import read_body
-from antiphon.transports.http.server.cors import answers_page, send_preflight
-from antiphon.transports.http.server.early_cancellations import EarlyCancellations, cancelled_by
-from antiphon.transports.http.server.entrance import admitted, document_at, expiry, send_document
+from antiphon.transports.http.server.entrance import (
+    admitted,
+    answers_page,
+    document_at,
+    expiry,
+    send_document,
+    send_preflight,
+)
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
+from antiphon.transports.http.server.session import EarlyCancellations, cancelled_by
 from antiphon.transports.http.server.sse_response import Carrier, Lost
 from antiphon.transports.queued import QueuedChannel
 from antiphon.wire.envelope import RequestId, decode_envelope, split_batch

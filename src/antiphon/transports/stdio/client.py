@@ -17,12 +17,10 @@ from typing import IO, cast
 
 from antiphon.channel import MAX_FRAME, Frame, Oversized
 from antiphon.errors import ConnectionClosed
-from antiphon.transports.closed_once import ClosedOnce
-from antiphon.transports.inbox import Frames, Receiving
-from antiphon.transports.stdio.child import Child
-from antiphon.transports.stdio.pipes import connect_reader, connect_writer
+from antiphon.transports.inbox import ClosedOnce, Frames, Receiving
+from antiphon.transports.stdio.child import Child, ErrLog, StderrTail
 from antiphon.transports.stdio.reader import FrameReader
-from antiphon.transports.stdio.stderr import ErrLog, StderrTail
+from antiphon.transports.stdio.threads import connect_reader, connect_writer
 from antiphon.transports.stdio.writer import FrameWriter
 from antiphon.wire.origin import Equipment
 

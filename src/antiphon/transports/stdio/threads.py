@@ -2,6 +2,7 @@
 
 For regular files, terminals and ``/dev/null`` (epoll refuses them, and a terminal set non-blocking would be so for the
 shell too), and for pipes on Windows. Provides asyncio transports that call a protocol, like the event loop does.
+``connect_reader`` and ``connect_writer`` choose the event loop where it can wait for the stream, else a thread.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import contextlib
 import os
 import queue
 import select
+import stat
 import threading
 from collections.abc import Callable
 from typing import IO, Any
 
-__all__ = ["ThreadReader", "ThreadWriter"]
+__all__ = ["ThreadReader", "ThreadWriter", "connect_reader", "connect_writer"]
 
 CHUNK = 64 * 1024
 """Bytes read or written at once: the capacity of a pipe."""
@@ -214,3 +216,25 @@ class ThreadWriter(asyncio.WriteTransport):
         self._closing = True
         self._worker.alarm.ring()
         self._protocol.connection_lost(error)
+
+
+async def connect_reader(file: IO[bytes], protocol: asyncio.Protocol) -> None:
+    """Connect ``protocol`` to read from ``file``, which must be unbuffered."""
+    if _pollable(file):
+        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, file)
+    else:
+        ThreadReader(file, protocol)
+
+
+async def connect_writer(file: IO[bytes], protocol: asyncio.BaseProtocol, *, threaded: bool = False) -> None:
+    """Connect ``protocol`` to write to ``file``, which must be unbuffered; with ``threaded`` always by a thread."""
+    if _pollable(file) and not threaded:
+        await asyncio.get_running_loop().connect_write_pipe(lambda: protocol, file)
+    else:
+        ThreadWriter(file, protocol)
+
+
+def _pollable(file: IO[bytes]) -> bool:
+    """Tell whether the event loop can wait for a file: a pipe or a socket, and not on Windows."""
+    mode = os.fstat(file.fileno()).st_mode
+    return os.name == "posix" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))

@@ -14,9 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 from antiphon.channel import Frame
-from antiphon.transports.backpressure import Room
-from antiphon.transports.stdio.lines import one_line
-from antiphon.transports.stdio.reader import FrameReader
+from antiphon.transports.inbox import Room
+from antiphon.transports.stdio.reader import FrameReader, one_line
 
 __all__ = ["FrameWriter"]
 

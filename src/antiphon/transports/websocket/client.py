@@ -27,7 +27,6 @@ from yarl import URL
 
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, Unauthorized
-from antiphon.transports.closed_once import ClosedOnce
 from antiphon.transports.deadline import both_stopped
 from antiphon.transports.http.client.access import REFUSING, Access, Entry, Pause
 from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure, remedy
@@ -40,6 +39,7 @@ from antiphon.transports.http.client.http_request import (
     same_origin,
     shown,
 )
+from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
 
 __all__ = ["SUBPROTOCOL", "WebSocketClientChannel"]

@@ -13,9 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from antiphon.channel import MAX_FRAME, Channel, Oversized
 from antiphon.errors import ConnectionClosed, InvalidRequest
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http.gate import Denied, Gate
-from antiphon.protocol.http.rules import Refusal, check_unambiguous
-from antiphon.transports.closed_once import ClosedOnce
+from antiphon.protocol.http.rules import Denied, Gate, Refusal, check_unambiguous
 from antiphon.transports.http.server.asgi import (
     AsgiHttp,
     Http,
@@ -28,6 +26,7 @@ from antiphon.transports.http.server.asgi import (
 )
 from antiphon.transports.http.server.entrance import document_at, expiry, send_document
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
+from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
 
 __all__ = ["SUBPROTOCOL", "Serve", "WebSocketApp"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
 from yarl import URL
 
-from antiphon.errors import LocalProtocolError
+from antiphon.errors import ConfigError, LocalProtocolError
+from antiphon.transports.http.client.channel import HttpClientChannel
 from antiphon.transports.http.client.failures import HttpFailure
 from antiphon.transports.http.client.http_request import Web
-from antiphon.transports.http.client.line import Line
+from antiphon.transports.http.client.line import Line, surroundings
 from antiphon.transports.http.client.message import Outgoing
+from tests.support.web import ask, receive, result, serving
 
 
 @pytest.fixture
@@ -59,3 +61,114 @@ async def test_losing_the_session_is_said_once(line):
     line.lose_session()
     line.lose_session()
     assert said == [1] and line.is_gone
+
+
+TARGET = URL("http://example.com/mcp")
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch, tmp_path):
+    """Begin with an environment that says nothing."""
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("NO_PROXY", "no_proxy", "REQUEST_METHOD"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+
+def write_netrc(tmp_path, text):
+    """Write the file that ``NETRC`` names; nobody else may read it."""
+    path = tmp_path / "netrc"
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+
+
+async def test_an_environment_that_says_nothing_changes_nothing():
+    """Neither the address nor the proxy."""
+    assert await surroundings(TARGET, None) == (TARGET, None)
+
+
+async def test_the_proxy_of_the_scheme_is_taken(monkeypatch):
+    """That of another scheme is not, and one that was named wins."""
+    monkeypatch.setenv("https_proxy", "http://other:1")
+    assert (await surroundings(TARGET, None))[1] is None
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    assert URL((await surroundings(TARGET, None))[1] or "") == URL("http://proxy:3128")
+    assert (await surroundings(TARGET, "http://mine:1"))[1] == "http://mine:1"
+
+
+async def test_hosts_may_be_excepted(monkeypatch):
+    """``NO_PROXY`` names them."""
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "example.com")
+    assert (await surroundings(TARGET, None))[1] is None
+
+
+async def test_a_proxy_behind_tls_is_left_to_others(monkeypatch, caplog):
+    """And it is said."""
+    monkeypatch.setenv("http_proxy", "https://proxy:3128")
+    assert (await surroundings(TARGET, None))[1] is None
+    assert "is not used" in caplog.text
+
+
+async def test_a_proxy_without_an_address_is_refused(monkeypatch):
+    """What is there is not shown: it may hold a password."""
+    monkeypatch.setenv("http_proxy", "http://me:secret@[")
+    with pytest.raises(ConfigError, match="no address") as caught:
+        await surroundings(TARGET, None)
+    assert "secret" not in str(caught.value)
+
+
+async def test_credentials_come_from_netrc(monkeypatch, tmp_path):
+    """For the server and for the proxy, unless an address has some."""
+    write_netrc(tmp_path, "machine example.com login me password s:e@c\nmachine proxy login p password q\n")
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    target, proxy = await surroundings(TARGET, None)
+    assert (target.user, target.password) == ("me", "s:e@c")
+    assert URL(proxy or "").user == "p"
+    named = TARGET.with_user("you")
+    assert (await surroundings(named, None))[0] == named
+    assert (await surroundings(URL("http://other.com/"), None))[0] == URL("http://other.com/")
+
+
+async def test_a_netrc_that_cannot_be_read_is_as_none(tmp_path, caplog):
+    """The log says so, without what is in it."""
+    write_netrc(tmp_path, "nonsense secret")
+    assert await surroundings(TARGET, None) == (TARGET, None)
+    assert "cannot be read" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_a_channel_looks_once(monkeypatch):
+    """What changes later is for later channels: no request pays for looking."""
+
+    async def answers(request: web.Request, seen):
+        return result(1, {"asked": request.raw_path})
+
+    async with serving(answers) as site:
+        monkeypatch.setenv("http_proxy", str(URL(site.url).origin()))
+        channel = await HttpClientChannel.open("http://nowhere.invalid/mcp", trust_env=True)
+        monkeypatch.delenv("http_proxy")
+        for _ in range(2):
+            channel.send(ask(1))
+            assert (await receive(channel))[0]["result"]["asked"] == "http://nowhere.invalid/mcp"
+        await channel.close()
+
+
+async def test_a_header_wins_over_netrc(tmp_path):
+    """Who we are is said once."""
+    write_netrc(tmp_path, "machine 127.0.0.1 login me password secret\n")
+
+    async def answers(request, seen):
+        return result(1, {"was": seen.headers.get("Authorization")})
+
+    async def told(**options):
+        channel = await HttpClientChannel.open(site.url, trust_env=True, **options)
+        channel.send(ask(1))
+        reply = (await receive(channel))[0]["result"]["was"]
+        await channel.close()
+        return reply
+
+    async with serving(answers) as site:
+        assert await told() == "Basic bWU6c2VjcmV0"
+        assert await told(headers={"Authorization": "Bearer t"}) == "Bearer t"

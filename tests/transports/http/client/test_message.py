@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
-from antiphon.transports.http.client.message import Outgoing, agreed_version, error_of, look_at, replies_to
+import pytest
+from aiohttp import web
+
+from antiphon import Client, ConnectionClosed, PeerError, Unauthorized
+from antiphon.transports.http.client.failures import http_status
+from antiphon.transports.http.client.message import Outgoing, Refusal, agreed_version, error_of, look_at, replies_to
+from antiphon.transports.sse.client import SseClientChannel
+from antiphon.wire.envelope import ErrorObject
+from tests.support.web import serving
 
 META = b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
 
@@ -73,3 +81,76 @@ def test_the_body_of_a_refusal_may_be_an_error():
     assert found is not None and (found.code, found.data) == (-32022, {"a": 1})
     assert error_of(b'{"error":"invalid_token"}') is None
     assert error_of(b"") is None
+
+
+def refusal(status, error=None):
+    """A refusal as it was read."""
+    return Refusal(where="http://h/mcp", status=status, reason="No", said="said", error=error)
+
+
+ERROR = ErrorObject(code=-32001, message="token \x1bexpired\nTraceback", data={"a": 1})
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 409, 500])
+def test_an_error_in_the_body_says_more_than_most_statuses(status):
+    """It is the reply."""
+    reply = json.loads(refusal(status, ERROR).reply(7))
+    assert (reply["id"], reply["error"]["code"], reply["error"]["data"]) == (7, -32001, {"a": 1})
+
+
+@pytest.mark.parametrize("status", [401, 403, 407])
+def test_a_status_that_does_not_let_us_in_says_more_than_its_body(status):
+    """Status, address and remedy; of the body what can be shown."""
+    error = json.loads(refusal(status, ERROR).reply(7))["error"]
+    assert error["code"] == error["data"]["httpStatus"] == status
+    assert error["message"].startswith(f"http://h/mcp answered HTTP {status} No: token expired (")
+    assert "Traceback" not in error["message"]
+
+
+def test_a_session_that_is_gone_outweighs_the_body():
+    """It can be opened anew."""
+    error = json.loads(refusal(404, ERROR).reply(7, gone=True))["error"]
+    assert (error["code"], error["data"]["sessionGone"]) == (404, True)
+
+
+@pytest.mark.parametrize("revision", ["auto", "2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    ("status", "hint"), [(401, "Authorization: Bearer ..., with --header or headers="), (403, "headers=")]
+)
+async def test_whoever_connects_is_told_what_to_pass(revision, status, hint):
+    """Over every ladder, at once, though a JSON-RPC error came with the status."""
+
+    async def answers(request, seen):
+        error = {"code": -32001, "message": "who are you?"}
+        return web.json_response({"jsonrpc": "2.0", "id": None, "error": error}, status=status)
+
+    async with serving(answers) as site:
+        with pytest.raises(PeerError) as raised:
+            await Client(site.url, revision=revision).connect()
+    assert http_status(raised.value) == status
+    assert all(part in str(raised.value) for part in (site.url, f"HTTP {status}", "who are you?", hint))
+    assert len(site.seen) == 1
+
+
+async def test_the_oldest_transport_says_the_same():
+    """When its stream is refused."""
+
+    async def answers(request, seen):
+        error = {"code": -32001, "message": "who are you?"}
+        return web.json_response({"jsonrpc": "2.0", "id": None, "error": error}, status=401)
+
+    async with serving(answers) as site:
+        with pytest.raises(Unauthorized, match=r"HTTP 401 Unauthorized: who are you\?.*Authorization"):
+            await SseClientChannel.open(site.url)
+
+
+@pytest.mark.parametrize(("status", "error"), [(401, Unauthorized), (403, ConnectionClosed)])
+async def test_a_websocket_says_the_same(status, error):
+    """When its handshake is refused; only 401 is always about who comes."""
+
+    async def answers(request, seen):
+        return web.Response(status=status)
+
+    async with serving(answers) as site:
+        with pytest.raises(error, match=f"HTTP {status}.*headers="):
+            await Client(site.url.replace("http", "ws", 1)).connect()

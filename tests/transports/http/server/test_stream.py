@@ -8,8 +8,7 @@ import pytest
 
 from antiphon.protocol.http.sse import EventParser
 from antiphon.transports.http.server.asgi import AsgiHttp
-from antiphon.transports.http.server.cursor import Cursor
-from antiphon.transports.http.server.event_store import MemoryEventStore
+from antiphon.transports.http.server.event_store import Cursor, MemoryEventStore
 from antiphon.transports.http.server.sse_response import Carrier
 from antiphon.transports.http.server.stream import Stream
 from tests.transports.http.server.driver import InstantHttp, Response, scope_of

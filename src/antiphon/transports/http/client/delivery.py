@@ -11,11 +11,10 @@ import logging
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from antiphon.transports.backpressure import Room
 from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, HttpFailure
 from antiphon.transports.http.client.line import Line
-from antiphon.transports.http.client.message import Outgoing
-from antiphon.transports.http.client.refusal import read_refusal
+from antiphon.transports.http.client.message import Outgoing, read_refusal
+from antiphon.transports.inbox import Room
 
 __all__ = ["Deliveries", "deliver"]
 

@@ -1,7 +1,8 @@
 """The facts about a message that are needed to send it over HTTP.
 
 Owns reading them from an outgoing message (its id, its era, the values for headers), and finding out whose reply an
-incoming message is.
+incoming message is. If the response has an error status, the JSON-RPC error in its body usually says more than the
+status; but if the status is about authentication or a proxy, another server wrote the body, and only the status counts.
 """
 
 from __future__ import annotations
@@ -10,14 +11,27 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from aiohttp import ClientResponse
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from antiphon.protocol.http.param_headers import NAMED_BY
+from antiphon.protocol.http.rules import NOT_ACCEPTED
 from antiphon.protocol.salvage import read_remains
+from antiphon.transports.http.client.failures import HttpFailure, printable, remedy
+from antiphon.transports.http.client.http_request import Web
 from antiphon.wire.common import PROTOCOL_VERSION
-from antiphon.wire.envelope import ErrorObject, RequestId, as_id, read_mended
+from antiphon.wire.envelope import ErrorObject, RequestId, as_id, error_frame, read_mended
 
-__all__ = ["Outgoing", "agreed_version", "error_of", "fits_no_request", "look_at", "replies_to"]
+__all__ = [
+    "Outgoing",
+    "Refusal",
+    "agreed_version",
+    "error_of",
+    "fits_no_request",
+    "look_at",
+    "read_refusal",
+    "replies_to",
+]
 
 
 class Outgoing(Struct, frozen=True, kw_only=True):
@@ -163,3 +177,48 @@ def error_of(data: bytes) -> ErrorObject | None:
         return read_mended(_decode_failed, data).error
     except _UNREADABLE:
         return None
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """A request that was refused in HTTP."""
+
+    where: str
+    status: int
+    reason: str
+    said: str
+    """The part of the body that can be shown."""
+    error: ErrorObject | None
+    """The JSON-RPC error in the body, if there is one."""
+    not_accepted: bool = False
+    """Whether the server says that no handler saw the request."""
+
+    @property
+    def code(self) -> int | None:
+        """The code of that error."""
+        return None if self.error is None else self.error.code
+
+    def failure(self, *, gone: bool = False) -> HttpFailure:
+        """Convert it to a failure of HTTP; ``gone``: it means that the session has ended."""
+        said = self.said if self.error is None else printable(self.error.message)
+        return HttpFailure.of_status(
+            self.where, self.status, self.reason, said, gone=gone, not_accepted=self.not_accepted
+        )
+
+    def reply(self, id: RequestId, *, gone: bool = False) -> bytes:
+        """Make the error reply for the request."""
+        if self.error is None or gone or self.not_accepted or remedy(self.status):
+            return self.failure(gone=gone).frame(id)
+        return error_frame(id, self.error, null_id=False)
+
+
+async def read_refusal(web: Web, response: ClientResponse) -> Refusal:
+    """Read a response with an error status; the caller releases the response."""
+    body, said = await web.refusal(response)
+    return Refusal(
+        where=web.where,
+        status=response.status,
+        reason=response.reason or "",
+        said=said,
+        error=error_of(body),
+        not_accepted=response.status == 503 and NOT_ACCEPTED.decode() in response.headers,
+    )

@@ -17,8 +17,7 @@ from antiphon.channel import Related
 from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, remedy
 from antiphon.transports.http.client.http_request import read_body
 from antiphon.transports.http.client.line import Line
-from antiphon.transports.http.client.message import Outgoing, error_of, fits_no_request, replies_to
-from antiphon.transports.http.client.refusal import read_refusal
+from antiphon.transports.http.client.message import Outgoing, error_of, fits_no_request, read_refusal, replies_to
 from antiphon.transports.http.client.stream import Cursor, events
 from antiphon.wire.envelope import RequestId, error_frame
 

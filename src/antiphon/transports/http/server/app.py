@@ -15,9 +15,8 @@ from msgspec import Raw
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import InvalidRequest, ParseError, PeerError
 from antiphon.protocol.http import rules
-from antiphon.protocol.http.gate import Gate
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
-from antiphon.protocol.http.rules import Refusal
+from antiphon.protocol.http.rules import Gate, Refusal
 from antiphon.protocol.salvage import salvage_reply
 from antiphon.transports.http.server.asgi import (
     AsgiHttp,
@@ -32,8 +31,7 @@ from antiphon.transports.http.server.asgi import (
 )
 from antiphon.transports.http.server.batch import MAX_BATCH, serve_batch
 from antiphon.transports.http.server.body import read_body
-from antiphon.transports.http.server.cors import answers_page, send_preflight
-from antiphon.transports.http.server.entrance import admitted, document_at, send_document
+from antiphon.transports.http.server.entrance import admitted, answers_page, document_at, send_document, send_preflight
 from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.server.session import Session

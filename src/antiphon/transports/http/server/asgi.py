@@ -10,8 +10,7 @@ from typing import Any
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http.gate import Denied, Gate, HeaderPair
-from antiphon.protocol.http.rules import NOT_ACCEPTED, Headers, Refusal, has_null_ids
+from antiphon.protocol.http.rules import NOT_ACCEPTED, Denied, Gate, HeaderPair, Headers, Refusal, has_null_ids
 from antiphon.wire.envelope import RequestId
 
 __all__ = [

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Sequence
 
 from antiphon.channel import Frame
 from antiphon.transports.http.server.asgi import Http, send_empty
-from antiphon.transports.http.server.early_cancellations import cancelled_by
-from antiphon.transports.http.server.session import LegacyExchange, Session
+from antiphon.transports.http.server.session import LegacyExchange, Session, cancelled_by
 from antiphon.transports.http.server.settings import Settings
 from antiphon.wire.envelope import Envelope
 

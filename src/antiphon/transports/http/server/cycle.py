@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http.gate import Gate
+from antiphon.protocol.http.rules import Gate
 from antiphon.transports.http.server.asgi import Endpoint, HeaderPair, Http, Message, Scope
 
 __all__ = ["Common", "Cycle"]

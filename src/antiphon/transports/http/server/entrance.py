@@ -1,6 +1,8 @@
 """The result of a ``Gate`` as HTTP: admits or refuses requests, and serves public documents.
 
 Used for Streamable HTTP, HTTP+SSE, and the opening of a WebSocket. The gate checks tokens.
+``answers_page`` and ``send_preflight`` have the headers by which a browser lets a page read the response (CORS,
+fetch.spec.whatwg.org): always for its own origin, never for ``*``. ``guards`` refuses other pages before this.
 """
 
 from __future__ import annotations
@@ -13,11 +15,10 @@ import msgspec
 
 from antiphon.errors import InsufficientScope, InvalidRequest, TemporarilyUnavailable
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http.gate import Denied, Gate, HeaderPair
-from antiphon.protocol.http.rules import Refusal
-from antiphon.transports.http.server.asgi import Http, deny, refuse, send_json
+from antiphon.protocol.http.rules import Denied, Gate, HeaderPair, Refusal
+from antiphon.transports.http.server.asgi import Http, deny, refuse, send_empty, send_json
 
-__all__ = ["admitted", "challenge", "document_at", "expiry", "send_document"]
+__all__ = ["admitted", "answers_page", "challenge", "document_at", "expiry", "send_document", "send_preflight"]
 
 _NOT_READ = Refusal(405, InvalidRequest("Method not allowed"))
 _READ: tuple[HeaderPair, ...] = ((b"cache-control", b"public, max-age=300"),)
@@ -88,3 +89,42 @@ def expiry(caller: Caller | None, expire: Callable[[], object]) -> asyncio.Timer
         return None
     left = min(max(0.0, caller.expires - time.time()), _LONGEST)
     return asyncio.get_running_loop().call_later(left, expire)
+
+
+_HEADERS = frozenset({b"accept", b"authorization", b"content-type", b"dpop", b"last-event-id"})
+_OURS = b"mcp-"
+
+_EXPOSED: HeaderPair = (b"access-control-expose-headers", b"Mcp-Session-Id, WWW-Authenticate, DPoP-Nonce, Retry-After")
+_VARY: HeaderPair = (b"vary", b"Origin")
+_MAX_AGE: HeaderPair = (b"access-control-max-age", b"600")
+
+_MOST_ASKED = 4096
+"""Most bytes of ``Access-Control-Request-Headers`` that are read."""
+
+
+def answers_page(http: Http) -> bool:
+    """Allow the page that sent this request to read the response; tell whether the request is a preflight.
+
+    Call it after the guard has accepted the request.
+    """
+    origin = http.headers.get(b"origin")
+    if origin is None:
+        return False
+    http.extra += ((b"access-control-allow-origin", origin), _EXPOSED, _VARY)
+    return http.method == "OPTIONS" and b"access-control-request-method" in http.headers
+
+
+async def send_preflight(http: Http, methods: bytes) -> None:
+    """Respond with the methods and headers that a page may send. ``methods`` as in ``Allow``."""
+    asked = http.headers.get(b"access-control-request-headers", b"")[:_MOST_ASKED].split(b",")
+    named = (name.strip().lower() for name in asked)
+    allowed = b", ".join(name for name in named if name in _HEADERS or _is_ours(name))
+    headers: list[HeaderPair] = [(b"access-control-allow-methods", methods), _MAX_AGE]
+    if allowed:
+        headers.append((b"access-control-allow-headers", allowed))
+    await send_empty(http, 204, tuple(headers))
+
+
+def _is_ours(name: bytes) -> bool:
+    """Tell whether a header belongs to the protocol; ``Mcp-Param-*`` has as many names as there are parameters."""
+    return name.startswith(_OURS) and name.replace(b"-", b"").isalnum()

@@ -13,8 +13,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from antiphon.channel import Frame
-from antiphon.protocol.http.gate import HeaderPair
-from antiphon.protocol.http.rules import status_of
+from antiphon.protocol.http.rules import HeaderPair, status_of
 from antiphon.transports.http.server.asgi import ONLY_JSON, Http, send_empty, send_json
 from antiphon.transports.http.server.entrance import challenge
 from antiphon.transports.http.server.settings import Settings

@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from antiphon.errors import InvalidRequest
 from antiphon.machine.loopback import LOOPBACK
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http.gate import Admitted, Denied, HeaderPair
-from antiphon.protocol.http.rules import Headers, Refusal
+from antiphon.protocol.http.rules import Admitted, Denied, HeaderPair, Headers, Refusal
 
 __all__ = ["CheckToken", "Guard", "TokenCheck"]
 

@@ -2,6 +2,7 @@
 
 2025-11-25 basic/transports, "Session Management" and "Multiple Connections". Each message is sent on one stream:
 messages that belong to a request on that of the request, all others on the one the client opens with GET.
+Messages may overtake each other: a request whose cancellation came before it is not begun (``EarlyCancellations``).
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ from antiphon.protocol.call_record import CallRecord, EarlyReplies, Head, Sent, 
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Refusal, is_priming, takes_batches
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, refuse, send_empty, unavailable
-from antiphon.transports.http.server.cursor import Cursor
-from antiphon.transports.http.server.early_cancellations import EarlyCancellations, cancelled_by
 from antiphon.transports.http.server.entrance import expiry
-from antiphon.transports.http.server.event_store import EventStore
+from antiphon.transports.http.server.event_store import Cursor, EventStore
 from antiphon.transports.http.server.exchange import Exchange
 from antiphon.transports.http.server.settings import Settings
 from antiphon.transports.http.server.sse_response import Carrier
@@ -33,7 +32,7 @@ from antiphon.transports.http.server.stream import Stream
 from antiphon.wire.envelope import Envelope, RequestId, error_frame
 from antiphon.wire.failure import to_wire
 
-__all__ = ["LegacyExchange", "Place", "Session"]
+__all__ = ["EarlyCancellations", "LegacyExchange", "Place", "Session", "cancelled_by"]
 
 _STANDING = "0"
 """Number of the stream that a GET opens."""
@@ -477,3 +476,53 @@ async def _watch(http: Http, carrier: Carrier) -> None:
     while (await http.receive())["type"] != "http.disconnect":
         pass
     carrier.stop(lost=True)
+
+
+_SECONDS = 30.0
+"""Seconds for which one is remembered: longer than a body may take to arrive, shorter than a client that restarts its
+counter takes to reuse an id."""
+_MOST = 1_000
+"""Most that are remembered; the oldest is dropped first."""
+_LONGEST_ID = 128
+"""Most characters of an id that is remembered."""
+
+
+class EarlyCancellations:
+    """The early cancellations of one session."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until: dict[RequestId, float] | None = None
+
+    def note(self, id: RequestId) -> None:
+        """Remember a cancellation whose request is not there."""
+        if isinstance(id, str) and len(id) > _LONGEST_ID:
+            return
+        self._until = until = self._until or {}
+        while len(until) >= _MOST:
+            del until[next(iter(until))]
+        until[id] = asyncio.get_running_loop().time() + _SECONDS
+
+    def meet(self, id: object) -> bool:
+        """Tell whether a request that arrives now was cancelled before; that is so once."""
+        if not self._until or not isinstance(id, int | str):
+            return False
+        return self._until.pop(id, 0.0) > asyncio.get_running_loop().time()
+
+
+class _Cancelled(Struct, rename="camel"):
+    request_id: RequestId | None = None
+
+
+_decode = msgspec.json.Decoder(_Cancelled).decode
+
+
+def cancelled_by(envelope: Envelope) -> RequestId | None:
+    """Return the id of the request that a message cancels; ``None`` if it cancels none."""
+    if envelope.method != "notifications/cancelled":
+        return None
+    try:
+        return _decode(envelope.params or b"{}").request_id
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

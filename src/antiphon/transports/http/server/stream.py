@@ -10,9 +10,9 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from antiphon.protocol.http.sse import COMMENT, encode_event
-from antiphon.transports.backpressure import Room
-from antiphon.transports.http.server.cursor import Cursor
+from antiphon.transports.http.server.event_store import Cursor
 from antiphon.transports.http.server.sse_response import Carrier, Lost
+from antiphon.transports.inbox import Room
 
 __all__ = ["Stream"]
 

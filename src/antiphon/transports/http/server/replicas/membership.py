@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from antiphon.errors import ClusterUnavailable, InvalidRequest
 from antiphon.protocol.http import rules
-from antiphon.protocol.http.gate import Gate
-from antiphon.protocol.http.rules import Refusal
+from antiphon.protocol.http.rules import Gate, Refusal
 from antiphon.transports.cluster.base import LEASE
 from antiphon.transports.http.server.asgi import Http, unavailable
 from antiphon.transports.http.server.event_store import EventStore

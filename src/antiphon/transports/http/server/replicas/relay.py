@@ -22,7 +22,7 @@ from antiphon.errors import ClusterUnavailable, InternalError, PeerError
 from antiphon.protocol.call_record import stopped
 from antiphon.protocol.caller import Caller, Covers
 from antiphon.protocol.http import rules
-from antiphon.protocol.http.gate import Gate
+from antiphon.protocol.http.rules import Gate
 from antiphon.protocol.http.sse import encode_event
 from antiphon.transports.cluster.base import LEASE
 from antiphon.transports.deadline import at_once_or_within
