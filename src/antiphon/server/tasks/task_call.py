@@ -454,7 +454,6 @@ class _Nowhere:
     """A channel on which nothing is sent, and nothing comes."""
 
     async def receive(self) -> Sequence[bytes | Oversized]:
-        """See ``Channel.receive``."""
         return ()
 
     def send(self, frame: Frame) -> None:
@@ -464,7 +463,6 @@ class _Nowhere:
         """See ``Channel.close``."""
 
     def closed_error(self) -> ConnectionClosed:
-        """See ``Channel.closed_error``."""
         return ConnectionClosed("The client of a task is not connected to it")
 
 

@@ -80,7 +80,6 @@ class _Agent(MemoryCluster):
         await self._join()
 
     async def swap(self, key: str, value: bytes, ttl: float, expected: bytes) -> bool:
-        """See ``Cluster.replace``."""
         return await self.replace(key, value, ttl, expected=expected)
 
     def take(self, sender: str, topic: str, data: bytes) -> None:
