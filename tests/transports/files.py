@@ -6,9 +6,8 @@ import asyncio
 import os
 
 from antiphon.channel import Frame
-from antiphon.transports.stdio.reader import FrameReader
+from antiphon.transports.stdio.byte_stream import FrameReader, FrameWriter
 from antiphon.transports.stdio.threads import connect_reader, connect_writer
-from antiphon.transports.stdio.writer import FrameWriter
 
 
 def opened(fd, mode):

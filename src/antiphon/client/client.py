@@ -21,13 +21,12 @@ from antiphon.call_time import TimeLeft
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers, Elicitor, Extension, OnRound, Roots, Sampler
 from antiphon.client.by_hand import Rounds
-from antiphon.client.cache import Cache
 from antiphon.client.connection.handshake import allowed_revisions
 from antiphon.client.connection.targets import Target, resolve, with_options
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link, LinkWithMiddleware, Settings
 from antiphon.client.middleware import ClientMiddleware, ClientRequest, Stack
-from antiphon.client.notifications import Listening, Notices, OnLog
+from antiphon.client.notifications import Cache, Listening, Notices, OnLog
 from antiphon.client.pagination import iterate
 from antiphon.client.requests.attempts import BecameTask
 from antiphon.client.requests.calls import Calls

@@ -1,8 +1,9 @@
 """Notifications of the server: log messages and changes, in both eras.
 
 Owns the distribution to listeners. A modern client listens (``subscriptions/listen``); a legacy one subscribes to
-resources and receives the other notifications anyway. Sources: 2026-07-28 basic/patterns/subscriptions; 2025-11-25
-server/resources, Subscriptions.
+resources and receives the other notifications anyway. Also caches results for as long as the server allows, until a
+change is notified; a cache belongs to one client, so ``private`` and ``public`` make no difference. Sources: 2026-07-28
+server/utilities/caching; 2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources, Subscriptions.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ from typing import Literal, Protocol, Self, runtime_checkable
 from msgspec import Struct
 
 from antiphon.client.answers.answerers import Extension
-from antiphon.client.cache import Cache
 from antiphon.client.middleware import ClientRequest, Stack
 from antiphon.client.requests.calls import Calls
 from antiphon.errors import CallTimeout, LocalProtocolError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.events import Notified
-from antiphon.wire.common import SUBSCRIPTION_ID, EmptyResult, NotificationParams
+from antiphon.wire.common import SUBSCRIPTION_ID, CacheableResult, EmptyResult, NotificationParams
 from antiphon.wire.envelope import RequestId
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.lossless import Received, passed_on
@@ -36,8 +36,7 @@ from antiphon.wire.subscriptions import (
 )
 from antiphon.wire.task import GetTaskResult
 
-__all__ = ["Change", "Listening", "Notices", "OnLog"]
-
+__all__ = ["Cache", "Change", "Listening", "Notices", "OnLog"]
 
 log = logging.getLogger("antiphon.client")
 
@@ -315,3 +314,48 @@ class Listening:
             await self._stream
         if not self._ready.is_set():
             raise CallTimeout(f"The server did not acknowledge the subscription within {_ACKNOWLEDGE:g} s")
+
+
+MAX_ENTRIES = 1_000
+"""Most results; the oldest is dropped first."""
+
+MAX_TTL_MS = 24 * 3_600_000
+"""Longest time a result is kept, whatever the server allows: a day."""
+
+Key = tuple[str, str]
+
+
+class Cache:
+    """Results by method and subject. ``clock`` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._kept: dict[Key, tuple[float, CacheableResult]] = {}
+
+    def get(self, method: str, subject: str) -> CacheableResult | None:
+        """Return a result that is still valid, or ``None``."""
+        kept = self._kept.get((method, subject))
+        if kept is None:
+            return None
+        if kept[0] <= self._clock():
+            del self._kept[method, subject]
+            return None
+        return kept[1]
+
+    def put(self, method: str, subject: str, result: CacheableResult) -> None:
+        """Keep a result for its ``ttl_ms``; without one, or with 0, it is not kept."""
+        ttl = min(result.ttl_ms or 0, MAX_TTL_MS)
+        if ttl <= 0:
+            return
+        while len(self._kept) >= MAX_ENTRIES:
+            del self._kept[next(iter(self._kept))]
+        self._kept[method, subject] = (self._clock() + ttl / 1000, result)
+
+    def clear(self) -> None:
+        """Drop all results."""
+        self._kept.clear()
+
+    def drop(self, *methods: str, subject: str | None = None) -> None:
+        """Drop the results of some methods, or only those about one subject."""
+        for key in [key for key in self._kept if key[0] in methods and subject in (None, key[1])]:
+            del self._kept[key]

@@ -14,10 +14,10 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from msgspec import structs
 
 from antiphon.call_time import CURRENT, TimeLeft
-from antiphon.client.cache import Cache
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link
 from antiphon.client.middleware import ClientRequest, Stack
+from antiphon.client.notifications import Cache
 from antiphon.client.requests.attempts import BecameTask
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
 from antiphon.machine.other_frameworks import explain_other_names

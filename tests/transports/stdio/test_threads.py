@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from antiphon.transports.stdio.reader import FrameReader
+from antiphon.transports.stdio.byte_stream import FrameReader
 from antiphon.transports.stdio.threads import connect_reader
 from tests.transports.files import opened, read_all, write_all
 

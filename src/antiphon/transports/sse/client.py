@@ -20,7 +20,6 @@ from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.deadline import both_stopped
 from antiphon.transports.http.client.access import REFUSING, Access, Pause
-from antiphon.transports.http.client.delivery import Deliveries, deliver
 from antiphon.transports.http.client.failures import HttpFailure
 from antiphon.transports.http.client.http_request import (
     CONNECT_TIMEOUT,
@@ -30,9 +29,9 @@ from antiphon.transports.http.client.http_request import (
     same_origin,
     shown,
 )
-from antiphon.transports.http.client.line import Line, surroundings
+from antiphon.transports.http.client.line import Deliveries, Line, deliver, surroundings
 from antiphon.transports.http.client.message import Outgoing, look_at, read_refusal
-from antiphon.transports.http.client.stream import Cursor, events
+from antiphon.transports.http.client.post import Cursor, events
 from antiphon.transports.inbox import ClosedOnce, Frames
 
 __all__ = ["SseClientChannel"]

@@ -21,13 +21,11 @@ from aiohttp import ClientResponse, ClientSession
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http.client.access import Access, Pause
-from antiphon.transports.http.client.delivery import Deliveries, deliver
 from antiphon.transports.http.client.failures import HttpFailure, SessionGone
 from antiphon.transports.http.client.http_request import CONNECT_TIMEOUT, Web, checked_url, new_session
-from antiphon.transports.http.client.line import Line, ParamHeaders, surroundings
+from antiphon.transports.http.client.line import Deliveries, Line, ParamHeaders, deliver, surroundings
 from antiphon.transports.http.client.message import Outgoing, look_at
-from antiphon.transports.http.client.post import Call
-from antiphon.transports.http.client.stream import Cursor, events
+from antiphon.transports.http.client.post import Call, Cursor, events
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.wire.envelope import RequestId
 

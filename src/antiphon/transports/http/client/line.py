@@ -1,6 +1,8 @@
 """State that the HTTP requests of one channel share: the address, the session, and the inbox for frames.
 
 Owns the session id, the agreed revision for the HTTP header, and the headers made from them.
+``deliver`` sends messages that get no reply (notifications, and replies to requests of the server). It repeats a POST
+that failed: each message may safely arrive twice, and a lost reply would leave the server waiting for ever.
 ``surroundings`` reads ``HTTPS_PROXY`` and similar variables, and ``.netrc``.
 """
 
@@ -12,8 +14,9 @@ import logging
 import netrc
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
 from aiohttp import ClientResponse
@@ -22,12 +25,12 @@ from yarl import URL
 
 from antiphon.errors import AntiphonError, ConfigError, InvalidParams
 from antiphon.protocol.http.param_headers import encode_value
-from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure
+from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure
 from antiphon.transports.http.client.http_request import Places, Web
-from antiphon.transports.http.client.message import Outgoing, agreed_version
+from antiphon.transports.http.client.message import Outgoing, agreed_version, read_refusal
 from antiphon.transports.inbox import Inbox, Room
 
-__all__ = ["SESSION", "Line", "ParamHeaders", "surroundings"]
+__all__ = ["SESSION", "Deliveries", "Line", "ParamHeaders", "deliver", "surroundings"]
 
 # An ``istr`` keeps itself in lower case, in which headers are compared each time they are copied.
 SESSION = istr("Mcp-Session-Id")
@@ -209,3 +212,97 @@ def _secrets() -> netrc.netrc | None:
             # The text of the error may quote the file, which contains secrets.
             log.warning("%s cannot be read: %s", path, type(error).__name__)
     return None
+
+
+_PATIENCE = 60.0
+"""Seconds a server has to accept a message in all attempts together: 16 MiB over a slow line."""
+
+_DELAYS = (0.1, 0.5, 2.0, 5.0)
+"""Seconds before each repetition."""
+
+_PASSING = frozenset({UNREACHABLE, BROKEN, 502, 503, 504})
+"""Failures after which another attempt may succeed: a proxy answers so for a server that has just died."""
+
+_MAX_DELIVERIES = 64
+"""Most messages in flight before senders are asked to wait."""
+
+
+class Deliveries:
+    """The messages of one channel that are in flight, each in a task."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._room = Room()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start to deliver a message."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        if len(self._tasks) > _MAX_DELIVERIES:
+            self._room.shut()
+        task.add_done_callback(self._ended)
+        return task
+
+    @property
+    def full(self) -> Awaitable[None] | None:
+        """What a sender should await, if too many are in flight."""
+        return self._room.full
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._room.full is not None and len(self._tasks) <= _MAX_DELIVERIES // 2:
+            self._room.open()
+
+    def cancel(self) -> None:
+        """Cancel all of them, except the task that calls this."""
+        current = asyncio.current_task()
+        for task in self._tasks:
+            if task is not current:
+                task.cancel()
+
+    async def end(self, patience: float) -> None:
+        """Wait up to ``patience`` seconds for those in flight, then cancel the rest."""
+        tasks = list(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience)
+            self.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def deliver(line: Line, message: Outgoing, data: bytes) -> None:
+    """Post a message until the server has accepted or refused it. Failures are logged, since no caller waits for it."""
+    what = message.method or "a reply"
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await _deliver(line, message, data)
+    except TimeoutError:
+        log.warning("%s did not take %s within %g s", line.web.where, what, _PATIENCE)
+    except HttpFailure as failure:
+        log.warning("%s was not delivered: %s", what, failure.message)
+    except Exception:
+        log.exception("%s was not delivered", what)
+
+
+async def _deliver(line: Line, message: Outgoing, data: bytes) -> None:
+    for delay in (*_DELAYS, None):
+        try:
+            await _post(line, message, data)
+            return
+        except HttpFailure as failure:
+            if delay is None or failure.code not in _PASSING:
+                raise
+        await asyncio.sleep(delay)
+
+
+async def _post(line: Line, message: Outgoing, data: bytes) -> None:
+    response = await line.web.request("POST", line.post_headers(message), data)
+    try:
+        if response.status < 300:
+            return
+        gone = response.status == 404 and line.has_session(response)
+        failure = (await read_refusal(line.web, response)).failure(gone=gone)
+    finally:
+        response.release()
+    if gone:
+        line.lose_session()
+    raise failure
