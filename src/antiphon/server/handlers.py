@@ -26,9 +26,8 @@ from antiphon.errors import (
 )
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import Call, Handled
+from antiphon.server.calls.call import Call, Handled, within
 from antiphon.server.calls.rounds import Rounds
-from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.context import Context
 from antiphon.server.core import Core
 from antiphon.server.features.checked_options import demand

@@ -15,8 +15,7 @@ from msgspec import Raw
 from antiphon.errors import CallDiverged, ConfigError, ConnectionClosed, LocalProtocolError, Rejected
 from antiphon.json_schema.mismatch import suggest
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.server.calls.call import Call
-from antiphon.server.calls.tool_timeouts import within
+from antiphon.server.calls.call import Call, within
 from antiphon.server.core import Core
 from antiphon.server.features.tools import ServedTool
 from antiphon.wire import tools as wire

@@ -4,6 +4,9 @@ Every ask is checked here before anything is sent, and sent in the way of the er
 case: one request, open as long as the handler runs. ``RoundCall`` is the modern case, in which the request changes from
 round to round. ``Context`` works on both alike. A client's answer is decoded to the type that was asked for, and
 refused if it does not fit.
+
+Also the deadlines of tools (``within``): those a client calls, and those a model uses in sampling. The time that a
+client takes to answer does not count: an ask stops the clocks of all tools it is made within, and no others.
 """
 
 from __future__ import annotations
@@ -31,10 +34,10 @@ from antiphon.errors import (
     NotInRevision,
     RemoteProtocolError,
     SamplingUnavailable,
+    ToolError,
 )
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import NO_SESSIONS, ServerSession
-from antiphon.server.calls.tool_timeouts import CLOCK, standing_still
 from antiphon.server.core import Core
 from antiphon.server.limits import PROGRESS_RATE, Bucket
 from antiphon.wire.common import Wire
@@ -44,7 +47,18 @@ from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, MethodSpec, unknown_request
 from antiphon.wire.task import TASKS
 
-__all__ = ["Answer", "Call", "CallAbandoned", "Handled", "read_answer", "read_given", "read_reply"]
+__all__ = [
+    "CLOCK",
+    "Answer",
+    "Call",
+    "CallAbandoned",
+    "Handled",
+    "read_answer",
+    "read_given",
+    "read_reply",
+    "standing_still",
+    "within",
+]
 
 
 class Answer(Struct, frozen=True, eq=False):
@@ -317,3 +331,76 @@ def _named(data: Any) -> str:
         name, node = next(iter(cast("dict[str, Any]", node).items()))
         names.append(name)
     return ".".join(names)
+
+
+Awaited = TypeVar("Awaited")
+
+
+class Clock:
+    """The deadline of one run of a tool; ``outer`` is that of the tool it runs within."""
+
+    __slots__ = ("_asks_out", "_left", "is_over", "limit", "outer")
+
+    def __init__(self, seconds: float, outer: Clock | None) -> None:
+        self.limit = asyncio.timeout(seconds)
+        self.outer = outer
+        self.is_over = False
+        """Whether the tool has ended; a task that it made may go on."""
+        self._asks_out = 0
+        self._left = 0.0
+
+    def stop(self) -> None:
+        """Stop the clock. Asks may overlap; it continues when the last one is answered."""
+        when = self.limit.when()
+        if self._asks_out == 0 and when is not None and not self.limit.expired():
+            self._left = when - asyncio.get_running_loop().time()
+            self.limit.reschedule(None)
+        self._asks_out += 1
+
+    def go_on(self) -> None:
+        """End one ``stop``."""
+        self._asks_out -= 1
+        # The tool may have ended while its task still runs, or its deadline may have passed during cleanup.
+        if self._asks_out == 0 and not self.is_over and not self.limit.expired():
+            self.limit.reschedule(asyncio.get_running_loop().time() + self._left)
+
+
+CLOCK: ContextVar[Clock | None] = ContextVar("antiphon_clock", default=None)
+"""The innermost deadline around the running code; ``None`` if there is none."""
+
+
+async def within(seconds: float, name: str, work: Awaitable[Awaited]) -> Awaited:
+    """Await the work of the tool ``name``, for at most ``seconds``.
+
+    Raises:
+        ToolError: it did not finish in time.
+    """
+    clock = Clock(seconds, CLOCK.get())
+    before = CLOCK.set(clock)
+    try:
+        async with clock.limit:
+            return await work
+    except TimeoutError:
+        if clock.limit.expired():
+            raise ToolError(f"{name} did not finish within {seconds:g} s") from None
+        raise
+    finally:
+        clock.is_over = True
+        CLOCK.reset(before)
+
+
+@contextmanager
+def standing_still() -> Generator[None]:
+    """Stop all deadlines around this place while an ask is out."""
+    clocks: list[Clock] = []
+    clock = CLOCK.get()
+    while clock is not None:
+        clocks.append(clock)
+        clock = clock.outer
+    for one in clocks:
+        one.stop()
+    try:
+        yield
+    finally:
+        for one in clocks:
+            one.go_on()
