@@ -16,7 +16,7 @@ import pytest
 
 from antiphon import Client, Server
 from antiphon.gateway import Gateway, terms
-from antiphon.gateway.kept_lists import KeptLists
+from antiphon.gateway.offer import KeptLists
 from antiphon.host import Host, Policy, Scripted
 from antiphon.wire.common import LEFT_OUT
 from tests.cli.program import COMMAND, SHOP, environment, in_process

@@ -12,8 +12,7 @@ from antiphon.gateway.asks import by_host
 from antiphon.gateway.catalogue import Exposure, Owned
 from antiphon.gateway.group import Group
 from antiphon.gateway.offer import Kind
-from antiphon.gateway.processes import Processes
-from antiphon.gateway.terms import Terms
+from antiphon.gateway.terms import Processes, Terms
 from antiphon.host import Host, Policy, Scripted
 
 

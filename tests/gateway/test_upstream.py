@@ -14,10 +14,8 @@ from msgspec import structs
 
 from antiphon import Server
 from antiphon.gateway.asks import by_host
-from antiphon.gateway.kept_lists import KeptLists
-from antiphon.gateway.offer import Offer
-from antiphon.gateway.processes import Processes
-from antiphon.gateway.terms import Terms
+from antiphon.gateway.offer import KeptLists, Offer
+from antiphon.gateway.terms import Processes, Terms
 from antiphon.gateway.upstream import Unavailable, Upstream
 from antiphon.host import Host, Policy, Scripted
 from antiphon.server import CallNext, ServerRequest

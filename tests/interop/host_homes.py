@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import tomlkit
 
-from antiphon.gateway.hosts.known_hosts import KNOWN, place_of
+from antiphon.gateway.hosts.installation import KNOWN, place_of
 from tests.interop.peers import PATIENCE, Peers
 
 __all__ = ["ANTIPHON", "HOSTS", "OFFLINE", "Home", "HostProgram"]

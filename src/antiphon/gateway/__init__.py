@@ -6,14 +6,13 @@ TYPE_CHECKING = False  # as in typing, without importing it: type checkers take 
 if TYPE_CHECKING:
     from antiphon.gateway.filters import Filters as Filters
     from antiphon.gateway.gateway import Gateway as Gateway
-    from antiphon.gateway.server_proxy import Proxy as Proxy
+    from antiphon.gateway.gateway import Proxy as Proxy
     from antiphon.gateway.terms import RunOptions as RunOptions, SignIn as SignIn
     from antiphon.host.review.behind_gateway import ShownServer as ShownServer, ShownTool as ShownTool
 else:
     _HOMES = {
         "antiphon.gateway.filters": "Filters",
-        "antiphon.gateway.gateway": "Gateway",
-        "antiphon.gateway.server_proxy": "Proxy",
+        "antiphon.gateway.gateway": "Gateway Proxy",
         "antiphon.gateway.terms": "RunOptions SignIn",
         "antiphon.host.review.behind_gateway": "ShownServer ShownTool",
     }

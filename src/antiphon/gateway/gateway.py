@@ -1,8 +1,8 @@
-"""``Gateway``: many servers as one, for clients of any revision; one host answers what they ask.
+"""``Gateway``: many servers as one, for clients of any revision; one host answers what they ask. ``Proxy``: one server.
 
 The gateway is an ordinary ``Server`` whose middleware passes requests on. Each server behind it is reached by a
 ``Client`` of its own, which speaks that server's revision. So a client and a server without a common revision can work
-together, and a server can ask even if the client cannot answer.
+together, and a server can ask even if the client cannot answer. ``Server.mount`` finds ``Proxy`` here by its name.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
+from antiphon.auth.client.oauth import Auth
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError, InternalError
 from antiphon.gateway.asks import Answerers, Clients, by_client, by_host
@@ -27,7 +28,7 @@ from antiphon.gateway.group import Group
 from antiphon.gateway.names import Given, Style
 from antiphon.gateway.overview import ShownServers
 from antiphon.gateway.requests import SERVED, SUBSCRIBED, pass_on
-from antiphon.gateway.terms import Answered, ElicitsIn, RunOptions, terms_of
+from antiphon.gateway.terms import Answered, ElicitsIn, RunOptions, SignIn, terms_of
 from antiphon.gateway.uri_owners import Owners
 from antiphon.host.config.gateway import QUICK_CANCEL
 from antiphon.host.host import Host
@@ -46,7 +47,7 @@ from antiphon.wire.methods import METHODS
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
 
-__all__ = ["Gateway", "Reloads"]
+__all__ = ["Gateway", "Proxy", "Reloads"]
 
 Reloads = Callable[[], AsyncIterator[Mapping[str, Target]]]
 """Yields all servers again whenever they have changed."""
@@ -370,3 +371,46 @@ def _relayed(offered: ClientCapabilities) -> tuple[object, ...]:
 def _key_of(principal: str | None) -> bytes:
     """Return the key of the group for a principal if asks are not relayed. Cached, because every request needs it."""
     return _key(principal, None)
+
+
+class Proxy:
+    """Offer one server of another process: ``server.mount(Proxy("https://..."), prefix="shop")``.
+
+    This is a ``Gateway`` with one server, which keeps its names. The server is started on first use.
+
+    Args:
+        target: as ``Client`` takes it: a URL, a command line, a ``.py`` file, an entry of a configuration, a server.
+        host: decides which tools may be called, and answers what the server asks; by default every call is passed on,
+            and the client that made the call answers.
+        auth: what ``Client(auth=)`` takes, for a URL. The token of a client is never passed on.
+        name: the name of the server in messages.
+        options: how the server is run; see ``RunOptions``.
+
+    Raises:
+        ConfigError: an option cannot be used.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        host: Host | None = None,
+        auth: Auth | None = None,
+        name: str = "proxied",
+        **options: Unpack[RunOptions],
+    ) -> None:
+        if auth is not None:
+            options["sign_in"] = _always(auth)
+        self._gateway = Gateway({name: target}, host, asks="relay" if host is None else "host", names="none", **options)
+
+    @property
+    def server(self) -> Server:
+        """The server that serves its requests."""
+        return self._gateway.server
+
+
+def _always(auth: Auth) -> SignIn:
+    async def sign_in(_server: str, _principal: str | None) -> Auth:
+        return auth
+
+    return sign_in

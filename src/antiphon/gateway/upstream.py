@@ -22,11 +22,9 @@ from antiphon.client.connection.targets import Address, Command, Serves, Target,
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, ConnectionClosed, RemoteProtocolError
 from antiphon.gateway.asks import Answerers, During
 from antiphon.gateway.extensions import PassesOn
-from antiphon.gateway.kept_lists import KeptOffer
 from antiphon.gateway.logs import LogLevels, LogsPassedOn
-from antiphon.gateway.offer import KINDS, Kind, Offer, changes, fetch
-from antiphon.gateway.processes import Full, Place
-from antiphon.gateway.terms import Terms
+from antiphon.gateway.offer import KINDS, KeptOffer, Kind, Offer, changes, fetch
+from antiphon.gateway.terms import Full, Place, Terms
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.middleware import ServerRequest
 from antiphon.wire.lossless import Received

@@ -383,7 +383,7 @@ def proxy_of(target: object) -> Mountable:
 
     The class is imported by its name, because a server does not depend on the client.
     """
-    made: Mountable = import_module("antiphon.gateway.server_proxy").Proxy(target)
+    made: Mountable = import_module("antiphon.gateway.gateway").Proxy(target)
     return made
 
 

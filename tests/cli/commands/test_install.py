@@ -18,7 +18,7 @@ from antiphon import Client, PeerError
 from antiphon.cli.commands.install import find_installation
 from antiphon.cli.config_files import entries_of, find_entry
 from antiphon.errors import ConfigError
-from antiphon.gateway.hosts.known_hosts import KNOWN
+from antiphon.gateway.hosts.installation import KNOWN
 from tests.cli.conftest import Cli
 from tests.cli.program import SHOP, environment
 from tests.support.network import until

@@ -12,7 +12,7 @@ from antiphon.client.connection.server_files import Entry, read_servers
 from antiphon.errors import ConfigError
 from antiphon.gateway.filters import Filters
 from antiphon.gateway.hosts.entry_members import MEMBERS, translate_entry
-from antiphon.gateway.hosts.known_hosts import KNOWN
+from antiphon.gateway.hosts.installation import KNOWN
 
 DOCUMENTED = {
     "claude-desktop": "command args env",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ import pytest
 
 from antiphon.client.connection.server_files import read_servers
 from antiphon.errors import ConfigError
-from antiphon.gateway.hosts.installation import Installation
-from antiphon.gateway.hosts.known_hosts import KNOWN, place_of
+from antiphon.gateway.hosts.installation import KNOWN, Installation, place_of
 
 SERVERS = {
     "files": {"command": "npx", "args": ["files"], "env": {"KEY": "secret"}},
@@ -265,3 +265,21 @@ def test_a_server_that_the_host_has_a_rule_about_stays(
     assert f"its host has a rule about it, {rule}:" in change.left["files"]
     assert "files" not in change.moved
     assert "web" in change.moved
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_place_is_filled_in(name: str, platform: str, monkeypatch: pytest.MonkeyPatch):
+    """No variable is left in it."""
+    monkeypatch.setattr(sys, "platform", platform)
+    place = place_of(KNOWN[name], {"HOME": "/people/me", "APPDATA": "/people/me/AppData"})
+    assert place.is_relative_to(Path("/people/me"))
+    assert not {"$", "~", "*"} & set(str(place))
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_an_entry_names_the_program(name: str):
+    """In the words of the host."""
+    words = str(KNOWN[name].entry("/bin/antiphon", ["gateway"]))
+    assert "/bin/antiphon" in words
+    assert "gateway" in words

@@ -9,8 +9,7 @@ import pytest
 
 from antiphon.client.connection.server_files import read_servers
 from antiphon.gateway.hosts.documents import read_document
-from antiphon.gateway.hosts.installation import Installation
-from antiphon.gateway.hosts.known_hosts import KNOWN
+from antiphon.gateway.hosts.installation import KNOWN, Installation
 
 RECORDED = Path(__file__).parent / "recorded"
 FILES = {path.stem: path for path in RECORDED.iterdir() if path.stem in KNOWN}

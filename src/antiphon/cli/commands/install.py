@@ -21,8 +21,7 @@ from antiphon.cli.output.formats import print_list
 from antiphon.cli.signatures import Argument, Option
 from antiphon.client.connection.server_files import filled
 from antiphon.errors import ConfigError
-from antiphon.gateway.hosts.installation import Change, Installation
-from antiphon.gateway.hosts.known_hosts import KNOWN, place_of
+from antiphon.gateway.hosts.installation import KNOWN, Change, Installation, place_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.visible import inert
 from antiphon.host.config.default_model import USUAL

@@ -3,6 +3,9 @@
 What is replaced is kept twice: as a backup of the whole file, and as the list of servers that the gateway serves from
 then on (in the ``mcpServers`` form, in the user's configuration folder). Only the user can read both files (mode 0600),
 because entries hold keys.
+
+Sources of the table of hosts, read in November 2026: the documentation of each host, and the tables of ToolHive
+(``pkg/client/config.go``) and add-mcp (``src/agents.ts``), two installers that write the same files.
 """
 
 from __future__ import annotations
@@ -10,25 +13,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.client.connection.server_files import Entry, read_servers, variables_in
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.documents import Document, read_document
 from antiphon.gateway.hosts.entry_members import RULES, find_rule, translate_entry
-from antiphon.gateway.hosts.known_hosts import KNOWN, HostFile
 from antiphon.machine.files import read_file, replace_file
 
-__all__ = ["ENTRY", "PROJECT_ENTRY", "Change", "Installation", "Undone"]
+__all__ = ["ENTRY", "KNOWN", "PROJECT_ENTRY", "Change", "HostFile", "Installation", "Undone", "place_of"]
 
 ENTRY = "antiphon"
 """What our entry is called in a user's file."""
 PROJECT_ENTRY = "project"
 """What our entry is called in any other file, so that neither hides the other; long names need it short."""
+
+Shape = Literal["plain", "typed", "codex", "copilot", "goose", "opencode"]
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -330,3 +336,100 @@ def _write(path: Path, data: bytes, *, private: bool = False) -> None:
         replace_file(path, data, mode=mode)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
+
+
+class HostFile(Struct, frozen=True, kw_only=True):
+    """Where a host keeps its servers, and in which form."""
+
+    title: str
+    """The host's name, for people."""
+    section: str
+    """The member that holds the servers."""
+    places: Mapping[str, str]
+    """The path of the file by platform (``sys.platform``), ``*`` for all others; ``~`` and ``$NAME`` are expanded."""
+    shape: Shape = "plain"
+    """The form of an entry."""
+    has_projects: bool = False
+    """Whether the file also has servers for single projects, under ``projects``."""
+
+    def entry(self, command: str, args: Sequence[str], variables: Sequence[str] = ()) -> dict[str, Any]:
+        """Write the entry of a program as this host reads it, with the variables that it needs if they must be named.
+
+        Args:
+            command: the program.
+            args: its arguments.
+            variables: names of the variables.
+        """
+        match self.shape:
+            case "plain":
+                return {"command": command, "args": list(args)}
+            case "typed":
+                return {"type": "stdio", "command": command, "args": list(args)}
+            case "codex":
+                # It ends a call after 60 seconds otherwise. Half an hour is enough for two questions of ten minutes and
+                # an answer, so that its user learns where a question waited that nobody saw.
+                return {"command": command, "args": list(args), "env_vars": list(variables), "tool_timeout_sec": 1800}
+            case "copilot":
+                return {"type": "local", "command": command, "args": list(args), "tools": ["*"]}
+            case "goose":
+                said = {"name": "antiphon", "type": "stdio", "cmd": command, "args": list(args)}
+                return {**said, "enabled": True, "timeout": 300}
+            case "opencode":
+                return {"type": "local", "command": [command, *args], "enabled": True}
+
+
+KNOWN: Mapping[str, HostFile] = {
+    "claude-desktop": HostFile(
+        title="Claude Desktop",
+        section="mcpServers",
+        places={
+            "darwin": "~/Library/Application Support/Claude/claude_desktop_config.json",
+            "win32": "$APPDATA/Claude/claude_desktop_config.json",
+            "*": "~/.config/Claude/claude_desktop_config.json",
+        },
+    ),
+    "claude-code": HostFile(
+        title="Claude Code", section="mcpServers", places={"*": "~/.claude.json"}, shape="typed", has_projects=True
+    ),
+    "cursor": HostFile(title="Cursor", section="mcpServers", places={"*": "~/.cursor/mcp.json"}),
+    "vscode": HostFile(
+        title="VS Code",
+        section="servers",
+        places={
+            "darwin": "~/Library/Application Support/Code/User/mcp.json",
+            "win32": "$APPDATA/Code/User/mcp.json",
+            "*": "~/.config/Code/User/mcp.json",
+        },
+        shape="typed",
+    ),
+    "windsurf": HostFile(title="Windsurf", section="mcpServers", places={"*": "~/.codeium/windsurf/mcp_config.json"}),
+    "zed": HostFile(
+        title="Zed",
+        section="context_servers",
+        places={"win32": "$APPDATA/Zed/settings.json", "*": "~/.config/zed/settings.json"},
+    ),
+    "goose": HostFile(
+        title="Goose",
+        section="extensions",
+        places={"win32": "$APPDATA/Block/goose/config/config.yaml", "*": "~/.config/goose/config.yaml"},
+        shape="goose",
+    ),
+    "codex": HostFile(title="Codex", section="mcp_servers", places={"*": "~/.codex/config.toml"}, shape="codex"),
+    "gemini": HostFile(title="Gemini CLI", section="mcpServers", places={"*": "~/.gemini/settings.json"}),
+    "qwen": HostFile(title="Qwen Code", section="mcpServers", places={"*": "~/.qwen/settings.json"}),
+    "copilot": HostFile(
+        title="Copilot CLI", section="mcpServers", places={"*": "~/.copilot/mcp-config.json"}, shape="copilot"
+    ),
+    "lm-studio": HostFile(title="LM Studio", section="mcpServers", places={"*": "~/.lmstudio/mcp.json"}),
+    "opencode": HostFile(
+        title="opencode", section="mcp", places={"*": "~/.config/opencode/opencode.json"}, shape="opencode"
+    ),
+}
+"""The known hosts, by their names on the command line."""
+
+
+def place_of(host: HostFile, environ: Mapping[str, str]) -> Path:
+    """Return the path of a host's file on this machine, whether the file exists or not."""
+    place = host.places.get(sys.platform, host.places["*"])
+    home = environ.get("HOME") or environ.get("USERPROFILE") or str(Path.home())
+    return Path(place.replace("$APPDATA", environ.get("APPDATA", "~/AppData/Roaming")).replace("~", home, 1))
