@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from antiphon import Client
-from antiphon.auth.client.grants.client_credentials import ClientCredentials
+from antiphon.auth.client.grants import ClientCredentials
 from antiphon.auth.client.oauth import OAuth
 from antiphon.errors import ConfigError, PeerError, Unauthorized
 from tests.support.authority import Authority, Person, listening, protected, reply

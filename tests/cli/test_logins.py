@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 from antiphon import Client
-from antiphon.auth.client.browser import has_browser
-from antiphon.auth.client.claims import claim_of
+from antiphon.auth.client.redirect import has_browser
+from antiphon.auth.client.renewal import claim_of
 from antiphon.auth.client.store import Document, Login
 from antiphon.cli.logins import auth_of_client, settings_of, until, usual_logins
 from antiphon.client.connection.targets import Address

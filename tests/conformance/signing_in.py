@@ -11,9 +11,7 @@ from typing import Any
 
 from aiohttp import ClientSession
 
-from antiphon.auth.client.grants.client_credentials import ClientCredentials
-from antiphon.auth.client.grants.enterprise import EnterpriseManaged
-from antiphon.auth.client.grants.jwt_bearer import JwtBearer
+from antiphon.auth.client.grants import ClientCredentials, EnterpriseManaged, JwtBearer
 from antiphon.auth.client.oauth import OAuth
 
 METADATA_URL = "https://conformance-test.local/client-metadata.json"

@@ -18,7 +18,7 @@ import pytest
 
 from antiphon import Client, OAuth, Server
 from antiphon.auth import ClientCredentials, Device, DevicePage, FileLogins, ResourceServer
-from antiphon.auth.client.revocation import revoke
+from antiphon.auth.client.token_endpoint import revoke
 from antiphon.errors import Unauthorized
 from antiphon.server.serving.network import network_server
 from tests.auth.server.protected import shop

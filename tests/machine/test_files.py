@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.auth.client.exchange import ClientIdentity
 from antiphon.auth.client.file_store import FileLogins
-from antiphon.auth.client.grants.workload_identity import WorkloadIdentity
+from antiphon.auth.client.grants import WorkloadIdentity
 from antiphon.auth.client.store import Registered
 from antiphon.cli.arguments import read_arguments
 from antiphon.cli.commands.audit.anchor import read_anchors

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
         TokenAnswer as TokenAnswer,
     )
     from antiphon.auth.client.file_store import FileLogins as FileLogins
-    from antiphon.auth.client.grants.client_credentials import ClientCredentials as ClientCredentials
-    from antiphon.auth.client.grants.device import Device as Device, DevicePage as DevicePage
-    from antiphon.auth.client.grants.enterprise import EnterpriseManaged as EnterpriseManaged
-    from antiphon.auth.client.grants.jwt_bearer import JwtBearer as JwtBearer
-    from antiphon.auth.client.grants.kinds import Grant as Grant, Wanted as Wanted
-    from antiphon.auth.client.grants.workload_identity import WorkloadIdentity as WorkloadIdentity
+    from antiphon.auth.client.grants import ClientCredentials as ClientCredentials
+    from antiphon.auth.client.device import Device as Device, DevicePage as DevicePage
+    from antiphon.auth.client.grants import EnterpriseManaged as EnterpriseManaged
+    from antiphon.auth.client.grants import JwtBearer as JwtBearer
+    from antiphon.auth.client.grants import Grant as Grant, Wanted as Wanted
+    from antiphon.auth.client.grants import WorkloadIdentity as WorkloadIdentity
     from antiphon.auth.client.oauth import Auth as Auth, OAuth as OAuth, OpenPage as OpenPage
     from antiphon.auth.client.store import (
         Claim as Claim,
@@ -43,12 +43,8 @@ else:
     _HOMES = {
         "antiphon.auth.client.exchange": "Answer ClientIdentity Endpoint TokenAnswer",
         "antiphon.auth.client.file_store": "FileLogins",
-        "antiphon.auth.client.grants.client_credentials": "ClientCredentials",
-        "antiphon.auth.client.grants.device": "Device DevicePage",
-        "antiphon.auth.client.grants.enterprise": "EnterpriseManaged",
-        "antiphon.auth.client.grants.jwt_bearer": "JwtBearer",
-        "antiphon.auth.client.grants.kinds": "Grant Wanted",
-        "antiphon.auth.client.grants.workload_identity": "WorkloadIdentity",
+        "antiphon.auth.client.grants": "ClientCredentials EnterpriseManaged Grant JwtBearer Wanted WorkloadIdentity",
+        "antiphon.auth.client.device": "Device DevicePage",
         "antiphon.auth.client.oauth": "Auth OAuth OpenPage",
         "antiphon.auth.client.store": "Claim Document Login LoginStore MemoryLogins Registered SigningIn",
         "antiphon.auth.metadata": "ServerMetadata",

@@ -6,18 +6,17 @@ import pytest
 from yarl import URL
 
 from antiphon.auth.client.addresses import checked_address
-from antiphon.auth.client.discovery import Found, check_server, covers, fallback, resource_places
-from antiphon.auth.client.exchange import Answer, ClientIdentity
-from antiphon.auth.client.grants.authorization_code import (
+from antiphon.auth.client.authorization_code import (
     Expected,
     authorization_address,
     check_pkce,
     code_in,
     read_redirect,
 )
+from antiphon.auth.client.discovery import Found, check_server, covers, fallback, first_scopes, resource_places, union
+from antiphon.auth.client.exchange import Answer, ClientIdentity
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.registration import choose, registration_request
-from antiphon.auth.client.scopes import first_scopes, union
 from antiphon.auth.client.token_endpoint import choose_method, refusal_of
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized

@@ -8,14 +8,10 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
+from antiphon.auth.client.device import Device
 from antiphon.auth.client.exchange import Answer, ClientIdentity
 from antiphon.auth.client.fetch import Unreachable
-from antiphon.auth.client.grants.client_credentials import ClientCredentials
-from antiphon.auth.client.grants.device import Device
-from antiphon.auth.client.grants.enterprise import EnterpriseManaged
-from antiphon.auth.client.grants.jwt_bearer import JwtBearer
-from antiphon.auth.client.grants.kinds import Wanted
-from antiphon.auth.client.grants.workload_identity import WorkloadIdentity
+from antiphon.auth.client.grants import ClientCredentials, EnterpriseManaged, JwtBearer, Wanted, WorkloadIdentity
 from antiphon.auth.client.token_endpoint import TokenEndpoint
 from antiphon.auth.dpop import ProofKey
 from antiphon.auth.metadata import ServerMetadata

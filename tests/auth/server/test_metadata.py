@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.auth.challenge import read_challenges
-from antiphon.auth.server.metadata import Place, challenge, listed
+from antiphon.auth.server.resource_server import Place, challenge, listed
 
 ROOT = "https://mcp.example.com"
 WELL_KNOWN = "/.well-known/oauth-protected-resource"

@@ -18,13 +18,11 @@ from yarl import URL
 
 from antiphon.auth.challenge import Challenge, oauth_challenge, read_challenges
 from antiphon.auth.client.addresses import origin_of, shown
-from antiphon.auth.client.claims import sign_in_once
-from antiphon.auth.client.discovery import discover
+from antiphon.auth.client.device import MAX_WAIT
+from antiphon.auth.client.discovery import discover, shown_scopes, union
 from antiphon.auth.client.fetch import Fetch, fetching
-from antiphon.auth.client.grants.device import MAX_WAIT
 from antiphon.auth.client.oauth import Auth, OAuth
-from antiphon.auth.client.renewal import CLAIM, renew
-from antiphon.auth.client.scopes import shown_scopes, union
+from antiphon.auth.client.renewal import CLAIM, renew, sign_in_once
 from antiphon.auth.client.sign_in import sign_in
 from antiphon.auth.client.store import Login
 from antiphon.auth.dpop import ProofKey

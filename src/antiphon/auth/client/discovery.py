@@ -7,6 +7,7 @@ it finds. An address that has something else, such as a web page, counts as one 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import TypeVar
 
 from msgspec import DecodeError, Struct, json
@@ -17,7 +18,18 @@ from antiphon.auth.client.fetch import Fetch, TooLarge
 from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
 
-__all__ = ["Found", "check_server", "covers", "discover", "fallback", "resource_places"]
+__all__ = [
+    "OFFLINE",
+    "Found",
+    "check_server",
+    "covers",
+    "discover",
+    "fallback",
+    "first_scopes",
+    "resource_places",
+    "shown_scopes",
+    "union",
+]
 
 D = TypeVar("D", ResourceMetadata, ServerMetadata)
 
@@ -30,6 +42,12 @@ _ENDPOINTS = (
     "device_authorization_endpoint",
     "revocation_endpoint",
 )
+
+OFFLINE = "offline_access"
+"""The scope that requests a refresh token, if the authorization server supports it."""
+
+MAX_SCOPES = 256
+"""Scopes that are requested at most, however many a server names."""
 
 
 class _NoMetadata(Unauthorized):
@@ -238,3 +256,33 @@ def _names_server(data: bytes) -> bool:
     except (DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return not members.keys().isdisjoint(("resource", "authorization_servers", "issuer"))
+
+
+def union(*scopes: Sequence[str]) -> tuple[str, ...]:
+    """Return all of these scopes in order, without duplicates, at most ``MAX_SCOPES``."""
+    return tuple(dict.fromkeys(one for some in scopes for one in some))[:MAX_SCOPES]
+
+
+def first_scopes(
+    wanted: Sequence[str] | None, challenged: Sequence[str], found: Found, *, refreshable: bool
+) -> tuple[str, ...]:
+    """Choose the scopes of the first request: the user's and the challenge's, otherwise all in the resource's metadata.
+
+    Args:
+        wanted: the scopes in the user's settings.
+        challenged: the scopes in the challenge.
+        found: the resource and its authorization server.
+        refreshable: whether the grant may return a refresh token; if so, ``offline_access`` is added when the
+            authorization server supports it.
+    """
+    chosen = union(wanted or (), challenged)
+    if not chosen and wanted is None:
+        chosen = union(found.scopes or ())
+    if refreshable and OFFLINE in (found.server.scopes_supported or ()):
+        chosen = union(chosen, (OFFLINE,))
+    return chosen
+
+
+def shown_scopes(scopes: Sequence[str]) -> str:
+    """Format scopes for a message: those from a server may be long, many or unprintable."""
+    return printable(" ".join(scopes)) or "none"

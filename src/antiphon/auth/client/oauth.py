@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from antiphon.auth.client.grants.kinds import Grant
+from antiphon.auth.client.grants import Grant
 from antiphon.auth.client.store import LoginStore, MemoryLogins
 from antiphon.errors import ConfigError
 

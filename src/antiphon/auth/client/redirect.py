@@ -1,19 +1,24 @@
-"""The local port to which the browser is redirected after a sign-in (RFC 8252, section 7.3).
+"""The person's browser: opened at the page of a sign-in, and the local port to which it is redirected afterwards.
 
-Owns the socket, a minimal HTTP server, and the page that says that it may be closed. The caller validates the answer;
-here only the first request with the right path and state counts.
+Owns the socket, a minimal HTTP server (RFC 8252, section 7.3), and the page that says that it may be closed. The caller
+validates the answer; here only the first request with the right path and state counts. Without a browser the address of
+the page is printed. Only http(s) addresses are opened, whatever a server names.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
+import webbrowser
+from collections.abc import Mapping
 from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
+from antiphon.auth.client.addresses import checked_address
 from antiphon.errors import ConfigError
 
-__all__ = ["PATH", "Receiver"]
+__all__ = ["PATH", "Receiver", "has_browser", "open_browser"]
 
 PATH = "/callback"
 
@@ -113,3 +118,21 @@ class Receiver:
                 self._answer.set_result(f"{self.redirect_uri}?{parts.query}")
                 return _DONE
         return _NOT_THIS
+
+
+async def open_browser(address: str) -> None:
+    """Open a page in the system's browser; without one, print the address on standard error."""
+    checked_address(address, "the authorization_endpoint")
+    opened = await asyncio.to_thread(webbrowser.open, address)
+    if not opened:
+        sys.stderr.write(f"Open this page to sign in:\n{address}\n")
+        sys.stderr.flush()
+
+
+def has_browser(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
+    """Tell whether this machine has a browser the person can see; over ssh it has none."""
+    if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
+        return False
+    if platform in ("win32", "darwin"):
+        return True
+    return any(environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"))

@@ -1,6 +1,6 @@
 """One sign-in, from the server's refusal to a stored login.
 
-Runs the steps in order, each of which has its own module: discovery, registration, scopes, grant, storage.
+Runs the steps in order, each of which has its own module: discovery with its scopes, registration, grant, storage.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from yarl import URL
 
 from antiphon.auth.challenge import Challenge
 from antiphon.auth.client.addresses import checked_address, shown
-from antiphon.auth.client.browser import open_browser
-from antiphon.auth.client.discovery import Found
+from antiphon.auth.client.authorization_code import AuthorizationCode
+from antiphon.auth.client.discovery import Found, first_scopes, union
 from antiphon.auth.client.exchange import ClientIdentity, Refused, TokenAnswer
 from antiphon.auth.client.fetch import Fetch
-from antiphon.auth.client.grants.authorization_code import AuthorizationCode
-from antiphon.auth.client.grants.kinds import Grant, Wanted
+from antiphon.auth.client.grants import Grant, Wanted
 from antiphon.auth.client.oauth import OAuth
-from antiphon.auth.client.redirect import Receiver
+from antiphon.auth.client.redirect import Receiver, open_browser
 from antiphon.auth.client.registration import choose, preregistered, register
-from antiphon.auth.client.scopes import first_scopes, union
 from antiphon.auth.client.store import Login, Registered
 from antiphon.auth.client.token_endpoint import TokenEndpoint
 from antiphon.auth.dpop import ALGORITHM, ProofKey

@@ -1,7 +1,7 @@
-"""Requests to a token endpoint: client authentication, responses and refusals.
+"""Requests to a token endpoint: client authentication, responses and refusals; and the revocation of tokens at logout.
 
-RFC 6749, section 2.3; RFC 7523, section 2.2. Repeats a request once if the server requires a DPoP nonce (RFC 9449,
-section 8).
+RFC 6749, section 2.3; RFC 7523, section 2.2; RFC 7009. Repeats a request once if the server requires a DPoP nonce
+(RFC 9449, section 8).
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote_plus
 
+from yarl import URL
+
 from antiphon.auth.client.addresses import checked_address, printable
 from antiphon.auth.client.exchange import Answer, ClientIdentity, Refused, TokenAnswer
-from antiphon.auth.client.fetch import Fetch
+from antiphon.auth.client.fetch import Fetch, fetching
+from antiphon.auth.client.store import Login
 from antiphon.auth.dpop import ProofKey
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import Unauthorized
 
-__all__ = ["TokenEndpoint", "choose_method", "refusal_of"]
+__all__ = ["TokenEndpoint", "choose_method", "refusal_of", "revoke"]
 
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
@@ -174,3 +177,26 @@ def _read(answer: Answer, *, wants_dpop: bool) -> TokenAnswer:
         scopes=tuple(scope.split())[:256] if isinstance(scope, str) else None,
         raw=said,
     )
+
+
+async def revoke(login: Login) -> bool:
+    """Revoke the tokens of a login; return whether its authorization server supports that.
+
+    Raises:
+        Unauthorized: it could not be reached, or refused.
+    """
+    address = login.metadata.revocation_endpoint
+    if not address:
+        return False
+    async with fetching(URL(login.server)) as fetch:
+        endpoint = TokenEndpoint(fetch, login.metadata, login.identity)
+        # Revoking the refresh token revokes the access token as well if the server supports that.
+        tokens = [(login.refresh_token, "refresh_token"), (login.access_token, "access_token")]
+        for token, kind in tokens:
+            if token is not None:
+                answer = await endpoint.post(address, {"token": token, "token_type_hint": kind})
+                refused = None if answer.status == 200 else refusal_of(answer, login.metadata.issuer)
+                # RFC 7009, section 2.2.1: a self-contained access token cannot be revoked; it expires soon.
+                if refused is not None and refused.error != "unsupported_token_type":
+                    raise refused
+    return True

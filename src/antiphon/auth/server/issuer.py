@@ -1,6 +1,6 @@
 """``Issuer``: an authorization server whose tokens are accepted, and its metadata.
 
-Makes no requests: ``key_set`` and ``introspection`` do.
+Makes no requests: ``key_set`` and ``verifier`` do.
 """
 
 from __future__ import annotations

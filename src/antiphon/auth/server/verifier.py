@@ -1,16 +1,23 @@
-"""Verifies tokens: by signature, by introspection, or by the application's function.
+"""Verifies tokens: by signature, by introspection (RFC 7662), or by the application's function.
 
-Chooses between the three, and caches results. ``resource_server`` decides whether a result suffices for a request.
+Chooses between the three, and caches results, since each request of a client brings the same token. The cache is
+limited, and contains only digests of tokens. Issuers are asked about opaque tokens, and their answers are kept briefly.
+``resource_server`` decides which tokens are asked about, and whether a result suffices for a request.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from urllib.parse import quote_plus
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from antiphon.auth.server.access_token import (
     MAX_TOKEN,
@@ -28,14 +35,12 @@ from antiphon.auth.server.access_token import (
     split,
     thumbprint_of,
 )
-from antiphon.auth.server.documents import Unavailable
-from antiphon.auth.server.introspection import Introspector
-from antiphon.auth.server.issuer import Issuer
-from antiphon.auth.server.key_set import KeySet
-from antiphon.auth.server.remembered import Remembered, Verified
+from antiphon.auth.server.documents import Unavailable, fetch_document
+from antiphon.auth.server.issuer import Introspection, Issuer
+from antiphon.auth.server.key_set import KeySet, metadata_of
 from antiphon.protocol.caller import Caller, Covers
 
-__all__ = ["CheckAccess", "Verifier"]
+__all__ = ["CheckAccess", "Introspector", "Remembered", "Verified", "Verifier"]
 
 log = logging.getLogger("antiphon.auth")
 
@@ -45,6 +50,17 @@ CheckAccess = Callable[[str], Awaitable[Caller | str] | Caller | str]
 ``OSError``, except ``PermissionError``, means that it cannot be verified now (503); any other exception or result,
 including ``None``, ``False``, ``0`` and ``""``, refuses the request (401).
 """
+
+MAX_QUESTIONS = 100
+"""Introspections in progress at most, so that made-up tokens cannot cause more; further requests are told to retry."""
+
+Ask = Callable[[str, Mapping[str, str], str], Awaitable[bytes]]
+
+MAX_TOKENS = 10_000
+"""Tokens in the cache at most; the oldest is dropped, and verified again if it returns (0.1 ms)."""
+
+MAX_BYTES = 32 * 1024 * 1024
+"""Bytes of all their claims together."""
 
 
 class Verifier:
@@ -196,3 +212,132 @@ class Verifier:
                 "check= returned %s, which is no principal: return a Caller or its name, or raise; nobody is let in",
                 type(who).__name__,
             )
+
+
+class _Answer(Struct):
+    active: bool = False
+    exp: float | None = None
+    iss: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+class Introspector:
+    """Asks one issuer. ``ask`` posts a form; ``fetch`` gets a document."""
+
+    def __init__(
+        self,
+        issuer: Issuer,
+        options: Introspection,
+        *,
+        ask: Ask | None = None,
+        fetch: Callable[[str], Awaitable[bytes]] | None = None,
+    ) -> None:
+        self._issuer = issuer
+        self._options = options
+        named_by = None if options.url else issuer.url
+        self._ask = ask or partial(fetch_document, issuer=named_by)
+        self._fetch = fetch or partial(fetch_document, issuer=named_by)
+        self._url = options.url
+        self._open = 0
+
+    async def claims(self, token: bytes, now: float) -> tuple[Standard, bytes]:
+        """Ask about a token; return its validated claims, and all as JSON.
+
+        Raises:
+            Invalid: the token is not active, or the response cannot be parsed.
+            Unavailable: the issuer cannot be asked now.
+        """
+        if self._open >= MAX_QUESTIONS:
+            raise Unavailable(f"{self._issuer.url} is asked about {MAX_QUESTIONS} tokens already")
+        self._open += 1
+        try:
+            url = await self._where()
+            answer = await self._ask(url, {"token": token.decode("ascii"), "token_type_hint": "access_token"}, self._me)
+        finally:
+            self._open -= 1
+        return self._read(answer, now)
+
+    async def _where(self) -> str:
+        if self._url is None:
+            self._url = (await metadata_of(self._issuer, self._fetch)).introspection_endpoint
+            if self._url is None:
+                raise Unavailable(f"the metadata of {self._issuer.url} names no introspection_endpoint")
+        return self._url
+
+    @property
+    def _me(self) -> str:
+        # RFC 6749, section 2.3.1: both are form-encoded before they are joined.
+        pair = f"{quote_plus(self._options.client_id)}:{quote_plus(self._options.client_secret)}"
+        return f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+    def _read(self, answer: bytes, now: float) -> tuple[Standard, bytes]:
+        try:
+            said = _decode(answer)
+            if not said.active:
+                raise Invalid("its issuer says that it is not active")
+            words = msgspec.json.decode(answer, type=dict[str, object])
+            # "exp" and "iss" may be missing (section 2.2): then the answer is valid briefly, and from
+            # this issuer.
+            words.setdefault("exp", now + self._options.remembered_for)
+            words.setdefault("iss", self._issuer.names[0])
+            raw = msgspec.json.encode(words)
+            return msgspec.json.decode(raw, type=Standard), raw
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Invalid("the answer of its issuer cannot be read") from None
+
+
+class Verified(Struct, frozen=True, eq=False):
+    """The result of verifying a token."""
+
+    caller: Caller
+    until: float
+    """When it must be verified again, in seconds since 1970."""
+    thumbprint: str | None = None
+    """Thumbprint of the key it is bound to, if any."""
+    weight: int = 0
+    """Bytes of its claims."""
+    keys: KeySet | None = None
+    """The key set with which its signature was verified."""
+    epoch: int = 0
+    """``KeySet.epoch`` at that time."""
+
+
+class Remembered:
+    """Verified tokens by their digests."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[bytes, Verified] = {}
+        self._held = 0
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    @staticmethod
+    def mark(token: bytes) -> bytes:
+        """Return the digest of a token, its key in the cache."""
+        return hashlib.blake2b(token, digest_size=32).digest()
+
+    def get(self, mark: bytes, now: float) -> Verified | None:
+        """Return the result for a token, unless it has to be verified again."""
+        found = self._tokens.get(mark)
+        if found is None:
+            return None
+        if found.until > now and (found.keys is None or found.keys.epoch == found.epoch):
+            return found
+        self._drop(mark)
+        return None
+
+    def put(self, mark: bytes, verified: Verified) -> None:
+        """Add a token; the oldest ones are dropped if necessary."""
+        self._drop(mark)
+        self._tokens[mark] = verified
+        self._held += verified.weight
+        while len(self._tokens) > MAX_TOKENS or self._held > MAX_BYTES:
+            self._drop(next(iter(self._tokens)))
+
+    def _drop(self, mark: bytes) -> None:
+        found = self._tokens.pop(mark, None)
+        if found is not None:
+            self._held -= found.weight

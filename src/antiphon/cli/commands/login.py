@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Annotated
 
-from antiphon.auth.client.grants.device import Device, DevicePage
+from antiphon.auth.client.device import Device, DevicePage
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Document, Login
 from antiphon.cli.failures import Failed, placed

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from antiphon.auth.client.revocation import revoke
 from antiphon.auth.client.store import Document, Login
+from antiphon.auth.client.token_endpoint import revoke
 from antiphon.cli.failures import Failed
 from antiphon.cli.logins import server_of, usual_logins
 from antiphon.cli.open_client import run

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from antiphon.auth.client.addresses import checked_address
 from antiphon.auth.client.exchange import Answer, Refused, TokenAnswer
-from antiphon.auth.client.grants.kinds import Wanted
+from antiphon.auth.client.grants import Wanted
 from antiphon.errors import Unauthorized
 
 __all__ = ["Device", "DevicePage"]

@@ -18,9 +18,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from msgspec import Struct
 
 from antiphon.auth.client.addresses import checked_address
+from antiphon.auth.client.discovery import OFFLINE
 from antiphon.auth.client.exchange import TokenAnswer
-from antiphon.auth.client.grants.kinds import Wanted
-from antiphon.auth.client.scopes import OFFLINE
+from antiphon.auth.client.grants import Wanted
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import Unauthorized
 
