@@ -1,4 +1,4 @@
-"""What texts come to in tokens, by script: the table that a host estimates costs with (``antiphon/host/tokens.py``).
+"""What texts come to in tokens, by script: the table that a host estimates costs with (``antiphon/host/budget.py``).
 
     python benchmarks/tokens.py FOLDER
 
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from antiphon.host.tokens import GROUPS, counts_of
+from antiphon.host.budget import GROUPS, counts_of
 
 WINDOW = 200
 PERCENTILE = 0.999

@@ -12,7 +12,7 @@ from typing import Any, cast
 from antiphon.channel import Channel
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Serves
-from antiphon.host.providers.scripted import Scripted
+from antiphon.host.providers.offline import Scripted
 from antiphon.transports.recording import Message, RecordingChannel
 from antiphon.wire.common import ClientCapabilities, SamplingCapability
 from antiphon.wire.origin import Origin

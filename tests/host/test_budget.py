@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,14 +12,18 @@ from hypothesis import strategies as st
 
 from antiphon.host.budget import (
     DOLLAR,
+    GROUPS,
+    MEASURED,
     Amount,
     Budget,
     Cap,
     Price,
     accounts_for,
     brief_dollars,
+    counts_of,
     dearest,
     dollars,
+    estimate,
     estimate_costs,
     estimated_usage,
     input_estimate,
@@ -25,7 +31,6 @@ from antiphon.host.budget import (
     worst_case,
 )
 from antiphon.host.providers.base import Usage, text_answer
-from antiphon.host.tokens import estimate
 from antiphon.wire.content import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import SamplingMessage
@@ -34,6 +39,9 @@ from tests.host.asks import origin, request
 SMALL = Price(input_per_token=1, output_per_token=1)
 DEAR = Price(input_per_token=3_000_000, output_per_token=15_000_000)
 COUNTS = st.integers(0, 10**9)
+
+COUNTED: dict[str, int] = json.loads((Path(__file__).parent / "token_counts.json").read_text(encoding="utf-8"))
+"""Texts, and the most that nine tokenizers count (``benchmarks/tokens.py`` names them)."""
 
 
 def test_a_price_is_exact():
@@ -177,3 +185,40 @@ def test_servers_alike_share_an_account(together: bool, capped: str):
     accounts = {each.key: each.cap.money for each in accounts_for(budget, asked, host="h", day="d")}
     assert {key for key in accounts if key.startswith("server:")} == {"server:own", "server:coarse:1"}
     assert [key for key, money in accounts.items() if money == 7] == [f"server:{capped}"]
+
+
+@pytest.mark.parametrize("text", COUNTED)
+def test_no_text_is_estimated_too_low(text: str):
+    """Nor three times too high."""
+    assert COUNTED[text] <= estimate([text]) <= 3 * COUNTED[text]
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8")))
+def test_every_character_is_counted_once(text: str):
+    """Whatever it is."""
+    assert sum(counts_of(text).values()) == len(text)
+
+
+def test_half_a_character_is_counted():
+    """Half a surrogate pair cannot be sent, but it can be received."""
+    assert estimate(["\ud800"]) > 0
+
+
+def test_every_first_byte_belongs_to_one_group():
+    """Of all that UTF-8 has."""
+    leads = b"".join(GROUPS.values())
+    assert sorted(leads) == [*range(0x80), *range(0xC2, 0xF5)]
+
+
+def test_texts_are_estimated_together():
+    """In any order, and nothing is nothing."""
+    assert estimate([]) == estimate([""]) == 0
+    assert estimate(["毛", "a"]) == estimate(["a", "毛"]) == estimate(["a毛"])
+
+
+@pytest.mark.parametrize("char", ["a", "毛", "🧥"])
+def test_what_is_not_looked_at_counts_as_much_as_it_can_be(char: str):
+    """A byte of it is a token: no tokenizer counts more."""
+    long = char * (MEASURED // len(char.encode()))
+    known = estimate([long])
+    assert estimate([long, char * 1_000]) == known + 1_000 * len(char.encode())

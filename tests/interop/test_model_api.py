@@ -17,7 +17,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from antiphon.host import Host
 from antiphon.host.providers.base import Completion, Usage, text_answer
-from antiphon.host.providers.echo import embedded
+from antiphon.host.providers.offline import embedded
 from antiphon.host.review.review import Deny
 from antiphon.wire.content import ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageResult

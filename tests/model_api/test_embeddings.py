@@ -10,8 +10,8 @@ import openai
 import pytest
 
 from antiphon.host import Host, Policy, Rule, Scripted
-from antiphon.host.providers.echo import embedded
 from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, packed
+from antiphon.host.providers.offline import embedded
 from antiphon.model_api.calls import MAX_LARGE
 from antiphon.types import CreateMessageResult
 from tests.host.asks import Person, approve

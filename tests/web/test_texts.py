@@ -13,7 +13,7 @@ import pytest
 import antiphon.host.review
 import antiphon.web
 from antiphon.host.checks.risk import RiskKind
-from antiphon.host.models.selection.record import ObstacleCode, SelectionRule
+from antiphon.host.models.selection import ObstacleCode, SelectionRule
 from antiphon.host.store.base import ReviewKind, ReviewState
 from antiphon.web.texts import LANGUAGES, texts
 

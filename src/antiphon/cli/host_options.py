@@ -20,9 +20,8 @@ from antiphon.host.catalogue import Catalogue
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.config import Config, load_config
 from antiphon.host.config.default_model import model_of
-from antiphon.host.configured_host import ConfiguredHost
+from antiphon.host.configured_host import ConfiguredHost, page_over, queue_in
 from antiphon.host.models.models import Models
-from antiphon.host.open import page_over, queue_in
 from antiphon.host.providers import Provider, named
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem, obstacle_of
 from antiphon.host.store import MemoryStore, Store, open_store, usual_store

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     )
     from antiphon.host.checks.redact import Redaction as Redaction
     from antiphon.host.checks.risk import Place as Place, Risk as Risk
-    from antiphon.host.configured_host import ConfiguredHost as ConfiguredHost
+    from antiphon.host.configured_host import ConfiguredHost as ConfiguredHost, open_host as open_host
     from antiphon.host.host import Host as Host
     from antiphon.host.models.choice import Chosen as Chosen
-    from antiphon.host.open import open_host as open_host
     from antiphon.host.own_request import Offer as Offer, OwnAnswer as OwnAnswer, OwnMembers as OwnMembers
     from antiphon.host.providers import Echo as Echo, Manual as Manual, Provider as Provider, Scripted as Scripted
     from antiphon.host.providers.base import Completion as Completion, Growth as Growth, Usage as Usage
@@ -80,10 +79,9 @@ else:
         "antiphon.host.checks.policy": "ALLOW_ALL Policy Rule Verdict decide explain",
         "antiphon.host.checks.redact": "Redaction",
         "antiphon.host.checks.risk": "Place Risk",
-        "antiphon.host.configured_host": "ConfiguredHost",
+        "antiphon.host.configured_host": "ConfiguredHost open_host",
         "antiphon.host.host": "Host",
         "antiphon.host.models.choice": "Chosen",
-        "antiphon.host.open": "open_host",
         "antiphon.host.own_request": "Offer OwnAnswer OwnMembers",
         "antiphon.host.providers": "Echo Manual Provider Scripted",
         "antiphon.host.providers.base": "Completion Growth Usage",

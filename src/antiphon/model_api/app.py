@@ -19,7 +19,7 @@ from antiphon.host.model_door import Completes
 from antiphon.host.providers.embeddings import Embedded
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.model_api.access_tokens import Token, Tokens
-from antiphon.model_api.body import read_json
+from antiphon.model_api.body import Stream, Writer, read_json
 from antiphon.model_api.calls import Answered, Call, too_many
 from antiphon.model_api.dialects import embeddings
 from antiphon.model_api.dialects.asked import Asked, Said, said
@@ -27,7 +27,6 @@ from antiphon.model_api.dialects.chat import Chat
 from antiphon.model_api.dialects.failures import NO_RETRY, Failure, anthropic_error, openai_error
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
-from antiphon.model_api.event_stream import Stream, Writer
 from antiphon.transports.http.server.asgi import AsgiHttp, HeaderPair, Http, Receive, Scope, Send, send_json
 from antiphon.wire.origin import Origin
 

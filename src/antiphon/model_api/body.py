@@ -1,27 +1,31 @@
-"""The body of a request: read, examined, hashed and decoded, without holding up other requests.
+"""The bodies of requests and of responses: one read and decoded, the other sent while the answer arrives.
 
-Decoding takes time for each value rather than for each byte: small values take a hundred times as long as long texts
-or images of the same size. So the number of values is limited, and a large body that may exceed it is examined in a
-side process before it is decoded.
+A request is examined, hashed and decoded without holding up other requests. Decoding takes time for each value rather
+than for each byte: small values take a hundred times as long as long texts or images of the same size. So the number of
+values is limited, and a large body that may exceed it is examined in a side process before it is decoded.
+
+A response of server-sent events has signs of life while a person decides.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
 
 from antiphon.errors import TooCostly
 from antiphon.machine.side_process.pool import run_aside
+from antiphon.model_api.calls import Call
+from antiphon.model_api.dialects.asked import Said
 from antiphon.model_api.dialects.failures import Failure
-from antiphon.transports.http.server.asgi import Http
+from antiphon.transports.http.server.asgi import HeaderPair, Http
 from antiphon.transports.http.server.body import read_body
 from antiphon.wire.envelope import too_deep, without_strings
 
-__all__ = ["BODY_SECONDS", "MAX_BODY", "MAX_VALUES", "Body", "read_json"]
+__all__ = ["BODY_SECONDS", "MAX_BODY", "MAX_VALUES", "Body", "Stream", "Writer", "read_json"]
 
 MAX_BODY = 16 * 1024 * 1024
 """Most bytes of one request, as of one message of a server."""
@@ -37,6 +41,11 @@ _SLICE = 1024 * 1024
 """Bytes that are counted at once, in about a millisecond."""
 _SEPARATORS = (b",", b"[", b"{")
 _DEEP, _MANY = b"deep", b"many"
+
+_HEAD: tuple[HeaderPair, ...] = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+)
 
 
 class Body(NamedTuple):
@@ -106,3 +115,95 @@ async def _digest(path: bytes, raw: bytes) -> bytes:
     else:
         await asyncio.to_thread(hashed.update, raw)
     return hashed.digest()
+
+
+class Writer(Protocol):
+    """Writes the events of one response as a vendor does."""
+
+    def begin(self) -> bytes:
+        """Write what comes before all text."""
+        ...
+
+    def text(self, piece: str) -> bytes:
+        """Write a piece of text."""
+        ...
+
+    def end(self, answers: Sequence[Said], rests: Sequence[str]) -> bytes:
+        """Write the rest of each answer, and the end."""
+        ...
+
+    def failed(self, failure: Failure) -> bytes:
+        """Write a failure, after which nothing comes."""
+        ...
+
+
+class Stream:
+    """One response.
+
+    Args:
+        http: the request.
+        writer: writes the events.
+        call: the call whose answer is sent.
+        sign: an event without content, as a sign of life.
+        every: seconds without data after which ``sign`` is sent.
+    """
+
+    def __init__(self, http: Http, writer: Writer, call: Call[list[Said]], sign: bytes, *, every: float) -> None:
+        self._http = http
+        self._writer = writer
+        self._call = call
+        self._sign = sign
+        self._every = every
+        self._has_head = self._has_begun = False
+
+    async def run(self, gone: asyncio.Future[None], extra: tuple[HeaderPair, ...]) -> bool:
+        """Send the response; return whether all of it was sent.
+
+        Raises:
+            Failure: there is no answer, and nothing was sent yet.
+        """
+        seen = 0
+        while True:
+            await self._news(seen, gone)
+            if gone.done():
+                return False
+            outcome, pieces = self._call.outcome, self._call.pieces[seen:]
+            seen += len(pieces)
+            if not self._has_head:
+                if isinstance(outcome, Failure) and not pieces:
+                    raise outcome
+                await self._http.send({"type": "http.response.start", "status": 200, "headers": [*_HEAD, *extra]})
+                self._has_head = True
+            part = self._begun() + self._writer.text("".join(pieces)) if pieces else b""
+            if outcome is not None:
+                await self._send(part + self._ended(outcome), more=False)
+                return True
+            await self._send(part or self._sign, more=True)
+
+    async def _news(self, seen: int, gone: asyncio.Future[None]) -> None:
+        news = asyncio.ensure_future(self._call.news(seen))
+        try:
+            await asyncio.wait([news, gone], timeout=self._every, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            news.cancel()
+
+    def _begun(self) -> bytes:
+        has_begun, self._has_begun = self._has_begun, True
+        return b"" if has_begun else self._writer.begin()
+
+    def _ended(self, outcome: list[Said] | Failure) -> bytes:
+        if isinstance(outcome, Failure):
+            return self._writer.failed(outcome)
+        flowed = "".join(self._call.pieces)
+        rests = [answer.text for answer in outcome]
+        if flowed:
+            # The text that was sent cannot be taken back, so an answer that does not begin with it is an error.
+            if not rests[0].startswith(flowed) and not flowed.startswith(rests[0]):
+                return self._writer.failed(
+                    Failure(502, "answer_changed", "The answer does not begin with the text that was sent.")
+                )
+            rests[0] = rests[0][len(flowed) :]
+        return self._begun() + self._writer.end(outcome, rests)
+
+    async def _send(self, part: bytes, *, more: bool) -> None:
+        await self._http.send({"type": "http.response.body", "body": part, "more_body": more})

@@ -13,9 +13,8 @@ import msgspec
 import uvicorn
 
 from antiphon.host.model_door import Completes
-from antiphon.model_api.access_tokens import Tokens
+from antiphon.model_api.access_tokens import Tokens, protect_memory
 from antiphon.model_api.app import CROWDED, TRACED, App
-from antiphon.model_api.peer_process import protect_memory
 from antiphon.transports.http.server.connections import BoundedConnection, Limits
 from antiphon.transports.http.server.shutdown import GracefulServer
 from antiphon.wire.origin import Equipment, Origin

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from antiphon.cli.output.scores import cells, verdict
-from antiphon.host.models.selection.needs import Needs
-from antiphon.host.models.selection.record import Candidate, Obstacle, Scores, Selection
+from antiphon.host.models.selection import Candidate, Needs, Obstacle, Scores, Selection
 
 NEEDS = Needs(input_tokens=1, max_tokens=1)
 FAST = Candidate(

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from antiphon.host.catalogue import Catalogue, Model, Price
 from antiphon.host.models.select import select
-from antiphon.host.models.selection.needs import Needs
-from antiphon.host.models.selection.record import Selection
+from antiphon.host.models.selection import Needs, Selection
 from antiphon.wire.sampling import ModelHint, ModelPreferences
 
 GOLDEN = json.loads((Path(__file__).parent / "selection_cases.json").read_text(encoding="utf-8"))

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from antiphon.host.budget import input_estimate
 from antiphon.host.catalogue import Model, Price
 from antiphon.host.models.select import cost_score, priorities_of, tier_score, weigh
-from antiphon.host.models.selection.facts import FAMILIES, completed, family_of
-from antiphon.host.models.selection.hints import follow, match
-from antiphon.host.models.selection.needs import needs_of
+from antiphon.host.models.selection import FAMILIES, completed, family_of, follow, match, needs_of
 from antiphon.wire.content import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import ModelPreferences, SamplingMessage
 from antiphon.wire.tools import Tool

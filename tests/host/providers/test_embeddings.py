@@ -13,7 +13,7 @@ from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.checks.policy import Policy, Rule, decide
 from antiphon.host.checks.validate import validate
 from antiphon.host.models.models import Models
-from antiphon.host.models.selection.facts import completed
+from antiphon.host.models.selection import completed
 from antiphon.host.providers.base import ProviderFailure, Usage
 from antiphon.host.providers.embeddings import (
     MAX_DIMENSIONS,

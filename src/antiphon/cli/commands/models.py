@@ -20,7 +20,7 @@ from antiphon.cli.signatures import Argument, Option
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Model, Price
 from antiphon.host.models.models import Models
-from antiphon.host.models.selection.record import Selection
+from antiphon.host.models.selection import Selection
 from antiphon.host.providers.api_keys import key_variables, missing_key
 
 __all__ = ["command"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from antiphon.host.models.selection.record import Candidate, Selection
+from antiphon.host.models.selection import Candidate, Selection
 
 __all__ = ["cells", "verdict"]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import PROVIDERS, Model
-from antiphon.host.models.selection.facts import completed
+from antiphon.host.models.selection import completed
 
 __all__ = ["KEY_NAMES", "USUAL", "model_of", "placed", "standard_model"]
 

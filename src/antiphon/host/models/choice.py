@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.host.budget import Priced, dearest
 from antiphon.host.catalogue import Catalogue, Price
-from antiphon.host.models.selection.record import Selection
+from antiphon.host.models.selection import Selection
 from antiphon.host.providers.base import Provider, Usage
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams

@@ -18,12 +18,11 @@ import msgspec
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.models.select import select
-from antiphon.host.models.selection.needs import needs_of
-from antiphon.host.models.selection.record import Selection
+from antiphon.host.models.selection import Selection, needs_of
 from antiphon.host.providers.api_keys import find_key, missing_key
 from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Usage
-from antiphon.host.providers.echo import Echo
 from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, joined
+from antiphon.host.providers.offline import Echo
 from antiphon.host.providers.persistence import Patience, may_stand_in, persist
 from antiphon.machine.extras import describe_install
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult

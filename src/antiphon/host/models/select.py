@@ -20,9 +20,16 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.host.catalogue import Catalogue, Model, Tier
-from antiphon.host.models.selection.hints import Followed, follow
-from antiphon.host.models.selection.needs import Needs
-from antiphon.host.models.selection.record import Candidate, Obstacle, Scores, Selection, SelectionRule
+from antiphon.host.models.selection import (
+    Candidate,
+    Followed,
+    Needs,
+    Obstacle,
+    Scores,
+    Selection,
+    SelectionRule,
+    follow,
+)
 from antiphon.wire.sampling import ModelPreferences
 
 __all__ = ["cost_score", "priorities_of", "select", "tier_score", "weigh"]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from antiphon.errors import ConfigError
 from antiphon.host.providers.base import Provider
-from antiphon.host.providers.echo import Echo
-from antiphon.host.providers.manual import Manual
-from antiphon.host.providers.scripted import Scripted
+from antiphon.host.providers.offline import Echo
+from antiphon.host.providers.offline import Manual
+from antiphon.host.providers.offline import Scripted
 
 __all__ = ["Echo", "Manual", "Provider", "Scripted", "named"]
 

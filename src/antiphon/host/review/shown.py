@@ -12,7 +12,7 @@ import msgspec
 from antiphon.errors import InvalidParams
 from antiphon.host.checks.forms import Field, fields_of
 from antiphon.host.checks.risk import Risk
-from antiphon.host.models.selection.record import Selection, kept_selection
+from antiphon.host.models.selection import Selection, kept_selection
 from antiphon.host.review.definitions import changes_of
 from antiphon.host.review.diff import Line, differences, pretty
 from antiphon.host.review.fit import AnyItem

@@ -1,13 +1,20 @@
-"""A request as a text form for editing: TOML in which nothing is invisible.
+"""A request as a text form for editing, TOML in which nothing is invisible, and the person's editor that runs on it.
 
-Pure. Owns the form, and what may be changed in it: system prompt, messages, and a lower ``max_tokens``. ``editor`` runs
-an editor.
+Owns the form, and what may be changed in it: system prompt, messages, and a lower ``max_tokens``; the temporary file
+(0600, in a folder of its own, deleted afterwards), and the child process in the foreground of a terminal.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import shlex
+import shutil
+import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import msgspec
@@ -18,7 +25,7 @@ from antiphon.host.review.diff import compared
 from antiphon.wire.content import SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
-__all__ = ["difference", "from_form", "to_form"]
+__all__ = ["difference", "edit", "find_editor", "from_form", "to_form"]
 
 _INTRODUCTION = """\
 # This is what will be sent. Change it, save it and close the editor; you will see the difference and be asked again.
@@ -26,6 +33,8 @@ _INTRODUCTION = """\
 """
 _MOST_LINES = 20_000
 """Most lines of a form that is compared line by line; comparing more would take too long."""
+
+_FALLBACKS = ("nano", "vi")
 
 
 def to_form(params: CreateMessageRequestParams) -> str:
@@ -172,3 +181,71 @@ def _refuse_unknown(place: str, data: dict[str, Any], names: tuple[str, ...]) ->
     unknown = next((name for name in data if name not in names), None)
     if unknown is not None:
         raise ValueError(f"{place}: {unknown} cannot be changed here")
+
+
+def find_editor() -> str | None:
+    """Return the command of the person's editor: ``$VISUAL``, ``$EDITOR``, or one that is installed."""
+    chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    return chosen or next((name for name in _FALLBACKS if shutil.which(name)), None)
+
+
+async def edit(text: str, editor: str, terminal: str | None) -> str:
+    """Let the person edit a text, and return it.
+
+    ``terminal``: its path; ``None`` for an editor that needs none, such as a script, on our own standard streams.
+    Cancelling ends the editor and restores the terminal.
+
+    Raises:
+        ValueError: the editor cannot be started, failed, or left no text; the message says so.
+    """
+    with _text_file(text) as path, _terminal(terminal) as fd:
+        try:
+            command = [*shlex.split(editor), str(path)]
+            process = await asyncio.create_subprocess_exec(*command, stdin=fd, stdout=fd, stderr=fd)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"the editor cannot be started: {error}") from None
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            raise
+        if code != 0:
+            raise ValueError(f"the editor ended with exit code {code}")
+        return _read(path)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"what the editor left cannot be read: {error}") from None
+
+
+@contextlib.contextmanager
+def _text_file(text: str) -> Generator[Path, None, None]:
+    with tempfile.TemporaryDirectory(prefix="antiphon-") as folder:
+        path = Path(folder) / "request.toml"
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8")
+        yield path
+
+
+@contextlib.contextmanager
+def _terminal(path: str | None) -> Generator[int | None, None, None]:
+    """Open the terminal for a child, and restore its modes afterwards."""
+    if path is None or path == "CON":
+        yield None
+        return
+    import termios
+
+    fd = os.open(path, os.O_RDWR | os.O_NOCTTY)
+    try:
+        modes = termios.tcgetattr(fd)
+        try:
+            yield fd
+        finally:
+            termios.tcsetattr(fd, termios.TCSADRAIN, modes)
+    finally:
+        os.close(fd)

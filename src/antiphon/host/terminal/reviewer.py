@@ -48,8 +48,7 @@ from antiphon.host.review.texts import Texts, terminal_language, texts
 from antiphon.host.review.who import headline_of, who_of
 from antiphon.host.store.base import ReviewKind
 from antiphon.host.terminal.console import Console, folded
-from antiphon.host.terminal.edit_form import difference, from_form, to_form
-from antiphon.host.terminal.editor import edit, find_editor
+from antiphon.host.terminal.edit_form import difference, edit, find_editor, from_form, to_form
 from antiphon.host.terminal.form import Opener, fill_in, may_open, open_address, read_address
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.request_text import show_elicitation, show_request, show_result, show_tool

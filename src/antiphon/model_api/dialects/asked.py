@@ -17,8 +17,7 @@ from antiphon.host.providers.base import Completion, Usage
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.model_api.dialects.failures import Failure
-from antiphon.model_api.dialects.members import Member, noted_in
-from antiphon.model_api.dialects.values import boolean, number, objects, text, unusable
+from antiphon.model_api.dialects.members import Member, boolean, noted_in, number, objects, text, unusable
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,

@@ -12,8 +12,8 @@ import msgspec
 
 from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, content_of, only_tool, tools_in
 from antiphon.model_api.dialects.failures import Failure, openai_error
-from antiphon.model_api.dialects.members import CHAT
-from antiphon.model_api.dialects.values import (
+from antiphon.model_api.dialects.members import (
+    CHAT,
     arguments,
     boolean,
     items,

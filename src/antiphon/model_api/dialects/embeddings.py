@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from antiphon.host.providers.embeddings import MAX_TEXTS, Embedded
-from antiphon.model_api.dialects.members import EMBEDDINGS, noted_in
-from antiphon.model_api.dialects.values import items, optional_text, text, unusable, whole
+from antiphon.model_api.dialects.members import EMBEDDINGS, items, noted_in, optional_text, text, unusable, whole
 
 __all__ = ["Wanted", "read", "written"]
 

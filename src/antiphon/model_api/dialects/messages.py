@@ -11,8 +11,17 @@ import msgspec
 from antiphon.host.budget import input_estimate
 from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, content_of, only_tool, tools_in
 from antiphon.model_api.dialects.failures import Failure, anthropic_error
-from antiphon.model_api.dialects.members import MESSAGES
-from antiphon.model_api.dialects.values import boolean, items, members, objects, optional_text, text, unusable, whole
+from antiphon.model_api.dialects.members import (
+    MESSAGES,
+    boolean,
+    items,
+    members,
+    objects,
+    optional_text,
+    text,
+    unusable,
+    whole,
+)
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool

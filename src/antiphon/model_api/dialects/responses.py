@@ -15,8 +15,16 @@ import msgspec
 from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, content_of, tools_in
 from antiphon.model_api.dialects.chat import DEFAULT_TOKENS, function_tool, image_of, tool_choice
 from antiphon.model_api.dialects.failures import Failure, openai_error
-from antiphon.model_api.dialects.members import RESPONSES
-from antiphon.model_api.dialects.values import arguments, members, objects, optional_text, text, unusable, whole
+from antiphon.model_api.dialects.members import (
+    RESPONSES,
+    arguments,
+    members,
+    objects,
+    optional_text,
+    text,
+    unusable,
+    whole,
+)
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage
 

@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from pydantic_ai import exceptions as theirs
 
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Catalogue, Model
@@ -11,7 +12,7 @@ from antiphon.host.models.models import Models
 from antiphon.host.providers.base import ProviderFailure, Usage
 from antiphon.host.providers.embeddings import EmbeddingParams, packed
 from antiphon.host.providers.persistence import Patience
-from antiphon.host.providers.vendor.adapter import Vendor
+from antiphon.host.providers.vendor.adapter import Vendor, failure
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import ToolChoice
 from tests.host.asks import request, says
@@ -20,6 +21,8 @@ from tests.support.vendors import gemini, openai
 from tests.support.vendors.site import KEY, cut, failing, pouring, serving, silent, text
 
 every_vendor = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.NAME)
+
+MODEL = Model(name="mine", provider="openai", model="x")
 
 
 @every_vendor
@@ -363,3 +366,49 @@ async def test_model_does_only_what_it_is_for():
     await vectorial.aclose()
     with pytest.raises(ConfigError, match="not offered"):
         Vendor(Model(name="mine", provider="google", model="gemini-embedding-001", embeddings=True), KEY)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (theirs.ModelQuotaExceededError("x", "secret"), "quota"),
+        (theirs.ModelTimeoutError("x", "secret"), "timeout"),
+        (theirs.ModelConnectionError("x", "secret"), "connection"),
+        (theirs.ModelContextWindowExceededError("x", "secret"), "context"),
+        (theirs.ModelOverloadedError("x", "secret"), "unavailable"),
+        (theirs.ContentFilterError("secret"), "refused"),
+        (theirs.UnexpectedModelBehavior("secret"), "invalid"),
+        (theirs.UserError("secret"), "unsupported"),
+        (theirs.ModelHTTPError(502, "x", "secret"), "unavailable"),
+        (theirs.ModelHTTPError(418, "x", "secret"), "rejected"),
+        (TimeoutError("secret"), "timeout"),
+        (ConnectionResetError("secret"), "connection"),
+        (KeyError("secret"), "invalid"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_an_error_has_a_kind_and_no_text(error: Exception, kind: str):
+    """Whatever their library raises."""
+    made = failure(error, MODEL)
+    assert made.kind == kind
+    assert "secret" not in str(made)
+    assert str(made).startswith("mine at openai: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("insufficient_quota", True),
+        ("sk-abcdefghijklmnop", False),
+        ("AKIAABCDEFGHIJKLMNOP", False),
+        ("see http://x.y", False),
+        ("a" * 49, False),
+        (7, False),
+        (None, False),
+    ],
+)
+def test_only_a_plain_word_is_told(code: object, told: bool):
+    """A code is chosen by the vendor, and could be anything."""
+    error = theirs.ModelHTTPError(429, "x")
+    error.provider_error_code = code
+    assert (str(code) in str(failure(error, MODEL))) is told

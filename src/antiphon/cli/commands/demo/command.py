@@ -30,7 +30,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.providers.api_keys import missing_key
-from antiphon.host.providers.echo import Echo
+from antiphon.host.providers.offline import Echo
 from antiphon.host.review.review import obstacle_of
 from antiphon.host.review_page import Opener, page_opener
 from antiphon.host.store import MemoryStore

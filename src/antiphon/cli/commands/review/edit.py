@@ -19,8 +19,7 @@ from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import Edit, ReviewItem, digest
 from antiphon.host.terminal.console import Console
-from antiphon.host.terminal.edit_form import from_form, to_form
-from antiphon.host.terminal.editor import edit, find_editor
+from antiphon.host.terminal.edit_form import edit, find_editor, from_form, to_form
 from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.wire.sampling import CreateMessageRequestParams
 

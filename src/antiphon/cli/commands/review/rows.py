@@ -19,7 +19,7 @@ from antiphon.host.budget import Amount, Costs, dollars
 from antiphon.host.checks.forms import Field, fields_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.models.selection.record import Candidate, Selection, kept_selection
+from antiphon.host.models.selection import Candidate, Selection, kept_selection
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AnyItem
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from antiphon.host.providers import Echo
+import pytest
+
+from antiphon.errors import SamplingFailed
+from antiphon.host.providers import Echo, Manual, Scripted
+from antiphon.host.providers.base import text_answer
 from antiphon.wire.content import ImageContent
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool
@@ -34,3 +38,25 @@ async def test_it_answers_where_there_is_no_text():
     """A picture alone is no text."""
     picture = SamplingMessage(role="user", content=ImageContent(data="AA==", mime_type="image/png"))
     assert (await Echo().complete(request(messages=[picture]))).text == "[echo] (no text)"
+
+
+async def test_answers_come_in_order_and_requests_are_kept():
+    """Texts, results and failures."""
+    provider = Scripted(["one", text_answer("two", "m"), ValueError("three")])
+    assert (await provider.complete(request("a"))).text == "one"
+    assert (await provider.complete(request("b"))).model == "m"
+    with pytest.raises(ValueError, match="three"):
+        await provider.complete(request("c"))
+    assert [asked.messages[0].text for asked in provider.requests] == ["a", "b", "c"]
+
+
+async def test_a_script_that_is_over_says_so():
+    """No silent repetition."""
+    with pytest.raises(LookupError, match="request 1"):
+        await Scripted([]).complete(request())
+
+
+async def test_it_never_completes_by_itself():
+    """The answer comes from the review or not at all."""
+    with pytest.raises(SamplingFailed):
+        await Manual().complete(request())

@@ -1,16 +1,23 @@
-"""A provider without a model that repeats its input, offline. For first steps, demonstrations and tests."""
+"""Providers without a model: an echo of the request, prepared answers, and a person.
+
+For first steps, demonstrations and tests; the person is the reviewer of a request, who also writes its answer.
+"""
 
 from __future__ import annotations
 
 import math
 from asyncio import sleep
+from collections import deque
+from collections.abc import Iterable
 from zlib import crc32
 
+from antiphon.errors import SamplingFailed
+from antiphon.host.providers.base import text_answer
 from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, packed
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Echo", "embedded"]
+__all__ = ["Echo", "Manual", "Scripted", "embedded"]
 
 _CHARACTERS_PER_TOKEN = 4
 """An estimate for English text. For other languages it yields fewer tokens than counted, which ``max_tokens``
@@ -85,3 +92,63 @@ class Echo:
     def _last_text(self, params: CreateMessageRequestParams) -> str:
         said = [message.text for message in params.messages if message.role == "user" and message.text]
         return said[-1] if said else "(no text)"
+
+
+class Scripted:
+    """Gives prepared answers, one per request, in order, as model ``"scripted"``. ``requests`` keeps the requests.
+
+    Vectors are those of the echo, and need no script.
+
+    Args:
+        answers: one for each request: a string is a text answer, an exception is raised, a result is returned as it is.
+    """
+
+    name = "scripted"
+    tools = True
+    personal = False
+
+    def __init__(self, answers: Iterable[str | CreateMessageResult | Exception]) -> None:
+        self._answers = deque(answers)
+        self.requests: list[CreateMessageRequestParams] = []
+        self.embeddings: list[EmbeddingParams] = []
+        """The requests for vectors."""
+
+    async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
+        """Give the next answer.
+
+        Args:
+            params: the request, which is added to ``requests``.
+            model: not used.
+
+        Raises:
+            LookupError: there is no answer left.
+        """
+        self.requests.append(params)
+        if not self._answers:
+            raise LookupError(f"the script has no answer for request {len(self.requests)}")
+        answer = self._answers.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        return text_answer(answer, self.name) if isinstance(answer, str) else answer
+
+    async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
+        """Make vectors of the words of each text, as the echo does.
+
+        Args:
+            params: the request, which is added to ``embeddings``.
+            model: not used.
+        """
+        self.embeddings.append(params)
+        return await embedded(params, self.name)
+
+
+class Manual:
+    """A person. The host takes the answer from the review, so ``complete`` is never needed."""
+
+    name = "manual"
+    tools = False
+    personal = True
+
+    async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
+        """Fail, because a reviewer approved a request that only a person can answer. See ``Provider.complete``."""
+        raise SamplingFailed("the request was approved, but nobody wrote an answer")

@@ -1,0 +1,343 @@
+"""What the choice of a model goes by: facts about models, hints of servers, needs of requests; and its record.
+
+* Facts that are publicly known need not be configured: family, tiers, inputs, context, price. The user's own values
+  take precedence. Prices and contexts come from the data inside the genai-prices package; nothing is downloaded.
+* A hint matches a model exactly, by an alias, by family, as part of a name, or not at all. 2025-11-25 client/sampling,
+  "Model Preferences": hints are "substrings that can match model names flexibly", "evaluated in order of preference",
+  and the client "MAY map hints to equivalent models from different providers".
+* Tokens that a request needs are estimated as for the ``budget``, so that the two agree.
+* The record has the request's preferences, every model with its chances, the winner and the rule: plain data that can
+  be encoded as JSON. Numbers are rounded for people, and never used for comparison.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from antiphon.host.budget import input_estimate
+from antiphon.host.catalogue import Modality, Model, Price, PriceStep, Tier
+from antiphon.host.checks.contents import blocks
+from antiphon.host.providers.embeddings import EmbeddingParams
+from antiphon.wire.content import AudioContent, ImageContent, ToolResultContent, ToolUseContent
+from antiphon.wire.sampling import CreateMessageRequestParams
+
+__all__ = [
+    "FAMILIES",
+    "Candidate",
+    "Family",
+    "Followed",
+    "Match",
+    "Needs",
+    "Obstacle",
+    "ObstacleCode",
+    "Scores",
+    "Selection",
+    "SelectionRule",
+    "completed",
+    "family_of",
+    "follow",
+    "kept_selection",
+    "match",
+    "needs_of",
+]
+
+_SEES: tuple[Modality, ...] = ("text", "image")
+_HEARS: tuple[Modality, ...] = ("text", "image", "audio")
+_READS: tuple[Modality, ...] = ("text",)
+_SPEAKS: tuple[Modality, ...] = ("text", "audio")
+
+_PRICED = {"gemini": "google", "openai-compatible": None, "ollama": None, "vllm": None, "echo": None, "manual": None}
+"""Providers with another id in genai-prices, or without prices there, such as local ones."""
+_EMBEDS = "embed"
+"""In the name of nearly every model that makes embeddings, and of no other."""
+_FREE = Price(input=Decimal(0), output=Decimal(0))
+
+Match = Literal["exact", "alias", "family", "substring"]
+
+_BEST_FIRST: tuple[Match, ...] = ("exact", "alias", "family", "substring")
+
+ObstacleCode = Literal[
+    "not-allowed",
+    "unavailable",
+    "no-image",
+    "no-audio",
+    "no-tools",
+    "context-too-small",
+    "too-dear",
+    "inputs-unknown",
+    "tools-unknown",
+    "context-unknown",
+    "price-unknown",
+]
+SelectionRule = Literal["score", "default", "order", "none"]
+
+
+class Family(NamedTuple):
+    """What the models of one family have in common, as far as it is known."""
+
+    name: str
+    pattern: re.Pattern[str]
+    speed: Tier
+    intelligence: Tier
+    inputs: tuple[Modality, ...] | None
+    tools: bool | None
+
+
+def _family(name: str, pattern: str, tiers: tuple[Tier, Tier], inputs: tuple[Modality, ...] | None) -> Family:
+    # If the inputs of a family are unknown, it is also unknown whether its models support tools.
+    return Family(name, re.compile(pattern), *tiers, inputs, None if inputs is None else True)
+
+
+# Tiers compare one vendor's sizes as the vendor does in its own overview of models. Between vendors they are a rough
+# estimate; ``speed`` and ``intelligence`` in antiphon.toml override them. The first match counts. Open models differ
+# by how they are served, so their inputs stay unknown until the user sets them.
+FAMILIES: tuple[Family, ...] = (
+    _family("claude-haiku", r"claude.*haiku", (4, 3), _SEES),
+    _family("claude-sonnet", r"claude.*sonnet", (3, 4), _SEES),
+    _family("claude-opus", r"claude.*opus", (2, 5), _SEES),
+    _family("claude", r"claude", (3, 4), _SEES),
+    _family("gpt-oss", r"gpt-oss", (3, 3), _READS),
+    _family("gpt-audio", r"gpt-audio|gpt-4o.*audio", (3, 3), _SPEAKS),
+    _family("gpt-3.5", r"gpt-3\.5", (4, 1), _READS),
+    _family("gpt-nano", r"gpt-.*nano", (5, 2), _SEES),
+    _family("gpt-mini", r"gpt-.*mini", (4, 3), _SEES),
+    _family("gpt-pro", r"gpt-.*-pro", (1, 5), _SEES),
+    _family("gpt-luna", r"gpt-.*-luna", (5, 3), _SEES),
+    _family("gpt-terra", r"gpt-.*-terra", (4, 4), _SEES),
+    _family("gpt-astra", r"gpt-.*-astra", (1, 5), _SEES),
+    _family("gpt", r"(?:chat)?gpt-", (3, 4), _SEES),
+    _family("o-mini", r"\bo[134]-mini", (3, 4), _SEES),
+    _family("o", r"\bo[134]\b", (2, 5), _SEES),
+    _family("gemini-flash-lite", r"gemini.*flash-lite", (5, 2), _HEARS),
+    _family("gemini-flash", r"gemini.*flash", (4, 3), _HEARS),
+    _family("gemini-pro", r"gemini.*pro", (2, 5), _HEARS),
+    _family("gemini", r"gemini", (3, 4), _HEARS),
+    _family("gemma", r"gemma", (4, 2), None),
+    _family("llama", r"llama", (3, 2), None),
+    _family("qwen", r"qwen", (3, 3), None),
+    _family("mistral", r"mistral|ministral|magistral|codestral", (3, 3), None),
+    _family("deepseek", r"deepseek", (2, 4), None),
+    _family("echo", r"^echo$", (5, 1), _HEARS),
+)
+
+
+def family_of(name: str) -> Family | None:
+    """Return the family that a model's name belongs to, or ``None``."""
+    lowered = name.lower()
+    return next((family for family in FAMILIES if family.pattern.search(lowered)), None)
+
+
+def completed(model: Model) -> Model:
+    """Fill in what is publicly known about a model where the user has set nothing; the rest stays unknown."""
+    family = family_of(model.model)
+    if family is not None:
+        model = msgspec.structs.replace(
+            model,
+            family=model.family or family.name,
+            speed=model.speed or family.speed,
+            intelligence=model.intelligence or family.intelligence,
+            inputs=family.inputs if model.inputs is None else model.inputs,
+            tools=family.tools if model.tools is None else model.tools,
+        )
+    if model.embeddings is None and _EMBEDS in model.model.lower():
+        model = msgspec.structs.replace(model, embeddings=True)
+    if model.price is not None and model.context is not None:
+        return model
+    price, context = _listed(model)
+    return msgspec.structs.replace(model, price=model.price or price, context=model.context or context)
+
+
+def _listed(model: Model) -> tuple[Price | None, int | None]:
+    """Look a model up in genai-prices: its price today, and its context."""
+    if model.provider == "echo":
+        return _FREE, 10_000_000  # it reads only the last text, however long the request
+    service = _PRICED.get(model.provider, model.provider)
+    # At another address it is another service, with other prices.
+    if service is None or model.base_url is not None:
+        return None, None
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+    except ImportError:
+        return None, None
+    try:
+        _, found = get_snapshot().find_provider_model(model.model, None, service, None)
+    except LookupError:
+        return None, None
+    return _price(found.get_prices(datetime.now(tz=UTC)), embeds=bool(model.embeddings)), found.context_window
+
+
+def _price(listed: Any, *, embeds: bool) -> Price | None:
+    """Convert a price of genai-prices: plain amounts, or a base with tiers by the number of input tokens."""
+    rates = [listed.input_mtok, listed.output_mtok]
+    if embeds and rates[1] is None:
+        # Nothing is generated, so nothing is charged for it.
+        rates[1] = Decimal(0)
+    if any(rate is None for rate in rates):
+        return None
+    starts = sorted({tier.start for rate in rates for tier in getattr(rate, "tiers", ())})
+    steps = [PriceStep(above=at, input=_rate(rates[0], at), output=_rate(rates[1], at)) for at in starts]
+    return Price(input=_rate(rates[0], 0), output=_rate(rates[1], 0), steps=tuple(steps))
+
+
+def _rate(rate: Any, at: int) -> Decimal:
+    amount: Decimal = getattr(rate, "base", rate)
+    for tier in getattr(rate, "tiers", ()):
+        amount = tier.price if tier.start <= at else amount
+    return amount
+
+
+class Followed(NamedTuple):
+    """The models left after applying hints."""
+
+    models: list[Model]
+    hint: str | None = None
+    """The hint that decided; ``None`` if no hint matches any model."""
+    match: Match | None = None
+
+
+def match(hint: str, model: Model) -> Match | None:
+    """Return how well a hint matches a model, ignoring case. An empty hint matches nothing."""
+    wanted = hint.strip().casefold()
+    if not wanted:
+        return None
+    names = {model.name.casefold(), model.model.casefold()}
+    if wanted in names:
+        return "exact"
+    if wanted in {alias.casefold() for alias in model.aliases}:
+        return "alias"
+    if _is_of_family(wanted, model):
+        return "family"
+    return "substring" if any(wanted in name for name in names) else None
+
+
+def _is_of_family(wanted: str, model: Model) -> bool:
+    if model.family is None:
+        return False
+    family = family_of(wanted)
+    return model.family.casefold() in {wanted, family.name if family else wanted}
+
+
+def follow(hints: Sequence[str], models: Sequence[Model]) -> Followed:
+    """Keep the best matches of the first hint that matches any model; keep all models if no hint does."""
+    for hint in hints:
+        fits = [(match(hint, model), model) for model in models]
+        for level in _BEST_FIRST:
+            best = [model for found, model in fits if found == level]
+            if best:
+                return Followed(best, hint, level)
+    return Followed(list(models))
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model must support for one request."""
+
+    inputs: tuple[Modality, ...] = ()
+    """Inputs in addition to text."""
+    tools: bool = False
+    embeddings: bool = False
+    """Whether vectors are wanted, which only models for that make."""
+    input_tokens: int = 0
+    """Estimated."""
+    max_tokens: int = 1
+    """Most tokens of the answer."""
+
+
+def needs_of(params: CreateMessageRequestParams) -> Needs:
+    """Determine what a request needs. Tools in its history count, since a model without tools cannot read that."""
+    held = [placed.block for placed in blocks(params)]
+    inputs: list[Modality] = []
+    if any(isinstance(block, ImageContent) for block in held):
+        inputs.append("image")
+    if any(isinstance(block, AudioContent) for block in held):
+        inputs.append("audio")
+    return Needs(
+        inputs=tuple(inputs),
+        tools=bool(params.tools) or any(isinstance(block, ToolUseContent | ToolResultContent) for block in held),
+        embeddings=isinstance(params, EmbeddingParams),
+        input_tokens=input_estimate(params),
+        max_tokens=params.max_tokens,
+    )
+
+
+class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a model cannot answer a request."""
+
+    code: ObstacleCode
+    detail: str
+    """One sentence for people; says what to do if there is something."""
+
+
+class Scores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The scores of a model, each from 0 to 1, rounded."""
+
+    cost: float
+    speed: float
+    intelligence: float
+    total: float | None = None
+    """Weighted by the priorities; ``None`` if there were none."""
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One model of the user, in a selection."""
+
+    name: str
+    provider: str
+    model: str
+    obstacles: tuple[Obstacle, ...] = ()
+    """Empty if the model is eligible."""
+    left_by_hints: bool = False
+    """Whether it is eligible and was not excluded by hints."""
+    cost: Decimal | None = None
+    """Dollars in the worst case, if all of ``max_tokens`` is used."""
+    scores: Scores | None = None
+    """``None`` if it is not eligible."""
+
+    @property
+    def eligible(self) -> bool:
+        """Whether it could answer the request."""
+        return not self.obstacles
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which model answers a request, and why that one."""
+
+    winner: str | None
+    """Name of the model; ``None`` if no model is eligible."""
+    rule: SelectionRule
+    """What decided in the end: the score, the user's default, the user's order, or nothing."""
+    needs: Needs
+    fallbacks: tuple[str, ...] = ()
+    """Models tried in this order if the winner fails: those of its fallbacks that are eligible themselves."""
+    hint: str | None = None
+    """The hint that was followed."""
+    match: Match | None = None
+    priorities: dict[str, float] = {}
+    """The priorities above 0."""
+    left: Decimal | None = None
+    """Dollars that were left to spend; ``None`` for no limit."""
+    candidates: tuple[Candidate, ...] = ()
+    """All models of the user that are for such requests, in the user's order."""
+
+    @property
+    def why_none(self) -> str:
+        """Say why the models cannot answer, for five of them at most."""
+        first = [f"{each.name}: {each.obstacles[0].detail}" for each in self.candidates if each.obstacles]
+        if not self.candidates:
+            return "none of the models makes embeddings" if self.needs.embeddings else "all models make embeddings only"
+        return "; ".join(first[:5])
+
+
+def kept_selection(kept: object) -> Selection | None:
+    """Decode the record in a review; ``None`` if there is none, or another chooser made it."""
+    if kept is None:
+        return None
+    try:
+        return msgspec.convert(kept, Selection, strict=False)
+    except msgspec.ValidationError:
+        return None
