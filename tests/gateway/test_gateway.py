@@ -16,7 +16,7 @@ from antiphon.channel import Channel
 from antiphon.errors import ConfigError, InvalidParams, ResourceNotFound
 from antiphon.gateway import Gateway, Proxy
 from antiphon.host import Policy, Scripted
-from antiphon.server.network import server_app
+from antiphon.server.serving.network import server_app
 from antiphon.testing import Script
 from tests.support.asgi import running
 from tests.support.authority import protected
