@@ -100,3 +100,14 @@ async def test_a_process_that_runs_already_ends_its_work_on_a_store_that_was_tak
             await store.recover()
         with pytest.raises(ConfigError, match="8 or later"):
             await store.commit(Change(hold=hold()))
+
+
+async def test_a_file_keeps_numbered_tables_in_the_order_of_their_numbers(tmp_path: Path):
+    """A record is written to one place then, not to a table and an index beside it."""
+    async with Place("sqlite", tmp_path) as place:
+        runner = place.runner()
+        await runner.run(tables.make)
+        for table in ("audit", "asks"):
+            keys = text(f"SELECT name FROM pragma_index_list('{table}') WHERE origin = 'pk'")
+            assert await runner.run(lambda connection, keys=keys: connection.execute(keys).all()) == []
+        await runner.aclose()

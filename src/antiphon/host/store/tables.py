@@ -49,6 +49,10 @@ __all__ = [
 
 metadata = MetaData()
 
+_NUMBER = BigInteger().with_variant(Integer(), "sqlite")
+"""Type of a table's own key. SQLite orders a table by an ``INTEGER`` key; any other type needs an index beside the
+table, which is written in each transaction, too."""
+
 hosts = Table(
     "hosts",
     metadata,
@@ -216,7 +220,7 @@ browsers = Table(
 audit = Table(
     "audit",
     metadata,
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("seq", _NUMBER, primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
     Column("hash", Text, nullable=False),
 )
@@ -233,7 +237,7 @@ audit_head = Table(
 asks = Table(
     "asks",
     metadata,
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("seq", _NUMBER, primary_key=True, autoincrement=False),
     Column("host", Text, nullable=False),
     Column("ask", Text, nullable=False),
     Column("at", Double, nullable=False),
