@@ -155,3 +155,40 @@ async def test_a_caller_waits_as_long_as_the_database_makes_progress(monkeypatch
     ended = asyncio.Event()
     asyncio.get_running_loop().call_later(0.02, ended.set)
     await Patience(clock).wait(ended.wait())
+
+
+async def test_each_of_several_callers_waits_for_its_own_time() -> None:
+    """The one who came first may be the one who waits longest."""
+    waits, ended = Patience(), asyncio.Event()
+    long = asyncio.create_task(waits.wait(ended.wait(), 60))
+    await asyncio.sleep(0)
+    with pytest.raises(StoreStalled, match=r"within 0\.002 s"):
+        await waits.wait(asyncio.Event().wait(), 0.002)
+    ended.set()
+    assert await long is True
+
+
+async def test_giving_up_leaves_no_cancellation_behind() -> None:
+    """The task goes on; one that somebody else cancels meanwhile is cancelled."""
+    waits = Patience()
+    with pytest.raises(StoreStalled):
+        await waits.wait(asyncio.Event().wait(), 0.001)
+    task = asyncio.current_task()
+    assert task is not None and not task.cancelling()
+    cancelled = asyncio.create_task(waits.wait(asyncio.Event().wait()))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+
+
+def test_it_serves_one_event_loop_after_another() -> None:
+    """The timer of an event loop that was closed is not waited for."""
+    waits = Patience()
+    asyncio.run(waits.wait(asyncio.sleep(0)))
+
+    async def stalls() -> None:
+        with pytest.raises(StoreStalled):
+            await waits.wait(asyncio.Event().wait(), 0.002)
+
+    asyncio.run(stalls())

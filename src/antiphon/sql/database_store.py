@@ -12,7 +12,9 @@ import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+
+from msgspec import Struct
 
 from antiphon.call_time import current
 from antiphon.errors import ConfigError
@@ -100,8 +102,25 @@ class StoreStalled(OSError):
     """The store did not answer in time. The operation may still happen."""
 
 
+class _Wait(Struct, eq=False):
+    """One caller that waits."""
+
+    task: asyncio.Task[Any]
+    cancelling: int
+    """How often somebody else has cancelled the caller before."""
+    bound: float
+    """Seconds without progress after which it gives up."""
+    until: float
+    """When it gives up in any case."""
+    due: float
+    """When it may have waited long enough."""
+    is_over: bool = False
+
+
 class Patience:
     """The waiting of all callers of one store.
+
+    They share one timer, because one for each caller takes longer than a transaction of several of them.
 
     Args:
         last_turn: returns when the database last began or ended a transaction, as ``time.monotonic`` counts.
@@ -110,6 +129,10 @@ class Patience:
     def __init__(self, last_turn: Callable[[], float] = lambda: -math.inf) -> None:
         self._last_turn = last_turn
         self._stalled = False
+        self._waits: set[_Wait] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the timer. A timer outlives its last caller, since the next one mostly comes soon."""
 
     async def wait(self, waiting: Awaitable[T], seconds: float | None = None) -> T:
         """Wait for the store, ``PATIENCE`` seconds without progress by default. The operation continues after that.
@@ -127,28 +150,39 @@ class Patience:
         left = math.inf if time is None or time.seconds is None else max(_AGAIN, time.seconds)
         bound = min(bound, left)
         loop = asyncio.get_running_loop()
-        clock = loop.time
-        began = clock()
-        limit = asyncio.timeout(None)
-
-        def look() -> None:
-            nonlocal timer
-            due = min(began + left, self._last_turn() + bound)
-            if due <= clock():
-                limit.reschedule(due)
-            else:
-                timer = loop.call_at(due, look)
-
-        timer = loop.call_at(began + bound, look)
+        began = loop.time()
+        task = cast("asyncio.Task[Any]", asyncio.current_task(loop))
+        wait = _Wait(task, task.cancelling(), bound, began + left, began + bound)
+        self._waits.add(wait)
+        if self._timer is None or self._loop is not loop or wait.due < self._timer.when():
+            self._look_at(loop, wait.due)
         try:
-            async with limit:
-                result = await waiting
-        except TimeoutError:
+            result = await waiting
+        except (TimeoutError, asyncio.CancelledError) as error:
+            is_other = wait.is_over and task.uncancel() > wait.cancelling
+            if is_other or (not wait.is_over and isinstance(error, asyncio.CancelledError)):
+                raise
             self._stalled = True
             raise StoreStalled(f"the store did not answer within {bound:g} s") from None
         finally:
-            timer.cancel()
+            self._waits.discard(wait)
             if time is not None:
-                time.spend(clock() - began)
+                time.spend(loop.time() - began)
         self._stalled = False
         return result
+
+    def _look_at(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
+        if self._timer is not None and self._loop is loop:
+            self._timer.cancel()
+        self._loop, self._timer = loop, loop.call_at(when, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let those go that have waited long enough, and look again when the next one may have."""
+        self._timer, now = None, loop.time()
+        for wait in [wait for wait in self._waits if wait.due <= now]:
+            wait.due = min(wait.until, self._last_turn() + wait.bound)
+            if wait.due <= now:
+                wait.is_over = wait.task.cancel()
+                self._waits.discard(wait)
+        if self._waits:
+            self._look_at(loop, min(wait.due for wait in self._waits))
