@@ -15,6 +15,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
+    from sqlalchemy.engine.default import DefaultDialect
 
 __all__ = ["Prepared", "upsert"]
 
@@ -39,28 +40,28 @@ class Prepared:
     def __init__(self, statement: Executable) -> None:
         self._statement = statement
         self._text = ""
-        self._names: tuple[str, ...] = ()
         self._fixed: dict[str, object] = {}
+        """Parameters whose values stand in the statement."""
 
     def rows(self, connection: Connection, values: Values) -> list[Sequence[Any]]:
         """Run it, and return the rows."""
         driver = self._driver(connection)
         if driver is not None:
-            return driver.execute(self._text, self._row(values)).fetchall()
+            return driver.execute(self._text, self._all(values)).fetchall()
         return [tuple(row) for row in connection.execute(self._statement, dict(values))]
 
     def count(self, connection: Connection, values: Values) -> int:
         """Run it, and return the number of rows changed."""
         driver = self._driver(connection)
         if driver is not None:
-            return driver.execute(self._text, self._row(values)).rowcount
+            return driver.execute(self._text, self._all(values)).rowcount
         return connection.execute(self._statement, dict(values)).rowcount
 
     def many(self, connection: Connection, values: Sequence[Values]) -> None:
         """Run it once for each of the values."""
         driver = self._driver(connection)
         if driver is not None:
-            driver.executemany(self._text, [self._row(each) for each in values])
+            driver.executemany(self._text, [self._all(each) for each in values] if self._fixed else values)
         else:
             connection.execute(self._statement, [dict(each) for each in values])
 
@@ -69,11 +70,13 @@ class Prepared:
         if connection.dialect.name != "sqlite":
             return None
         if not self._text:
-            compiled = cast("SQLCompiler", cast("ClauseElement", self._statement).compile(dialect=connection.dialect))
-            self._fixed = dict(compiled.params)
-            self._names = tuple(compiled.positiontup or ())
+            # By name: the driver then looks the values up itself, in C.
+            by_name = cast("type[DefaultDialect]", type(connection.dialect))(paramstyle="named")
+            compiled = cast("SQLCompiler", cast("ClauseElement", self._statement).compile(dialect=by_name))
+            self._fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
             self._text = str(compiled)
-        return cast("sqlite3.Connection", connection.connection.dbapi_connection)
+        driver: Any = connection.connection.dbapi_connection
+        return driver
 
-    def _row(self, values: Values) -> list[Any]:
-        return [values[name] if name in values else self._fixed[name] for name in self._names]
+    def _all(self, values: Values) -> Mapping[str, Any]:
+        return {**self._fixed, **values} if self._fixed else values

@@ -489,7 +489,8 @@ class _Adapted(Protocol):
 
 
 def _driver_of(connection: Connection) -> sqlite3.Connection:
-    return cast("sqlite3.Connection", connection.connection.dbapi_connection)
+    driver: Any = connection.connection.dbapi_connection
+    return driver
 
 
 def _ending(done: asyncio.Future[T], transact: Callable[[], T]) -> Callable[[], None]:
