@@ -276,6 +276,20 @@ async def test_a_change_is_made_only_if_what_it_supposes_is_so(store: Store):
     assert (await store.head()).seq == 1
 
 
+async def test_a_definition_that_changes_amid_calls_at_once_refuses_those_after_it(store: Store):
+    """Calls of one tool are made together, and each depends on the definition as it is in its turn."""
+    row = DefinitionRow(identity="command:x", tool="order", digest="d", body="{}", allowed=1.0)
+    await store.commit(Change(define=row))
+    supposed = Supposed(identities=("command:x",), tool="order", digest="d")
+    call, other = (
+        Change(supposed=supposed, records=(record(),)),
+        Change(define=msgspec.structs.replace(row, digest="e")),
+    )
+    changes = (Change(records=(record(),)), call, call, other, call)
+    assert await asyncio.gather(*(store.commit(change) for change in changes)) == [None, None, None, None, "standing"]
+    assert (await store.head()).seq == 3
+
+
 async def test_a_blocked_server_reserves_nothing(store: Store):
     """Until it is unblocked; another one does."""
     row = BlockRow(identity="command:x", target="x", since=1.0, by="me")

@@ -41,6 +41,7 @@ from antiphon.host.store.base import (
     ReviewState,
     Settlement,
     Standing,
+    Supposed,
     TaskSoFar,
     late,
 )
@@ -406,7 +407,8 @@ class SqlStore:
             change.define is None and all(record.content is None for record in change.records) for change in changes
         )
         making = asyncio.ensure_future(self._runner.run(partial(self._committed, changes), brief=is_brief))
-        making.add_done_callback(partial(self._made, changes))
+        if any(change.settle is not None for change in changes):
+            making.add_done_callback(partial(self._made, changes))
         return making
 
     def _made(self, changes: Sequence[Change], making: asyncio.Future[None]) -> None:
@@ -421,13 +423,21 @@ class SqlStore:
 
     def _committed(self, changes: Sequence[Change], connection: Connection) -> None:
         end = trail.lock(connection)
-        records = [record for change in changes for record in self._changed(change, connection)]
+        records: list[Record] = []
+        standing: Supposed | None = None
+        for change in changes:
+            # Read once for calls of one tool in a row: only a change of this transaction could alter it meanwhile.
+            if change.supposed is not None and change.supposed != standing:
+                if not permits.stands(connection, change.supposed):
+                    raise money.Refused("standing")
+                standing = change.supposed
+            if change.define is not None:
+                standing = None
+            records += self._changed(change, connection)
         trail.append(connection, end, records)
 
     def _changed(self, change: Change, connection: Connection) -> Sequence[Record]:
         now, records = self._clock(), change.records
-        if change.supposed is not None and not permits.stands(connection, change.supposed):
-            raise money.Refused("standing")
         if change.settle is not None:
             records = self._settled(change.settle, records, connection) or late(records, change.settle, Amount())
         if change.hold is not None:
