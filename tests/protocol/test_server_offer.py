@@ -114,6 +114,7 @@ def encoded(result: Wire | Raw, method: str = "tools/call") -> dict[str, Any]:
         Raw(b"{}"),
         Raw(b' { "content" : [] } '),
         Raw(b'{"_meta":{"a/b":1},"content":[]}'),
+        Raw(b'{"content":[],"resultType":"complete"}'),
     ],
 )
 def test_every_result_says_that_it_is_complete_and_whose_it_is(result):

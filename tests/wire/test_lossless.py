@@ -62,6 +62,14 @@ def test_texts_are_changed_and_taken_away_beside_unknown_members():
     assert merge(done, result, replace(result, result_type=None)) == b'{"content":[ ],"x-odd":1.00}'
 
 
+def test_a_member_of_any_kind_is_taken_away_beside_unknown_members():
+    """A call's ``_meta`` is, where another connection sends its own."""
+    call = b'{"x-odd":1.00,"_meta":{"progressToken":1},"name":"s__add","arguments":{"a": 1e2}}'
+    read = decode(call, CallToolRequestParams)
+    after = replace(read, name="add", meta=None)
+    assert merge(call, read, after) == b'{"x-odd":1.00,"name":"add","arguments":{"a": 1e2}}'
+
+
 def test_unknown_members_survive_beside_a_change():
     """At every depth on the way to it."""
     first = replace(FIRST, content=TextContent(text="ho"))

@@ -24,6 +24,7 @@ from antiphon.wire.rounds import InputRequiredResult
 __all__ = ["ModernResults", "Offer"]
 
 _COMPLETE = "complete"
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class ModernResults:
@@ -62,11 +63,11 @@ class ModernResults:
     def _relayed(self, result: Raw) -> bytes:
         """Complete an encoded result: our own lists directly, one of another server without losing its members."""
         encoded = bytes(result)
-        is_plain = encoded[:2] in (b'{"', b"{}") and encoded.find(b'"resultType"') < 0 and encoded.find(b'"_meta"') < 0
-        if is_plain:
-            return prepend(self._complete, encoded)
-        members = msgspec.json.decode(result, type=dict[str, Raw])
-        meta = msgspec.json.decode(members.get("_meta", b"{}"), type=dict[str, Raw])
+        if encoded[:2] in (b'{"', b"{}") and encoded.find(b'"_meta"') < 0:
+            has_kind = encoded.find(b'"resultType"') >= 0 and "resultType" in _decode_object(result)
+            return prepend(self._meta if has_kind else self._complete, encoded)
+        members = _decode_object(result)
+        meta = _decode_object(members.get("_meta", b"{}"))
         members.setdefault("resultType", Raw(encode(_COMPLETE)))
         members["_meta"] = Raw(encode(self._with_info(meta)))
         return encode(members)

@@ -64,6 +64,11 @@ class Received(Struct, frozen=True, eq=False):
         return Received(self.carrying(after), after) if type(after) is type(self.read) else Received.of(after)
 
 
+_SHORT = 1024
+"""Most bytes of a ``_meta`` that is remembered, because a peer mostly sends the same one with each message."""
+_REPEATED = 256
+"""Most of these."""
+
 _OF_ONE_CONNECTION = "io.modelcontextprotocol/"
 """Prefix of the members of ``_meta`` by which the protocol describes one connection."""
 
@@ -76,14 +81,23 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
     members = _decode_object(raw or b"{}")
     for name in without:
         members.pop(name, None)
-    meta = members.get("_meta")
-    if meta is not None:
-        kept = {name: value for name, value in meta_of(meta).items() if not is_of_one_connection(name)}
-        if kept:
-            members["_meta"] = Raw(encode(kept))
+    meta = bytes(members.get("_meta", b""))
+    if meta:
+        kept = _kept_of(meta) if len(meta) > _SHORT else _kept_of_again(meta)
+        if kept is not None:
+            members["_meta"] = kept
         else:
             del members["_meta"]
     return Raw(encode(members))
+
+
+def _kept_of(meta: bytes) -> Raw | None:
+    """Return what is passed on of ``_meta``; ``None`` if that is nothing."""
+    kept = {name: value for name, value in meta_of(Raw(meta)).items() if not is_of_one_connection(name)}
+    return Raw(encode(kept)) if kept else None
+
+
+_kept_of_again = lru_cache(_REPEATED)(_kept_of)
 
 
 def meta_of(raw: Raw) -> Object:
@@ -116,10 +130,10 @@ def merge(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
 
 
 def _changed_texts(before: Wire, after: Wire) -> dict[str, str | None] | None:
-    """Return the members that differ, by their names on the wire, if only texts were changed or removed.
+    """Return the members that differ, by their names on the wire, if texts were changed, or members removed.
 
     Returns ``None`` otherwise; both values must then be encoded to be compared. This covers most messages: in a call
-    mostly the name of the tool changes, in a result ``resultType``.
+    the name of the tool changes and ``_meta`` is removed, in a result ``resultType`` changes.
     """
     kind = type(before)
     if type(after) is not kind:
@@ -128,9 +142,9 @@ def _changed_texts(before: Wire, after: Wire) -> dict[str, str | None] | None:
     # Compared by ``map`` in C, since most members are the same.
     differing = map(is_not, msgspec.structs.astuple(before), msgspec.structs.astuple(after))
     for field, name, is_optional in compress(_members_of(kind), differing):
-        was, now = getattr(before, field), getattr(after, field)
-        is_text = type(now) is str or (now is None and is_optional)
-        if type(was) is not str or not is_text or name == "type":
+        now = getattr(after, field)
+        is_removed = now is None and is_optional
+        if name == "type" or not (is_removed or (type(now) is str and type(getattr(before, field)) is str)):
             return None
         changed[name] = now
     return changed

@@ -60,6 +60,9 @@ __all__ = [
     "usual_terms",
 ]
 
+_decode_any = msgspec.json.Decoder().decode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
 MAX_REASON = 2_000
 """Most characters of a reason that are kept: a paragraph or two."""
 MAX_TOLD = 500
@@ -429,5 +432,4 @@ def digest(value: msgspec.Struct) -> str:
     Args:
         value: any type of ``antiphon.types``, or one made of these.
     """
-    canonical = msgspec.json.encode(msgspec.json.decode(encode(value)), order="sorted")
-    return hashlib.sha256(canonical).hexdigest()
+    return hashlib.sha256(_encode_sorted(_decode_any(encode(value)))).hexdigest()
