@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
+from sqlalchemy import Connection, event
 
 from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.store.base import Hold, ReviewRow, Store
@@ -98,6 +99,34 @@ class Place:
         await runner.run(lambda connection: connection.execute(text("DROP SCHEMA public CASCADE")))
         await runner.run(lambda connection: connection.execute(text("CREATE SCHEMA public")))
         await runner.aclose()
+
+
+async def explained(place: Place, work: Callable[[Connection], object]) -> str:
+    """Return how the database carries out what some work reads."""
+    runner = place.runner()
+    try:
+        return await runner.run(lambda connection: _explain(connection, work))
+    finally:
+        await runner.aclose()
+
+
+def _explain(connection: Connection, work: Callable[[Connection], object]) -> str:
+    statements: list[tuple[str, Any]] = []
+
+    def seen(*call: Any) -> None:
+        if call[2].startswith("SELECT"):
+            statements.append(call[2:4])
+
+    how = "EXPLAIN QUERY PLAN"
+    if connection.dialect.name == "postgresql":
+        # It reads so few rows without an index.
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        how = "EXPLAIN"
+    event.listen(connection, "before_cursor_execute", seen)
+    work(connection)
+    event.remove(connection, "before_cursor_execute", seen)
+    plans = [connection.exec_driver_sql(f"{how} {text}", values) for text, values in statements]
+    return "\n".join(str(tuple(row)) for plan in plans for row in plan)
 
 
 def record(step: str = "received", outcome: str = "", **more) -> Record:

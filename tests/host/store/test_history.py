@@ -9,10 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from antiphon.host.store import history
 from antiphon.host.store.asks import Sought
 from antiphon.host.store.base import Change, Store
 from antiphon.host.store.chain import Record
-from tests.host.store.stores import DURABLE, KINDS, Place
+from tests.host.store.stores import DURABLE, KINDS, Place, explained
 
 
 @pytest.fixture(params=KINDS)
@@ -174,3 +175,13 @@ async def test_words_are_kept_apart_from_what_is_shown(store: Store):
     assert await found(store, words=(("wool", ()),)) == ["1"]
     await store.commit(Change(records=(record(1, "answered"),)))
     assert await found(store, words=(("wool", ()),), ending="answered") == ["1"]
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+async def test_gathering_reads_an_index(kind: str, tmp_path: Path):
+    """Otherwise each piece would read all asks that were gathered before."""
+    async with Place(kind, tmp_path) as place, place.open() as store:
+        await filled(store)
+        plan = await explained(place, lambda connection: history.gather_more(connection, 20))
+    assert "asks_by_name" in plan
+    assert "SCAN asks" not in plan

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, or_, select, update
 
 from antiphon.host.store import audit as trail
 from antiphon.host.store.asks import (
@@ -19,7 +19,6 @@ from antiphon.host.store.asks import (
     Found,
     Placed,
     Sought,
-    ask_of,
     gather,
     placed,
 )
@@ -29,7 +28,7 @@ from antiphon.sql.prepared import Prepared
 
 __all__ = ["count_calls", "entries_at", "find", "find_servers", "gather_more", "one"]
 
-T = TypeVar("T", int, AskKey)
+T = TypeVar("T", int, str)
 
 _AT = select(gathered.c.seq).where(gathered.c.id == 1)
 _MOVE = update(gathered).where(gathered.c.id == 1).values(seq=bindparam("to_seq"))
@@ -100,8 +99,12 @@ def entries_at(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
 def _asks_of(connection: Connection, records: Iterable[Placed]) -> dict[AskKey, AskRow]:
     """Return the existing rows of the asks that these records belong to."""
     rows: dict[AskKey, AskRow] = {}
-    for some in _some({ask_of(record) for _, record in records}):
-        chosen = select(asks.c.body, asks.c.found).where(tuple_(asks.c.host, asks.c.ask).in_(some))
+    names: dict[str, set[str]] = {}
+    for _, record in records:
+        names.setdefault(record.host, set()).add(record.ask)
+    # A list of pairs would make SQLite read all asks.
+    for host, some in ((host, some) for host, asked in names.items() for some in _some(asked)):
+        chosen = select(asks.c.body, asks.c.found).where(asks.c.host == host, asks.c.ask.in_(some))
         for body, found in connection.execute(chosen):
             row = _row(body)
             row.quoted = found.partition("\n")[2]
