@@ -25,6 +25,7 @@ from antiphon.host.store.chain import (
     Noted,
     Record,
     Step,
+    key_of,
     missing,
     noted_heads,
     other_than,
@@ -189,7 +190,8 @@ class Audit:
         who can write the whole store can still compute a new chain, or cut off the end and adjust the stored end; only
         ``known`` reveals that.
 
-        The sums of spending that people see are compared with the records, and the history as far as it is gathered.
+        The keys that records are found by and the sums of spending are compared with the records, and the history as
+        far as it is gathered.
 
         Args:
             known: ends of the chain that were noted earlier; the chain must contain each of them.
@@ -203,7 +205,7 @@ class Audit:
             if after == 0 and self._store.bounded:
                 head = _before(page[0])
             head, fault = verify(page, head)
-            fault = fault or other_than(noted, page)
+            fault = fault or other_than(noted, page) or await self._other_keys(page)
             if fault is not None:
                 return Proof(records=head.seq, head=head, fault=fault)
             after = page[-1].seq
@@ -216,6 +218,13 @@ class Audit:
             # A bounded store is in the memory of this process, and drops records that its sums still hold.
             fault = _other_sums(sums, spent, counted) or await self._other_history()
         return Proof(records=head.seq, head=head, fault=fault)
+
+    async def _other_keys(self, page: Sequence[Entry]) -> Fault | None:
+        """Compare what records are found by with the records; return the first difference."""
+        keys = {key.seq: key for key in await self._store.record_keys(page[0].seq - 1, len(page))}
+        wrong = (seq for seq, record in placed(page) if keys.get(seq) != key_of(seq, record))
+        seq = next(wrong, None)
+        return None if seq is None else Fault(seq=seq, problem="the record is found by other values than its own")
 
     async def _other_history(self) -> Fault | None:
         """Compare the history with the records; return the first difference."""

@@ -35,7 +35,14 @@ if TYPE_CHECKING:
         Supposed as Supposed,
         TaskSoFar as TaskSoFar,
     )
-    from antiphon.host.store.chain import Entry as Entry, Fault as Fault, Head as Head, Record as Record
+    from antiphon.host.store.chain import (
+        Entry as Entry,
+        Fault as Fault,
+        Head as Head,
+        Record as Record,
+        RecordKey as RecordKey,
+        RecordSearch as RecordSearch,
+    )
     from antiphon.host.store.location import open_store as open_store, usual_store as usual_store
     from antiphon.host.store.memory import MemoryStore as MemoryStore
     from antiphon.host.store.news import Listening as Listening, News as News, NewsSource as NewsSource
@@ -46,7 +53,7 @@ else:
             "Balance BlockRow BrowserRow Change Decided DefinitionRow Ended GrantRow Hold HoldRow PageRow "
             "PartialRow ReviewRow Settlement Standing Store Supposed TaskSoFar"
         ),
-        "antiphon.host.store.chain": "Entry Fault Head Record",
+        "antiphon.host.store.chain": "Entry Fault Head Record RecordKey RecordSearch",
         "antiphon.host.store.location": "open_store usual_store",
         "antiphon.host.store.memory": "MemoryStore",
         "antiphon.host.store.news": "Listening News NewsSource",

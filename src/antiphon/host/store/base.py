@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.store.asks import AskRow, Found, Sought, SpentRow
-from antiphon.host.store.chain import Entry, Head, Record
+from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch
 from antiphon.host.store.news import News
 from antiphon.sql.database_store import StoreStalled
 
@@ -62,8 +62,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     accounts: tuple[Account, ...]
     amount: Amount
     sent: bool
-    """Whether the provider may have been called. What a killed process had not yet sent is released, all else is
-    charged."""
+    """Whether the provider may have been called. If not, the hold of a killed process is released, else charged."""
     coarser: tuple[str, ...] = ()
     """The coarser identities of the server: a block of one of them prevents the reservation, too."""
 
@@ -83,9 +82,8 @@ class HoldRow(msgspec.Struct, frozen=True, kw_only=True):
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """The actual cost of a request that was held.
 
-    If this process was silent for too long, another one may have settled the hold. The difference to what that one
-    charged is then charged now, and the record says that it came late. A hold that this process has settled before is
-    left alone.
+    Another process may have settled the hold of a silent one. The rest is then charged now, and the record says that
+    it came late. A hold that this process has settled before is left alone.
     """
 
     id: str
@@ -225,15 +223,12 @@ class _Whose(msgspec.Struct, frozen=True):
     coarser: tuple[str, ...] = ()
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    origin: _Whose
-
-
 def identities_in(item: str | None) -> tuple[str, ...]:
     """Return the identities of the server that asks, from a stored question; none if its content is gone."""
     if item is None:
         return ()
-    whose = msgspec.json.decode(item, type=_Asked).origin
+    origin = msgspec.json.decode(item, type=dict[str, msgspec.Raw])["origin"]
+    whose = msgspec.json.decode(origin, type=_Whose)
     return (whose.identity, *whose.coarser)
 
 
@@ -417,6 +412,32 @@ class Store(Protocol):
 
         Args:
             seqs: numbers of the records.
+        """
+        ...
+
+    async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
+        """Return a page of audit records, found by the beginnings of texts: some may not be in the search.
+
+        Args:
+            search: filters, and where the page begins.
+            limit: most records to return.
+        """
+        ...
+
+    async def first_records(self, asks: Collection[str]) -> list[Entry]:
+        """Return the first audit record of each ask and server.
+
+        Args:
+            asks: ids of the asks, as many as one page of records has.
+        """
+        ...
+
+    async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
+        """Return what audit records are found by, oldest first.
+
+        Args:
+            after: return only keys of records with a higher number.
+            limit: most keys to return.
         """
         ...
 

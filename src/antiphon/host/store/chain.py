@@ -1,14 +1,14 @@
 """A chain of records in which changes can be detected: each record carries the hash of the one before.
 
-Pure. Owns what a record is, its canonical form, its hash, and the verification of a chain. ``store`` keeps records,
-``audit.log`` makes them.
+Pure. Owns what a record is, its canonical form, its hash, the keys it is found by, and the verification of a chain.
+``store`` keeps records, ``audit.log`` makes them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -19,8 +19,12 @@ __all__ = [
     "Head",
     "Noted",
     "Record",
+    "RecordKey",
+    "RecordSearch",
     "Step",
     "extend",
+    "key_of",
+    "key_text",
     "missing",
     "noted_heads",
     "other_than",
@@ -48,6 +52,8 @@ Step = Literal[
 
 GENESIS = "0" * 64
 """The hash before the first record."""
+_KEY_TEXT = 32
+"""Characters of a text in a key: 24 hexadecimal digits of an identity, and an ask's whole id."""
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
 
@@ -89,6 +95,46 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the server was told that reason; ``False`` if the person wanted it but the message has no room for it."""
     content: str | None = None
     """The data of the digest, as JSON; only if content is kept."""
+
+
+class RecordKey(NamedTuple):
+    """What a store finds a record by. Texts are those of ``key_text``; ``None`` for an empty one."""
+
+    seq: int
+    at: float
+    ask: str
+    identity: str
+    step: str
+    outcome: str | None
+    call: str | None
+
+
+class RecordSearch(msgspec.Struct, frozen=True, kw_only=True):
+    """Filters for records, and where a page of them begins; ``None`` or empty excludes nothing."""
+
+    since: float | None = None
+    identities: tuple[str, ...] = ()
+    """Identities of one server, or prefixes of them."""
+    step: str | None = None
+    outcome: str | None = None
+    """The outcome, or a prefix of it."""
+    call: str | None = None
+    ask: tuple[str, str, str] | None = None
+    """The process, id and identity of one ask."""
+    before: int | None = None
+    """Only records with a lower number, the latest first."""
+    after: int | None = None
+    """Only records with a higher number, the oldest first."""
+
+    def __contains__(self, record: Record) -> bool:
+        return (
+            (self.since is None or record.at >= self.since)
+            and (not self.identities or record.identity.startswith(self.identities))
+            and (self.step is None or record.step == self.step)
+            and (self.outcome is None or record.outcome.startswith(self.outcome))
+            and (self.call is None or record.call == self.call)
+            and (self.ask is None or (record.host, record.ask, record.identity) == self.ask)
+        )
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +184,17 @@ def extend(head: Head, records: Iterable[Record]) -> tuple[list[Entry], Head]:
         last = hashlib.sha256(body).hexdigest()
         entries.append(Entry(seq=seq, body=body.decode(), hash=last))
     return entries, Head(seq=seq, hash=last)
+
+
+def key_text(text: str) -> str:
+    """Shorten a text for a key, without characters that a database cannot store."""
+    return text[:_KEY_TEXT].encode("utf-8", "replace").decode().replace("\0", "?")
+
+
+def key_of(seq: int, record: Record) -> RecordKey:
+    """Return what a record is found by."""
+    outcome, call = key_text(record.outcome) or None, key_text(record.call or "") or None
+    return RecordKey(seq, record.at, key_text(record.ask), key_text(record.identity), record.step, outcome, call)
 
 
 def verify(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault | None]:

@@ -39,7 +39,7 @@ from antiphon.host.store.base import (
     identities_in,
     late,
 )
-from antiphon.host.store.chain import Entry, Head, Record, extend
+from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch, extend, key_of
 from antiphon.host.store.news import News
 
 __all__ = ["MemoryStore"]
@@ -158,6 +158,24 @@ class MemoryStore:
         """See ``base.Store.entries_at``."""
         wanted = set(seqs)
         return [entry for entry in self._entries if entry.seq in wanted]
+
+    async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
+        """See ``base.Store.find_records``."""
+        entries = self._entries if search.after is not None else reversed(self._entries)
+        before, after = search.before or self._head.seq + 1, search.after or 0
+        return list(islice((one for one in entries if after < one.seq < before and one.record in search), limit))
+
+    async def first_records(self, asks: Collection[str]) -> list[Entry]:
+        """See ``base.Store.first_records``."""
+        first: dict[tuple[str, str], Entry] = {}
+        for entry, record in ((entry, entry.record) for entry in self._entries):
+            if record.ask in asks:
+                first.setdefault((record.ask, record.identity), entry)
+        return list(first.values())
+
+    async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
+        """See ``base.Store.record_keys``."""
+        return [key_of(entry.seq, entry.record) for entry in await self.entries(after, limit)]
 
     async def gather(self, limit: int = 2000) -> int:
         """See ``base.Store.gather``. Adds all records, since there are few; dropped ones are left out."""

@@ -45,7 +45,7 @@ from antiphon.host.store.base import (
     TaskSoFar,
     late,
 )
-from antiphon.host.store.chain import Entry, Head, Record
+from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch
 from antiphon.host.store.group_commit import Grouped
 from antiphon.host.store.lease import BEATS, LEASE, Watch
 from antiphon.host.store.news import News
@@ -144,6 +144,18 @@ class SqlStore:
     async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
         """See ``base.Store.entries_at``."""
         return await self._read(partial(history.entries_at, seqs=seqs))
+
+    async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
+        """See ``base.Store.find_records``."""
+        return await self._read(partial(trail.find, search=search, limit=limit))
+
+    async def first_records(self, asks: Collection[str]) -> list[Entry]:
+        """See ``base.Store.first_records``."""
+        return await self._read(partial(trail.find_first, asks=asks))
+
+    async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
+        """See ``base.Store.record_keys``."""
+        return await self._read(partial(trail.keys, after=after, limit=limit), LISTING)
 
     async def gather(self, limit: int = 2000) -> int:
         """See ``base.Store.gather``."""

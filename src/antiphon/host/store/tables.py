@@ -5,6 +5,8 @@ Integers have 64 bits: nine thousand million dollars in nano-dollars. Times are 
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -18,6 +20,7 @@ from sqlalchemy import (
     Text,
     insert,
     select,
+    text,
 )
 
 from antiphon.host.store.chain import GENESIS
@@ -40,6 +43,7 @@ __all__ = [
     "make",
     "pages",
     "partials",
+    "record_keys",
     "reviews",
     "reviews_head",
     "spent",
@@ -52,6 +56,13 @@ metadata = MetaData()
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 """Type of a table's own key. SQLite orders a table by an ``INTEGER`` key; any other type needs an index beside the
 table, which is written in each transaction, too."""
+
+
+def _known(column: str) -> dict[str, Any]:
+    """Leave the rows without a value out of an index."""
+    known = text(f"{column} IS NOT NULL")
+    return {"sqlite_where": known, "postgresql_where": known}
+
 
 hosts = Table(
     "hosts",
@@ -224,6 +235,27 @@ audit = Table(
     Column("body", Text, nullable=False),
     Column("hash", Text, nullable=False),
 )
+
+_key = Text().with_variant(Text(collation="C"), "postgresql")
+"""A text in the order of its characters, so that a prefix is a range."""
+
+record_keys = Table(
+    "record_keys",
+    metadata,
+    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("ask", _key, nullable=False),
+    Column("identity", _key, nullable=False),
+    Column("step", Text, nullable=False),
+    Column("outcome", _key),
+    Column("call", _key),
+    Index("records_of_ask", "ask"),
+    Index("records_of_server", "identity"),
+    Index("records_by_outcome", "outcome", **_known("outcome")),
+    Index("records_of_call", "call", **_known("call")),
+)
+"""What each audit record is found by, written with it. A step or a time has no index: a search for it reads these
+narrow rows, of which a million take a fifth of a second."""
 
 audit_head = Table(
     "audit_head",

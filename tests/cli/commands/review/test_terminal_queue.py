@@ -153,6 +153,24 @@ async def test_a_form_is_filled_in():
             assert (await asked).action == "decline"
 
 
+async def test_a_long_history_is_shown_as_far_as_it_is_read(monkeypatch: pytest.MonkeyPatch):
+    """Reading a million records takes a minute, and the person is told how many are left."""
+
+    async def gather() -> int:
+        await asyncio.sleep(0)
+        return 1
+
+    async with asking() as host:
+        await host.ask("A hat")
+        monkeypatch.setattr(host.store, "gather", gather)
+        async with at_queue(host) as person:
+            person.type("h\n")
+            await person.expect("search for")
+            person.type("\n")
+            await person.expect("records are still being read")
+            await person.expect(PROMPT)
+
+
 async def test_history_and_grants_are_lists():
     """A grant can be taken back from its list."""
     async with asking() as host:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from antiphon.cli.commands.audit.anchor import anchor, read_anchors
 from antiphon.cli.commands.audit.export import Format, export
-from antiphon.cli.commands.audit.list import Wanted, list_records, show_records
+from antiphon.cli.commands.audit.list import list_records, show_records
 from antiphon.cli.commands.audit.spend import By, spend
 from antiphon.cli.commands.audit.verify import read_head, tell, verify_file, verify_store
 from antiphon.cli.groups import ListGroup
@@ -24,7 +24,7 @@ from antiphon.cli.servers import identities_of, names_of
 from antiphon.cli.signatures import Argument, Option
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
-from antiphon.host.store.chain import Step
+from antiphon.host.store.chain import RecordSearch, Step
 
 __all__ = ["commands"]
 
@@ -66,9 +66,9 @@ def list_(
     where: StoreOptions,
 ) -> int:
     """List the latest records, the newest last; the usual command."""
-    wanted = Wanted(
+    search = RecordSearch(
         since=past(since, time.time()),
-        servers=() if server is None else identities_of(server),
+        identities=() if server is None else identities_of(server),
         step=step,
         outcome=outcome,
         call=call,
@@ -76,7 +76,7 @@ def list_(
 
     async def listed() -> None:
         async with opened_store(where) as opened:
-            await list_records(opened, wanted, limit, names_of(where.settings), as_json=as_json)
+            await list_records(opened, search, limit, names_of(where.settings), as_json=as_json)
 
     return run(listed())
 

@@ -6,7 +6,6 @@ Owns the columns. The records are the host's ``audit``.
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -16,42 +15,20 @@ from antiphon.cli.commands.review.find import LATE
 from antiphon.cli.failures import Failed
 from antiphon.cli.output.formats import is_terminal, print_json, print_list, write_line
 from antiphon.cli.quantities import shown
-from antiphon.host.audit.log import Audit
 from antiphon.host.budget import dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.store import Store
 from antiphon.host.store import asks as gathering
-from antiphon.host.store.chain import Entry, Record
+from antiphon.host.store.chain import Entry, Record, RecordSearch
 
-__all__ = ["Placed", "Wanted", "list_records", "read", "short", "show_records"]
+__all__ = ["list_records", "short", "show_records"]
 
-_BEFORE = 1_000
-"""Records read before the listed ones, since the first record of an ask names its server and tool."""
+_PAGE = 400
+"""Records read at once: the first records of their asks are read with one statement."""
 _WIDEST = 30
 """Characters of a server in a table. The end of a command line or URL says more than its beginning."""
 _DIGITS = 8
 """Hexadecimal digits of an identity in a table: enough to distinguish a user's servers."""
-
-
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Filters for records; ``None`` for any."""
-
-    since: float | None = None
-    servers: tuple[str, ...] = ()
-    """Identities of one server, or prefixes of them."""
-    step: str | None = None
-    outcome: str | None = None
-    """The outcome, or a prefix of it."""
-    call: str | None = None
-
-    def __contains__(self, record: Record) -> bool:
-        return (
-            (self.since is None or record.at >= self.since)
-            and (not self.servers or record.identity.startswith(self.servers))
-            and (self.step is None or record.step == self.step)
-            and (self.outcome is None or record.outcome.startswith(self.outcome))
-            and (self.call is None or record.call == self.call)
-        )
 
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,32 +40,27 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     tool: str | None = None
 
 
-async def read(store: Store, after: int = 0) -> AsyncIterator[Placed]:
-    """Yield all records after a number, oldest first, with the servers and tools that are known by then.
+async def list_records(
+    store: Store, search: RecordSearch, limit: int, names: Mapping[str, str], *, as_json: bool
+) -> None:
+    """List the latest records that are searched for, or all of them as they are read, with ``limit`` 0.
+
+    ``names``: those of servers, by identity.
 
     Raises:
         Failed: a record cannot be read.
     """
-    servers: dict[str, str] = {}
-    tools: dict[tuple[str, str, str], str] = {}
-    async for entry in Audit(store).entries(after):
-        record, ask = (placed := _placed(entry)).record, _ask_of(placed.record)
-        if record.server is not None:
-            servers[record.identity] = record.server
-        if record.tool is not None:
-            tools[ask] = record.tool
-        yield msgspec.structs.replace(placed, server=servers.get(record.identity), tool=tools.get(ask))
-
-
-async def list_records(store: Store, wanted: Wanted, limit: int, names: Mapping[str, str], *, as_json: bool) -> None:
-    """List the latest records that match; ``limit`` 0 for all of them. ``names``: those of servers, by identity."""
-    latest: deque[Placed] = deque(maxlen=limit or None)
-    # Without filters the latest records are at the end, so the others need not be read.
-    skipped = max(0, (await store.head()).seq - limit - _BEFORE) if limit and wanted == Wanted() else 0
-    async for placed in read(store, skipped):
-        if placed.record in wanted:
-            latest.append(placed)
-    _print(list(latest), names, as_json=as_json)
+    if limit:
+        found = [placed async for placed in _find(store, search, limit)]
+        _print(found[::-1], names, as_json=as_json)
+        return
+    every = _find(store, msgspec.structs.replace(search, after=0))
+    if is_terminal() and not as_json:
+        # The columns of a table are as wide as its rows need.
+        _print([placed async for placed in every], names, as_json=False)
+        return
+    async for placed in every:
+        _print([placed], names, as_json=as_json)
 
 
 async def show_records(store: Store, seq: int, names: Mapping[str, str], *, as_json: bool) -> None:
@@ -102,17 +74,31 @@ async def show_records(store: Store, seq: int, names: Mapping[str, str], *, as_j
     found = await store.entries(seq - 1, 1)
     if not found or found[0].seq != seq:
         raise Failed(f"there is no record {seq}")
-    ask = _ask_of(_placed(found[0]).record)
-    records = [placed async for placed in read(store) if _ask_of(placed.record) == ask]
+    record = _placed(found[0]).record
+    search = RecordSearch(ask=(record.host, record.ask, record.identity), after=0)
+    records = [placed async for placed in _find(store, search)]
     _print(records, names, as_json=as_json)
     if not as_json and (said := _became(records)):
         # Not among the records: a program finds it in the outcome of the last one.
         write_line(said, sys.stderr)
 
 
-def _ask_of(record: Record) -> tuple[str, str, str]:
-    """Return what only the records of one ask have in common."""
-    return record.host, record.ask, record.identity
+async def _find(store: Store, search: RecordSearch, limit: int | None = None) -> AsyncIterator[Placed]:
+    """Yield records in the order of the search, with the server and tool that the first record of their ask names."""
+    servers: dict[str, str] = {}
+    left = limit
+    while (left is None or left > 0) and (page := await store.find_records(search, min(left or _PAGE, _PAGE))):
+        found = [placed for placed in map(_placed, page) if placed.record in search]
+        first = [_placed(entry).record for entry in await store.first_records({each.record.ask for each in found})]
+        servers.update({record.identity: record.server for record in first if record.server is not None})
+        tools = {(record.ask, record.identity): record.tool for record in first}
+        for placed in found:
+            record = placed.record
+            tool = tools.get((record.ask, record.identity))
+            yield msgspec.structs.replace(placed, server=servers.get(record.identity), tool=tool)
+        left = None if left is None else left - len(found)
+        end = page[-1].seq
+        search = msgspec.structs.replace(search, **({"before": end} if search.after is None else {"after": end}))
 
 
 def _became(records: list[Placed]) -> str:

@@ -50,6 +50,8 @@ _FEET = 6
 """Rows kept below the list: the number that is not shown, the keys, the last message and the prompt."""
 _LAST = 20
 """Asks in the list of what was decided: the rest is found by a search, or by ``antiphon audit``."""
+_READING = 1.0
+"""Seconds to read records for the history; each look at it reads on."""
 _URGENT = 60.0
 """Seconds: a question with less time left shows that instead of its age."""
 _AGAIN = 2.0
@@ -266,13 +268,16 @@ class ReviewQueue:
     async def _show_history(self) -> None:
         words, console = self._words, self._console
         sought = await console.line(words("queue.search"))
-        while await self._store.gather():
+        end = time.monotonic() + _READING
+        while await self._store.gather() and time.monotonic() < end:
             pass
         names = await server_names(self._store, self._queue, self.names)
         found = await self._store.asks(sought_by({"q": sought or ""}, names))
         await console.show([console.layout.title(f"{words('nav.history')} · {words('history.found', n=found.count)}")])
         for row in reversed(found.rows[:_LAST]):
             await console.show(draw_ask(row, names, console.layout, words))
+        if found.behind:
+            await console.say(words("history.behind", n=found.behind))
 
     async def _show_grants(self) -> None:
         """List grants and blocked servers, and withdraw the one that the person names."""
