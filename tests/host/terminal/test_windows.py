@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import io
 from collections import deque
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from antiphon.host.review.review import NoReviewer
 from antiphon.host.terminal import tty
 from antiphon.host.terminal.console import Console
-from antiphon.host.terminal.tty import EndOfInput, WindowsTty, find_terminal, open_terminal
+from antiphon.host.terminal.reviewer import TerminalReviewer
+from antiphon.host.terminal.tty import EndOfInput, WindowsTty, find_terminal, open_terminal, reads_keys
 
 
 class Keys:
@@ -96,6 +100,26 @@ def test_the_console_is_found_where_a_person_can_type(monkeypatch: pytest.Monkey
     for typing in (True, False):
         monkeypatch.setattr(tty.sys.stdin, "isatty", lambda typing=typing: typing)
         assert find_terminal() == ("CON" if typing else None)
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_full"),
+    [(0x01F7, False), (0x0003, False), (0x0200, True), (0x01F1, True), (0x0000, True), (None, False)],
+)
+def test_a_full_screen_program_is_noticed(mode: int | None, is_full: bool, monkeypatch: pytest.MonkeyPatch):
+    """It reads keys, as Textual, curses and prompt_toolkit do, and is not disturbed."""
+
+    def read_mode(handle: int, pointer: Any) -> int:
+        assert handle == 7
+        pointer._obj.value = mode or 0
+        return int(mode is not None)
+
+    kernel = SimpleNamespace(GetStdHandle={-10: 7}.__getitem__, GetConsoleMode=read_mode)
+    monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
+    assert reads_keys("CON") == is_full
+    monkeypatch.setattr(tty.sys, "platform", "win32")
+    monkeypatch.setattr(tty.sys.stdin, "isatty", lambda: True)
+    assert TerminalReviewer().obstacle == ("a full-screen program uses this terminal" if is_full else None)
 
 
 def test_a_process_without_a_console_cannot_ask():

@@ -26,6 +26,8 @@ _FLAGS = os.O_RDWR | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_NONBLOCK", 0)
 _KEYS_EVERY = 0.03
 """Seconds between two looks for a key while a person is asked; a person does not notice them."""
 _INTERRUPT, _END, _ENTER, _ERASE = "\x03", "\x1a", "\r", "\b"
+_STANDARD_INPUT, _LINE_INPUT = -10, 0x0002
+"""``STD_INPUT_HANDLE`` and ``ENABLE_LINE_INPUT`` (Windows console, ``GetStdHandle`` and ``GetConsoleMode``)."""
 _SPECIAL = ("\0", "\xe0")
 """Begin the code of an arrow or a function key, which has two parts (Microsoft C runtime, ``_getwch``)."""
 
@@ -68,7 +70,8 @@ def reads_keys(path: str) -> bool:
     Such a program (curses, Textual) also draws on the whole screen, so a question of ours would spoil it.
     """
     if path == "CON":
-        return False
+        mode = _read_console_mode()
+        return mode is not None and not mode & _LINE_INPUT
     import termios
 
     try:
@@ -83,6 +86,16 @@ def reads_keys(path: str) -> bool:
         os.close(fd)
     # curses without cbreak() still waits for lines, but gets Enter as a carriage return, which ends no line.
     return not (flags[3] & termios.ICANON and flags[0] & termios.ICRNL)
+
+
+def _read_console_mode() -> int | None:
+    """Return how the console of a Windows program gives it what is typed; ``None`` if it does not say."""
+    import ctypes
+
+    kernel = getattr(getattr(ctypes, "windll", None), "kernel32", None)
+    mode = ctypes.c_uint32()
+    is_read = kernel is not None and kernel.GetConsoleMode(kernel.GetStdHandle(_STANDARD_INPUT), ctypes.byref(mode))
+    return mode.value if is_read else None
 
 
 def open_terminal(path: str) -> Tty:
