@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
@@ -19,7 +20,8 @@ from tests.support.raw_server import RawServer
 from tests.support.web import serving, stream
 
 LEGACY = "2025-06-18"
-TRANSPORTS = ["memory", "stdio", "http", "http stream", "websocket"]
+TRANSPORTS = ["memory", "stdio", "http", "http stream", "websocket", "sse"]
+FRAMED = ["http", "http stream", "websocket", "sse"]
 CONTENT = '"content":[{"type":"text","text":"x"}]'
 GOOD = '{"jsonrpc":"2.0","id":%d,"result":{' + CONTENT + "}}"
 BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
@@ -31,7 +33,7 @@ for line in sys.stdin:
     id, method = message.get("id"), message.get("method")
     if id is None: continue
     text = how.replace(b"%d", b"%d" % id)
-    if method != "tools/call":
+    if method != sys.argv[2]:
         info = {"name": "s", "version": "1"}
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
         text = json.dumps({"jsonrpc": "2.0", "id": id, "result": result}).encode()
@@ -82,43 +84,66 @@ def opening(id: Any) -> str:
 
 
 @asynccontextmanager
-async def connected(transport: str, reply: bytes) -> AsyncGenerator[Client]:
-    """Connect to a server that gives ``reply`` to each call; the id of the call replaces ``%d``."""
+async def connected(transport: str, reply: bytes, method: str = "tools/call") -> AsyncGenerator[Client]:
+    """Connect to a server that gives ``reply`` to each request of this kind; its id replaces ``%d``."""
     options: dict[str, Any] = {"revision": LEGACY, "timeout": 20}
     if transport == "stdio":
         written = "".join(f"\\x{byte:02x}" for byte in reply)
-        async with Client([sys.executable, "-c", PROGRAM, written], **options) as client:
+        async with Client([sys.executable, "-c", PROGRAM, written, method], **options) as client:
             yield client
         return
     if transport == "memory":
         server = RawServer()
-        server.replies["tools/call"] = lambda message: server.send_raw(reply.replace(b"%d", b"%d" % message["id"]))
+        server.replies[method] = lambda message: server.send_raw(reply.replace(b"%d", b"%d" % message["id"]))
         async with Client(server, **options) as client:
             yield client
         return
 
-    def text(message: Any) -> bytes:
-        is_call = message["method"] == "tools/call"
-        return reply.replace(b"%d", b"%d" % message["id"]) if is_call else opening(message["id"]).encode()
-
-    async def answers(request: Any, seen: Any) -> Any:
-        if transport == "websocket":
-            socket = web.WebSocketResponse(protocols=("mcp",))
-            await socket.prepare(request)
-            async for message in socket:
-                if "id" in (read := json.loads(message.data)):
-                    await socket.send_bytes(text(read))
-            return socket
-        if not seen.body or "id" not in seen.body:
-            return web.Response(status=202 if seen.body else 405)
-        if transport == "http stream" and seen.body["method"] == "tools/call":
-            return await stream(request, b"data: " + text(seen.body) + b"\n\n")
-        return web.Response(body=text(seen.body), content_type="application/json")
-
-    async with serving(answers) as site:
+    async with serving(Answers(transport, reply, method)) as site:
         url = site.url.replace("http", "ws", 1) if transport == "websocket" else site.url
         async with Client(url, **options) as client:
             yield client
+
+
+class Answers:
+    """A web server that gives ``reply`` to each request of one kind, as ``transport`` wants it."""
+
+    def __init__(self, transport: str, reply: bytes, method: str) -> None:
+        self.transport = transport
+        self.reply = reply
+        self.method = method
+        self.stream: Any = None
+
+    async def __call__(self, request: Any, seen: Any) -> Any:
+        if self.transport in ("websocket", "sse"):
+            return await (self.on_socket(request) if self.transport == "websocket" else self.on_stream(request, seen))
+        if not seen.body or "id" not in seen.body:
+            return web.Response(status=202 if seen.body else 405)
+        if self.transport == "http stream" and seen.body["method"] == self.method:
+            return await stream(request, b"data: " + self.text(seen.body) + b"\n\n")
+        return web.Response(body=self.text(seen.body), content_type="application/json")
+
+    def text(self, message: Any) -> bytes:
+        is_meant = message["method"] == self.method
+        return self.reply.replace(b"%d", b"%d" % message["id"]) if is_meant else opening(message["id"]).encode()
+
+    async def on_socket(self, request: Any) -> Any:
+        socket = web.WebSocketResponse(protocols=("mcp",))
+        await socket.prepare(request)
+        async for message in socket:
+            if "id" in (read := json.loads(message.data)):
+                await socket.send_bytes(self.text(read))
+        return socket
+
+    async def on_stream(self, request: Any, seen: Any) -> Any:
+        if not seen.body:
+            self.stream = await stream(request, b"event: endpoint\ndata: /messages\n\n")
+            await asyncio.Event().wait()
+        if seen.path != "/messages":
+            return web.Response(status=405)
+        if "id" in seen.body:
+            await self.stream.write(b"event: message\ndata: " + self.text(seen.body) + b"\n\n")
+        return web.Response(status=202)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -140,8 +165,28 @@ async def test_a_reply_that_cannot_be_read_fails_its_request(how, transport):
         assert not isinstance(raised.value, CallTimeout)
 
 
+@pytest.mark.parametrize("transport", FRAMED)
+@pytest.mark.parametrize("reply", [b"{}", b'{"a":1}', b"1", b"null", b'"x"', b"true", b"[]", b'{"jsonrpc":"2.0"}'])
+async def test_json_that_is_no_message_fails_the_only_request(reply, transport):
+    """Where nothing but messages is written, it can only be the reply."""
+    async with connected(transport, reply) as client:
+        with pytest.raises(AntiphonError) as raised:
+            await client.call_tool("t")
+        assert not isinstance(raised.value, CallTimeout)
+
+
+@pytest.mark.parametrize("notice", ['{"level":"info","data":NaN}', "[" * 200 + "]" * 200])
+async def test_a_notification_that_cannot_be_read_fails_nothing(notice):
+    """It is known by its method."""
+    text = b'{"jsonrpc":"2.0","method":"notifications/message","params":' + notice.encode() + b"}"
+    separator = b"\n\nevent: message\ndata: "
+    async with connected("sse", text + separator + GOOD.encode()) as client:
+        assert (await client.call_tool("t")).text == "x"
+
+
 @pytest.mark.parametrize(
-    "noise", [b"Listening on port 8000", b"{", b'{"a":1}', b'DEBUG {"jsonrpc":"2.0","id":%d,"result":{}}']
+    "noise",
+    [b"{}", b"[]", b"1", b"Listening on port 8000", b"{", b'{"a":1}', b'DEBUG {"jsonrpc":"2.0","id":%d,"result":{}}'],
 )
 async def test_a_line_that_is_no_message_fails_nothing(noise):
     """A program may print to its stdout; the reply comes after it."""
@@ -229,6 +274,34 @@ async def test_a_bad_entry_costs_itself_only_behind_a_gateway(kind, caplog):
         names = [entry.name async for entry in getattr(client, kind)()]
     assert [name.removeprefix("s__") for name in names] == ["good"]
     assert f"{LISTS[kind][0]}[0]" in caplog.text
+
+
+NO_NUMBERS = ["NaN", "-Infinity", "1e999"]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("number", NO_NUMBERS)
+async def test_a_number_that_json_does_not_have_costs_its_entry_only(number, transport, caplog):
+    """A schema with NaN is left out and named; text is no number, and a raw tab in it is read."""
+    bad = f'{{"name":"bad","inputSchema":{{"default":[1,{number}]}}}}'
+    good = '{"name":"good","description":"a\tb NaN","inputSchema":{}}'
+    reply = '{"jsonrpc":"2.0","id":%d,"result":{"tools":[' + f"{bad},{good}" + "]}}"
+    caplog.set_level(logging.WARNING, "antiphon.client")
+    async with connected(transport, reply.encode(), "tools/list") as client:
+        [tool] = (await client.list_tools()).tools
+    assert (tool.name, tool.description) == ("good", "a\tb NaN")
+    assert "tools[0] ('bad')" in caplog.text
+
+
+async def test_a_number_that_json_does_not_have_costs_its_entry_only_behind_a_gateway():
+    """Even in a member that nobody reads, and a gateway passes on."""
+    server = lists("tools")
+    schema = '"inputSchema":{"type":"object"}'
+    tools = f'{{"name":"bad",{schema},"annotations":{{"x":Infinity}}}},{{"name":"good",{schema}}}'
+    reply = '{"jsonrpc":"2.0","id":%d,"result":{"tools":[' + tools + "]}}"
+    server.replies["tools/list"] = lambda message: server.send_raw(reply.replace("%d", str(message["id"])).encode())
+    async with Client(Gateway({"s": server}, None, asks="relay").server, revision=LEGACY) as client:
+        assert [tool.name async for tool in client.tools()] == ["s__good"]
 
 
 async def test_a_list_that_is_none_is_an_error():

@@ -12,10 +12,19 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw
 
-from antiphon.errors import InvalidRequest
-from antiphon.wire.envelope import Envelope, ErrorObject, RequestId, as_id, as_unicode, read_mended, too_deep
+from antiphon.errors import InvalidRequest, PeerError
+from antiphon.wire.envelope import (
+    Envelope,
+    ErrorObject,
+    RequestId,
+    as_id,
+    as_unicode,
+    decode_envelope,
+    read_mended,
+    too_deep,
+)
 
-__all__ = ["Remains", "read_remains", "salvage_reply"]
+__all__ = ["Remains", "read_list", "read_remains", "salvage_reply"]
 
 _begins_message = re.compile(rb"\s*+\{?\s*+[\"'](?:jsonrpc|id|result|error)[\"']\s*+:").match
 """Tells a message that is no JSON, such as a Python dict that was printed, from a line for people."""
@@ -27,6 +36,10 @@ _find_id = re.compile(
 ).match
 """Finds the id of a message that was cut off, if the id stands at its beginning."""
 
+
+_find_tokens = re.compile(rb'"(?:[^"\\]|\\.)*+"?|-?(?:NaN|Infinity)', re.DOTALL).sub
+"""Finds texts, and numbers that JSON lacks. A text that does not end is found, too, so each byte is read once."""
+_escape_controls = re.compile(rb"[\0-\x1f]").sub
 
 _SOME = Raw(b"null")
 """Stands for a member that is there, and cannot be read."""
@@ -64,7 +77,8 @@ def read_remains(data: bytes) -> Remains:
     try:
         return read_mended(_decode_remains, data)
     except RecursionError:
-        return _read_loosely(data) or Remains()
+        # It may be a message of any kind.
+        return _read_loosely(data) or Remains(method="")
     except msgspec.ValidationError:
         # A line of a reply in several lines begins with the name of a member, which by itself is JSON.
         return (_read_loosely(data) if data[:1] == b'"' else None) or Remains()
@@ -90,6 +104,22 @@ def _read_loosely(data: bytes) -> Remains | None:
         return Remains(None if found is None else int(found[1]) if found[1] else found[2].decode(), result=_SOME)
     is_reply = members.get("method") is None and not members.keys().isdisjoint(("result", "error"))
     return Remains(members.get("id"), result=_SOME) if is_reply else None
+
+
+def read_list(data: bytes) -> Raw | None:
+    """Return the result of a reply that NaN, infinity or raw control characters make no JSON; ``None`` if others do.
+
+    A number out of range stands for NaN, so the entry of a list that holds it is unreadable, and the others are not.
+    """
+    try:
+        return decode_envelope(_find_tokens(_mend_token, as_unicode(data))).result or None
+    except PeerError:
+        return None
+
+
+def _mend_token(found: re.Match[bytes]) -> bytes:
+    token = found[0]
+    return _escape_controls(lambda each: b"\\u%04x" % each[0][0], token) if token[:1] == b'"' else b"1e999"
 
 
 def salvage_reply(body: bytes) -> Envelope | None:

@@ -32,7 +32,7 @@ from antiphon.errors import (
     UrlElicitationRequired,
 )
 from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Ignored, Notified, Outgoing, Replied, Request
-from antiphon.protocol.salvage import read_remains
+from antiphon.protocol.salvage import read_list, read_remains
 from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.envelope import (
     Envelope,
@@ -87,6 +87,8 @@ class Session:
         """The agreed revision; ``None`` before the handshake. On a server, modern requests carry their own."""
         self.carries: Callable[[RequestId], dict[str, str]] | None = None
         """Returns further members for the ``_meta`` of a request of ours: its trace context."""
+        self.is_framed = False
+        """Whether the peer writes nothing but messages; see ``channel.Framed``."""
         self._said: dict[str, None] = {}
         """What was logged once: not a set, because an empty one takes three times the memory."""
 
@@ -223,9 +225,14 @@ class Session:
         if envelope.result or envelope.error is not UNSET:
             return self._reply_arrived(envelope)
         id = envelope.id if envelope.id is not UNSET else None
-        return self._spoilt(id, "has neither result nor error") or self._refuse(
-            id, InvalidRequest("Invalid request: neither method, result nor error")
-        )
+        error = InvalidRequest("Invalid request: neither method, result nor error")
+        return self._spoilt(id, "has neither result nor error") or self._no_message(id, error)
+
+    def _no_message(self, id: RequestId | None, error: PeerError) -> Event:
+        """Refuse JSON that is no message, or fail the only request of ours to which it can be meant as the reply."""
+        outgoing = self._only_open() if id is None and self.is_framed else None
+        failed = None if outgoing is None else self._spoilt(outgoing.id, f"is no message ({error.message})")
+        return failed or self._refuse(id, error)
 
     def _spoilt(self, id: RequestId | None, how: str) -> Replied | None:
         """Fail the request of ours with this id, since nothing else will reply to it; ``None`` if there is none."""
@@ -252,19 +259,21 @@ class Session:
             return self._refuse(None, ParseError(f"Parse error: {no_json}"))
         id = remains.request
         if not remains.is_reply:
-            return self._refuse(id, error)
+            return self._refuse(id, error) if remains.method is not None else self._no_message(id, error)
         outgoing = self._settle(id) if id is not None else None
         if outgoing is None:
             return self._misfit(id)
         if remains.result and remains.error and bytes(remains.error) == b"null":
             # JSON-RPC 1.0 wrote replies this way, and some peers still do.
             return Replied(outgoing, remains.result, None)
+        if outgoing.method.name.endswith("/list") and (readable := read_list(data)) is not None:
+            return Replied(outgoing, readable, None)
         reason = error.message.partition(": ")[2]
         return Replied(outgoing, None, None, f"The reply to {outgoing.method.name} cannot be read: {reason}")
 
     def _batch(self, messages: list[Raw]) -> Event:
         if not messages:
-            return self._refuse(None, InvalidRequest("Invalid request: empty batch"))
+            return self._no_message(None, InvalidRequest("Invalid request: empty batch"))
         if self.revision is None or not self.revision.batches:
             return self._refused_batch(messages, "this revision has no batches")
         if len(messages) > MAX_BATCH:

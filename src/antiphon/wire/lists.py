@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ _ENTRIES: Mapping[Any, tuple[str, type]] = {
     ListRootsResult: ("roots", Root),
 }
 
+_has_large_number = re.compile(rb"[eE]\+?[0-9]{3}").search
+"""Finds each number out of range; it may be in one of the members that are not decoded."""
 _MAX_NAMED = 10
 """Most unreadable entries of one list that are named."""
 
@@ -39,9 +42,10 @@ def readable_list(raw: Raw, kind: type, left_out: Callable[[str], object]) -> Ra
         return raw
     try:
         decode(raw, kind)
+        is_readable = not _has_large_number(raw)
     except DecodeError:
-        return _without_unreadable(raw, kind, left_out) or raw
-    return raw
+        is_readable = False
+    return raw if is_readable else _without_unreadable(raw, kind, left_out) or raw
 
 
 def _without_unreadable(raw: Raw, kind: type, left_out: Callable[[str], object]) -> Raw | None:
@@ -57,6 +61,8 @@ def _without_unreadable(raw: Raw, kind: type, left_out: Callable[[str], object])
     for at, entry in enumerate(entries):
         try:
             decode(entry, item)
+            # Also the members that the type does not have, since a gateway passes them on.
+            decode(entry, dict[str, Any])
             good.append(entry)
         except DecodeError as error:
             problems.append(f"{member}[{at}]{_name_of(entry)}: {problem_of(error)}")
@@ -70,8 +76,8 @@ def _without_unreadable(raw: Raw, kind: type, left_out: Callable[[str], object])
 def _name_of(entry: Raw) -> str:
     """Return the name of an unreadable entry, for a log; nothing if it has none."""
     try:
-        members = decode(entry, dict[str, Any])
+        members = decode(entry, dict[str, Raw])
+        name = next((decode(members[key], str) for key in ("name", "uri", "uriTemplate") if key in members), None)
     except DecodeError:
         return ""
-    name = next((members[key] for key in ("name", "uri", "uriTemplate") if isinstance(members.get(key), str)), None)
     return "" if name is None else f" ({name[:100]!r})"

@@ -46,6 +46,8 @@ _FAREWELL = 2.0
 class SseClientChannel(ClosedOnce):
     """Frames to and from one HTTP+SSE server. Made by ``open``. Receiving ends when the stream does."""
 
+    is_framed = True
+
     def __init__(self, session: ClientSession, *, owns_session: bool, where: str) -> None:
         self._session = session
         self._owns_session = owns_session

@@ -59,6 +59,8 @@ _EXPIRED = 3000
 class WebSocketClientChannel(ClosedOnce, QueuedChannel):
     """Frames to and from one WebSocket server. Made by ``open``."""
 
+    is_framed = True
+
     def __init__(self, session: ClientSession, socket: ClientWebSocketResponse[Literal[False]], where: str) -> None:
         self._work = asyncio.Event()
         super().__init__(self._work.set)

@@ -160,6 +160,8 @@ _NOBODY = Denied(Refusal(403, InvalidRequest("Forbidden")))
 class _Socket(ClosedOnce, QueuedChannel):
     """The channel of one socket."""
 
+    is_framed = True
+
     def __init__(self, send: Send, max_frame: int) -> None:
         self._work = asyncio.Event()
         super().__init__(self._work.set)

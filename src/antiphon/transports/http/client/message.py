@@ -142,7 +142,15 @@ def replies_to(data: bytes, id: RequestId) -> bool:
             return any(_is_reply(head, id) for head in read_mended(_decode_heads, data))
         return _is_reply(read_mended(_decode_head, data), id)
     except _UNREADABLE:
+        return _is_spoilt_reply(data, id)
+
+
+def _is_spoilt_reply(data: bytes, id: RequestId) -> bool:
+    try:
+        remains = read_remains(data)
+    except _UNREADABLE:
         return False
+    return remains.is_reply and remains.request == id
 
 
 def _is_reply(head: _Head, id: RequestId) -> bool:
