@@ -19,7 +19,7 @@ from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["Asked", "read_ask", "read_request"]
+__all__ = ["Asked", "read_ask", "read_bytes", "read_request"]
 
 _LARGEST = 64 * 1024 * 1024
 """Most bytes of a request in a file: more than a host accepts."""
@@ -40,7 +40,7 @@ def read_request(path: Path) -> CreateMessageRequestParams:
     Raises:
         ConfigError: it cannot be read, or is no valid request.
     """
-    return _sampling(path, _bytes(path))
+    return _sampling(path, read_bytes(path))
 
 
 def read_ask(path: Path) -> Asked:
@@ -49,7 +49,7 @@ def read_ask(path: Path) -> Asked:
     Raises:
         ConfigError: it is none of these, or not valid.
     """
-    data = _bytes(path)
+    data = read_bytes(path)
     try:
         message = msgspec.json.decode(data, type=_Message)
         if message.method == "elicitation/create":
@@ -73,7 +73,12 @@ def _sampling(path: Path, data: bytes) -> CreateMessageRequestParams:
     return params
 
 
-def _bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """Read a file; ``-`` is standard input.
+
+    Raises:
+        ConfigError: it cannot be read, or is too large.
+    """
     try:
         data = sys.stdin.buffer.read(_LARGEST + 1) if str(path) == "-" else read_file(path, _LARGEST + 1)
     except OSError as error:

@@ -10,9 +10,9 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Literal, Protocol, TypedDict, get_args
+from typing import Any, Literal, Protocol, TypedDict, get_args
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from antiphon.auth.client.oauth import Auth
 from antiphon.client.connection.targets import Address, Command, Serves
@@ -21,6 +21,8 @@ from antiphon.gateway.offer import KeptLists
 from antiphon.host.host import Host
 from antiphon.identity import may_download
 from antiphon.server.state.request_state import Seal
+from antiphon.wire.origin import Origin
+from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = [
     "IDLE_TIMEOUT",
@@ -197,6 +199,21 @@ class RunOptions(TypedDict, total=False):
     Returns what ``Client(auth=)`` takes, or ``None``. By default the gateway signs in nowhere."""
 
 
+class _ConfirmsFor:
+    """A host that is told whose the calls are; all else is the host's own."""
+
+    def __init__(self, host: Host, principal: str) -> None:
+        self._host = host
+        self._principal = principal
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
+        """See ``Host``."""
+        return await self._host.confirm(params, structs.replace(origin, principal=self._principal))
+
+
 class Terms(Struct, frozen=True, kw_only=True):
     """The settings that all servers behind a gateway share. See ``RunOptions``."""
 
@@ -216,6 +233,11 @@ class Terms(Struct, frozen=True, kw_only=True):
     """Seals the ids of tasks."""
     principal: str | None = None
     """The principal that the servers are run for; ``None`` if clients have none."""
+
+    @property
+    def confirmer(self) -> Host | _ConfirmsFor | None:
+        """Who decides about calls of tools, knowing whose they are."""
+        return self.host if self.host is None or self.principal is None else _ConfirmsFor(self.host, self.principal)
 
     def time_to_start(self, name: str, where: Serves | Command | Address) -> float:
         """Return the seconds that a server may take to start."""

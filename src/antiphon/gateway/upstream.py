@@ -356,7 +356,7 @@ class Upstream:
                 sampling=self.answerers.sampling,
                 elicitation=self.answerers.elicitation,
                 roots=self.answerers.roots,
-                confirm=terms.host,
+                confirm=terms.confirmer,
                 timeout=terms.timeout,
                 errlog=self._heard,
                 inherit_env=terms.inherit_env,

@@ -129,6 +129,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """What the server declares about the tool whose call is to be confirmed; not verified."""
     door: str | None = None
     """How the ask came if not as a message of the protocol: ``"model-api"``."""
+    principal: str | None = None
+    """Whose call it is, if it came through a gateway that knows its clients: the principal of their token."""
     unclear: bool = False
     """Whether it may belong to one of several calls, or to a call that has ended: nobody knows to which."""
 

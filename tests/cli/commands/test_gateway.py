@@ -295,3 +295,36 @@ async def test_servers_behind_it_get_tokens_for_keys_where_that_is_configured(tm
         shown = (await client.call_tool("theirs__vendor", {})).structured_content
     assert shown["address"].startswith("http://127.0.0.1:")
     assert shown["key"].startswith("sk-antiphon-")
+
+
+RULES = """
+[[policy.rules]]
+effect = "deny"
+when = 'tool == "price" && args.product == "tea"'
+
+[[policy.rules]]
+effect = "allow"
+when = 'args.product.startsWith("t")'
+"""
+
+
+async def test_rules_on_arguments_decide_about_calls(tmp_path: Path):
+    """Allowed, denied, and a person is asked where it is unclear whether the allowing rule matches."""
+    file = written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [SHOP]})
+    settings = tmp_path / "antiphon.toml"
+    settings.write_text(PATIENT + "[defaults]\nreview_timeout = 0.5\n" + RULES)
+    options = ["--config", str(file), "--config", str(settings), "--provider", "echo", "--review", "queue"]
+    entry = {
+        "command": COMMAND[0],
+        "args": [*COMMAND[1:], "gateway", *options],
+        "env": environment(XDG_STATE_HOME=str(tmp_path)),
+    }
+    async with Client(entry) as client:
+        allowed = await client.call_tool("shop__price", {"product": "towel", "pieces": 1})
+        denied = await client.call_tool("shop__price", {"product": "tea"})
+        unclear = await client.call_tool("shop__price", {"product": 5})
+    assert not allowed.is_error
+    assert denied.is_error
+    assert "the policy of this host refuses it" in denied.text
+    assert unclear.is_error
+    assert "nobody decided in time" in unclear.text

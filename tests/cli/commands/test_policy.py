@@ -217,3 +217,68 @@ async def test_a_block_that_is_not_clear_stays(desk: Waiting):
 def test_a_py_file_is_the_server_that_call_starts(policy: Cli):
     """As for every TARGET."""
     assert policy("explain", ask(), "--server", SHOP).code == 0
+
+
+RULES = """
+[[policy.rules]]
+effect = "ask"
+when = 'tool == "transfer" && args.amount > 100'
+
+[[policy.rules]]
+effect = "allow"
+name = "transfer"
+"""
+CASES = """
+[[cases]]
+tool = "transfer"
+arguments = { amount = 50 }
+expect = "allow"
+
+[[cases]]
+name = "without an amount"
+tool = "transfer"
+headless = true
+expect = "deny"
+"""
+
+
+def test_a_call_is_explained_by_its_arguments(cli: Cli):
+    """With the rule that decides, and why another one is unclear."""
+    Path("rules.toml").write_text(RULES, encoding="utf-8")
+    Path("call.json").write_text('{"tool": "transfer", "arguments": {"amount": "500"}}', encoding="utf-8")
+    done = cli("policy", "explain", "call.json", "--config", "rules.toml")
+    assert done.code == 0
+    assert "it is unclear, so a person is asked: No such overload" in done.out
+    assert "=> ask: ask (server=*, when=tool ==" in done.out
+    assert cli("policy", "explain", "call.json", "--headless", "--config", "rules.toml").code == 1
+
+
+def test_cases_are_compared_with_the_decisions(cli: Cli):
+    """Exit code 1 if one differs, which is named."""
+    Path("rules.toml").write_text(RULES, encoding="utf-8")
+    Path("cases.toml").write_text(CASES, encoding="utf-8")
+    done = cli("policy", "test", "cases.toml", "--config", "rules.toml")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "2 of 2 as expected")
+    Path("cases.toml").write_text(CASES.replace('"deny"', '"allow"'), encoding="utf-8")
+    done = cli("policy", "test", "cases.toml", "--config", "rules.toml")
+    assert done.code == 1
+    assert "without an amount: expected allow, but deny: tool ==" in done.out
+    first = cli("policy", "test", "cases.toml", "--json", "--config", "rules.toml").objects[0]
+    assert (first["expect"], first["effect"]) == ("allow", "allow")
+
+
+@pytest.mark.parametrize("text", ["[[cases]]\nexpect = 'deny'", "cases = 5", "[[cases]]\ntool = 'a'\nexpekt = 'deny'"])
+def test_a_file_of_cases_that_cannot_be_read_is_an_error(cli: Cli, text: str):
+    """It says what such a file is."""
+    Path("cases.toml").write_text(text, encoding="utf-8")
+    done = cli("policy", "test", "cases.toml")
+    assert done.code != 0
+    assert "not a file of cases" in done.err
+
+
+def test_a_bad_condition_is_an_error_with_its_place(cli: Cli):
+    """At the start, with the line and the remedy."""
+    Path("rules.toml").write_text(RULES.replace("args.", "arg."), encoding="utf-8")
+    done = cli("policy", "show", "--config", "rules.toml")
+    assert done.code != 0
+    assert "rules.toml, line 2: policy.rules[0]: when: there is no arg; did you mean args?" in done.err

@@ -351,3 +351,40 @@ async def test_a_tool_may_be_switched_off_before_it_was_ever_called(store):
     assert await refused(host) == "policy"
     await store.switch_tool(asked().identity, "order", off=None)
     assert await host.confirm(call(), asked("2", POISONED))
+
+
+EXACT = Rule(effect="ask", when='args.sku != "P-1"')
+
+
+async def test_no_grant_covers_a_call_that_a_condition_asks_about():
+    """It was given for calls that the condition does not hold for; the record names the condition."""
+    grant = Person(lambda item: Approve(digest=digest(item.params), scope="session"), approve)
+    host = Host(reviewer=grant, policy=Policy(rules=(EXACT,)))
+    assert await host.confirm(call(), asked("1"))
+    assert await host.confirm(call(), asked("2"))
+    assert len(grant.shown) == 1
+    assert await host.confirm(call("P-2"), asked("3"))
+    assert len(grant.shown) == 2
+    assert "grant" not in grant.shown[1].choices
+    assert [record.reason for record in host.audit.records() if record.step == "policy"][-1] == EXACT.when
+
+
+async def test_an_unclear_condition_is_refused_without_a_person():
+    """Whatever else the policy allows."""
+    policy = Policy(rules=(EXACT, Rule(effect="allow")), default="allow", headless="allow")
+    host = Host(reviewer=None, policy=policy)
+    assert await host.confirm(call(), asked("1"))
+    with pytest.raises(Rejected) as caught:
+        await host.confirm(CallToolRequestParams.of("order", {}), asked("2"))
+    assert caught.value.data["reason"] == "no-reviewer"
+
+
+async def test_a_condition_knows_what_was_called_before():
+    """By the same principal, and only what was let pass."""
+    rules = (Rule(effect="deny", when='tool == "order" && "read_mail" in calls'), Rule(effect="allow"))
+    host = Host(reviewer=None, policy=Policy(rules=rules))
+    anna, bob = (structs.replace(asked(), principal=name) for name in ("anna", "bob"))
+    assert await host.confirm(call(), anna)
+    assert await host.confirm(call(name="read_mail"), structs.replace(anna, tool=None))
+    assert await refused(host, where=anna) == "policy"
+    assert await host.confirm(call(), bob)

@@ -5,12 +5,15 @@ Pure: no person, no clock, no I/O. Remembered permissions are in ``grants``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Literal
 
 import msgspec
 
+from antiphon.errors import ConfigError
+from antiphon.host.checks.conditions import CallFacts, Unclear, read_condition
 from antiphon.host.checks.option_types import check_options
 from antiphon.host.providers.embeddings import EmbeddingParams
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -18,12 +21,12 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["ALLOW_ALL", "Asked", "Effect", "Kind", "Policy", "Rule", "Verdict", "decide", "explain"]
+__all__ = ["ALLOW_ALL", "Asked", "Effect", "Kind", "Policy", "Rule", "Situation", "Verdict", "decide", "explain"]
 
 Effect = Literal["deny", "ask", "allow"]
 Kind = Literal["sampling", "elicitation", "tool", "embedding"]
 Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
-Reason = Literal["rule", "default", "no-reviewer", "definition"]
+Reason = Literal["rule", "default", "no-reviewer", "definition", "unclear"]
 
 _ORDER: tuple[Effect, ...] = ("deny", "ask", "allow")
 
@@ -53,9 +56,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     the ``server`` that you trust in this."""
     any_definition: bool | None = None
     """An allow also covers a tool whose definition its server has changed (true). Without it a person is asked."""
+    when: str | None = None
+    """Only calls of tools for which this condition in CEL holds: ``'tool == "transfer" && args.amount > 100'``. A
+    person is asked where it is unclear whether it holds, such as without an ``amount``. Needs ``antiphon[host]``."""
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.when is not None:
+            try:
+                read_condition(self.when)
+            except (ValueError, ConfigError) as error:
+                raise ValueError(f"when: {error}") from None
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,16 +84,41 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         check_options(self)
 
+    @property
+    def has_conditions(self) -> bool:
+        """Whether a rule has a ``when``."""
+        return any(rule.when is not None for rule in self.rules)
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """What conditions may depend on besides the call itself."""
+
+    now: datetime
+    """The time on this machine."""
+    calls: Mapping[str, int] = {}
+    """How often each tool was let pass before, for the same principal."""
+
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The effect, and the rule it comes from (``None``: no rule matched).
 
-    The reason is ``definition`` if the rule would allow it, but not with the changed definition of its tool.
+    The reason is ``definition`` if the rule would allow it, but not with the changed definition of its tool, and
+    ``unclear`` if it cannot be found out whether the rule matches.
     """
 
     effect: Effect
     reason: Reason
     rule: Rule | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a person is to be asked about these very arguments, so that no grant covers the call."""
+        return self.effect == "ask" and self.condition is not None
+
+    @property
+    def condition(self) -> str | None:
+        """The condition of the rule, if it has one."""
+        return None if self.rule is None else self.rule.when
 
 
 ALLOW_ALL = Policy(default="allow")
@@ -90,7 +126,13 @@ ALLOW_ALL = Policy(default="allow")
 
 
 def decide(
-    policy: Policy, params: Asked, origin: Origin, *, headless: bool = False, redefined: bool = False
+    policy: Policy,
+    params: Asked,
+    origin: Origin,
+    *,
+    headless: bool = False,
+    redefined: bool = False,
+    situation: Situation | None = None,
 ) -> Verdict:
     """Apply the rules to one ask.
 
@@ -100,20 +142,30 @@ def decide(
         origin: who asks, and why.
         headless: whether no person can be asked.
         redefined: whether the definition of the tool has changed since it was allowed.
+        situation: what conditions may depend on; default now, without earlier calls.
     """
-    matching = [rule for rule in _ranked(policy) if mismatch(rule, params, origin) is None] if policy.rules else ()
-    rule = matching[0] if matching else None
+    found = _found(policy, params, origin, situation) if policy.rules else ()
+    rule, unclear = found[0] if found else (None, "")
+    if unclear:
+        return Verdict(effect="deny" if headless else "ask", reason="unclear", rule=rule)
     verdict = Verdict(effect=rule.effect if rule else policy.default, reason="rule" if rule else "default", rule=rule)
     if rule is None and policy.default == "ask" and isinstance(params, EmbeddingParams):
         return Verdict(effect="allow", reason="default")
-    if redefined and rule is not None and rule.effect == "allow" and not any(one.any_definition for one in matching):
+    if redefined and rule is not None and rule.effect == "allow" and not any(one.any_definition for one, _ in found):
         verdict = Verdict(effect="ask", reason="definition", rule=rule)
     if verdict.effect == "ask" and headless:
         return Verdict(effect=policy.headless, reason="no-reviewer", rule=rule)
     return verdict
 
 
-def explain(policy: Policy, params: Asked, origin: Origin, *, headless: bool = False) -> list[str]:
+def explain(
+    policy: Policy,
+    params: Asked,
+    origin: Origin,
+    *,
+    headless: bool = False,
+    situation: Situation | None = None,
+) -> list[str]:
     """Explain a decision: a line for each rule, in the order of evaluation, why it matches or not; then the decision.
 
     Args:
@@ -121,16 +173,54 @@ def explain(policy: Policy, params: Asked, origin: Origin, *, headless: bool = F
         params: the ask.
         origin: who asks, and why.
         headless: whether no person can be asked.
+        situation: what conditions may depend on; default now, without earlier calls.
     """
-    lines = [f"{_name(rule)}: {mismatch(rule, params, origin) or 'matches'}" for rule in _ranked(policy)]
-    verdict = decide(policy, params, origin, headless=headless)
+    facts = _facts(params, origin, situation)
+    lines: list[str] = []
+    for rule in _ranked(policy):
+        differs, unclear = _compared(rule, params, origin, facts)
+        doubt = f"it is unclear, so a person is asked: {unclear}" if unclear else "matches"
+        lines.append(f"{_name(rule)}: {differs or doubt}")
+    verdict = decide(policy, params, origin, headless=headless, situation=situation)
     source = _name(verdict.rule) if verdict.rule else f"no rule matches, the default is {policy.default}"
-    because = f"nobody can be asked ({source})" if verdict.reason == "no-reviewer" else source
+    nobody = verdict.reason == "no-reviewer" or (verdict.reason == "unclear" and verdict.effect == "deny")
+    because = f"nobody can be asked ({source})" if nobody else source
     return [*lines, f"=> {verdict.effect}: {because}"]
 
 
-def mismatch(rule: Rule, params: Asked, origin: Origin) -> str | None:
-    """Return the condition of the rule that does not hold, or ``None`` if the rule matches."""
+def mismatch(rule: Rule, params: Asked, origin: Origin, situation: Situation | None = None) -> str | None:
+    """Return the condition of the rule that does not hold, or ``None`` if the rule matches, or may match."""
+    return _compared(rule, params, origin, _facts(params, origin, situation))[0]
+
+
+def _found(policy: Policy, params: Asked, origin: Origin, situation: Situation | None) -> list[tuple[Rule, str]]:
+    """Return the rules that match, the one that decides first, each with the reason if it is unclear."""
+    facts = _facts(params, origin, situation) if policy.has_conditions else None
+    compared = ((rule, *_compared(rule, params, origin, facts)) for rule in _ranked(policy))
+    found = [(rule, unclear) for rule, differs, unclear in compared if differs is None]
+    # A rule that may match or not counts as an ask, so that no rule after it allows the call.
+    return sorted(found, key=lambda pair: _ORDER.index("ask" if pair[1] else pair[0].effect))
+
+
+def _facts(params: Asked, origin: Origin, situation: Situation | None) -> CallFacts | None:
+    if not isinstance(params, CallToolRequestParams):
+        return None
+    situation = situation or Situation(now=datetime.now().astimezone())
+    return CallFacts(params, origin, situation.now, situation.calls)
+
+
+def _compared(rule: Rule, params: Asked, origin: Origin, facts: CallFacts | None) -> tuple[str | None, str]:
+    """Return what does not hold, and otherwise why it is unclear whether the rule matches."""
+    differs = _mismatch(rule, params, origin)
+    if differs is not None or rule.when is None or facts is None:
+        return differs, ""
+    try:
+        return (None if read_condition(rule.when).holds(facts) else "the condition does not hold"), ""
+    except Unclear as unclear:
+        return None, str(unclear)
+
+
+def _mismatch(rule: Rule, params: Asked, origin: Origin) -> str | None:
     names = (origin.identity,) if rule.effect == "allow" else origin.identities
     if not any(fnmatchcase(name, rule.server) for name in names):
         return f"the server is {origin.identity}"
@@ -179,7 +269,7 @@ def _is_about_sampling(rule: Rule) -> bool:
 
 
 def _is_about_tools(rule: Rule) -> bool:
-    return rule.name is not None or rule.read_only is not None
+    return any(condition is not None for condition in (rule.name, rule.read_only, rule.when))
 
 
 _ABOUT: dict[Kind, Callable[[Rule], bool]] = {"sampling": _is_about_sampling, "tool": _is_about_tools}

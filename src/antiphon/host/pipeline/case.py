@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from secrets import token_hex
 from typing import Literal, TypeVar, Unpack
 
@@ -20,7 +21,7 @@ from antiphon.errors import InternalError, Rejected, TooCostly
 from antiphon.host.audit.log import Audit, Facts
 from antiphon.host.budget import Account, Amount, Budget, dearest, estimated_usage
 from antiphon.host.checks.limits import Gate
-from antiphon.host.checks.policy import Asked, Policy, Verdict, decide
+from antiphon.host.checks.policy import Asked, Policy, Situation, Verdict, decide
 from antiphon.host.checks.redact import Redaction, mask
 from antiphon.host.checks.scan import kept_json
 from antiphon.host.config.default_model import KEY_NAMES
@@ -71,6 +72,9 @@ _CAUSES: dict[Reason, str] = {
 """Texts for this side about refusals that no person made."""
 _SETUP: frozenset[Reason] = frozenset({"no-reviewer", "no-model"})
 _UNANSWERED: ContextVar[list[str] | None] = ContextVar("antiphon_unanswered", default=None)
+_MOST_TOOLS = 100
+"""Most tools of one principal whose calls are counted; a condition may look at each of them."""
+_MOST_PRINCIPALS = 1_000
 _LONGEST_DETAIL = 300
 """Most characters of a failure that are logged."""
 
@@ -87,6 +91,26 @@ def note_unanswered(causes: list[str]) -> Generator[None]:
         yield
     finally:
         _UNANSWERED.reset(before)
+
+
+class PassedCalls:
+    """How often a host has let each tool be called, by principal. The counts end with the process."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str | None, dict[str, int]] = {}
+
+    def add(self, name: str, origin: Origin) -> None:
+        """Count a call that was let pass. Of too many principals or tools, the one unused for longest is forgotten."""
+        calls = self._calls[origin.principal] = self._calls.pop(origin.principal, {})
+        calls[name] = calls.pop(name, 0) + 1
+        if len(calls) > _MOST_TOOLS:
+            del calls[next(iter(calls))]
+        if len(self._calls) > _MOST_PRINCIPALS:
+            del self._calls[next(iter(self._calls))]
+
+    def situation(self, origin: Origin) -> Situation:
+        """Return what conditions may depend on."""
+        return Situation(now=datetime.now().astimezone(), calls=self._calls.get(origin.principal, {}))
 
 
 class Desk(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +141,8 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     """The hashes of the definitions of tools."""
     allowed: Allowed = msgspec.field(default_factory=Allowed)
     """The tools whose definition was allowed, as far as this host remembers."""
+    passed: PassedCalls = msgspec.field(default_factory=PassedCalls)
+    """The calls of tools that were let pass, for the conditions of rules."""
 
     @property
     def headless(self) -> bool:
@@ -177,10 +203,12 @@ class Case:
 
     def verdict(self, params: Asked, *, redefined: bool = False) -> Verdict:
         """Apply the policy. Whether a person can be asked is found out only if one is needed, since it takes time."""
-        verdict = decide(self.desk.policy, params, self.origin, redefined=redefined)
-        if verdict.effect != "ask" or not self.desk.headless:
+        desk, origin = self.desk, self.origin
+        situation = desk.passed.situation(origin) if desk.policy.rules and desk.policy.has_conditions else None
+        verdict = decide(desk.policy, params, origin, redefined=redefined, situation=situation)
+        if verdict.effect != "ask" or not desk.headless:
             return verdict
-        return decide(self.desk.policy, params, self.origin, headless=True, redefined=redefined)
+        return decide(desk.policy, params, origin, headless=True, redefined=redefined, situation=situation)
 
     def note(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> None:
         """Record a step; it is saved with the next change."""

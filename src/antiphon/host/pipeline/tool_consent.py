@@ -37,6 +37,8 @@ async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> 
     """
     case = Case(desk, origin, TOOL)
     await concluded(case, _confirmed(case, params))
+    if desk.policy.rules and desk.policy.has_conditions:
+        desk.passed.add(params.name, origin)
 
 
 async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
@@ -47,17 +49,19 @@ async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
         return
     shown = await _shown(case, params)
     verdict = case.verdict(params, redefined=shown.is_changed)
-    case.note("policy", verdict.effect, hashed, content=await case.content(params))
+    case.note(
+        "policy", verdict.effect, hashed, content=await case.content(params), reason=verdict.rule and verdict.rule.when
+    )
     if shown.is_changed:
         # Beside the effect, because a default that allows everything allows a changed definition, too.
         case.note("policy", "redefined", shown.digest)
     if verdict.effect == "deny":
         unseen = "definition" if shown.is_changed else "no-reviewer"
-        raise case.refusal(unseen if verdict.reason == "no-reviewer" else "policy")
+        raise case.refusal(unseen if verdict.reason in ("no-reviewer", "unclear") else "policy")
     entered = admitted(case)
     try:
         if not await _allowed(case, params, verdict, shown):
-            await _reviewed(case, params, entered, shown)
+            await _reviewed(case, params, entered, shown, verdict)
     finally:
         desk.gate.leave(entered)
     case.note("answered", "confirmed", hashed)
@@ -74,7 +78,8 @@ async def _known_to_be_allowed(case: Case, params: CallToolRequestParams, hashed
     now = desk.digests.known(origin.identity, origin.tool)
     if allowed is None or allowed != (now or await case.scanned(desk.digests.of(origin.identity, origin.tool))):
         return False
-    if case.verdict(params).effect != "allow" or desk.gate.is_stopped(origin):
+    verdict = case.verdict(params)
+    if verdict.effect != "allow" or desk.gate.is_stopped(origin):
         return False
     content = await case.content(params) if desk.audit.content else None
     try:
@@ -82,7 +87,7 @@ async def _known_to_be_allowed(case: Case, params: CallToolRequestParams, hashed
     except LimitReached:
         return False
     drafts = (
-        case.draft("policy", "allow", hashed, content=content),
+        case.draft("policy", "allow", hashed, content=content, reason=verdict.rule and verdict.rule.when),
         case.draft("answered", "confirmed", hashed),
     )
     supposed = Supposed(identities=origin.identities, tool=params.name, digest=allowed)
@@ -121,7 +126,7 @@ async def _shown(case: Case, params: CallToolRequestParams) -> _Shown:
 async def _allowed(case: Case, params: CallToolRequestParams, verdict: Verdict, shown: _Shown) -> bool:
     """Return whether nobody needs to be asked. The definition that a rule allows first is kept as the allowed one."""
     if verdict.effect != "allow":
-        return not shown.is_changed and await _granted(case, params)
+        return not shown.is_changed and not verdict.is_exact and await _granted(case, params)
     define = None if shown.allowed is not None else _defined(case, shown)
     if define is None:
         return True
@@ -145,13 +150,13 @@ async def _granted(case: Case, params: CallToolRequestParams) -> bool:
     return False
 
 
-async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass, shown: _Shown) -> None:
+async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass, shown: _Shown, verdict: Verdict) -> None:
     await case.save()
     risks = await case.scanned(risks_of(params, case.origin))
     item = ToolItem(
         origin=case.origin,
         params=params,
-        choices=_CHOICES,
+        choices=_CHOICES - {"grant"} if verdict.is_exact else _CHOICES,
         risks=(redefined(), *risks) if shown.is_changed else risks,
         expires_in=case.expires_in,
         allowed=shown.allowed.body if shown.is_changed and shown.allowed is not None else None,

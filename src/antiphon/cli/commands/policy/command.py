@@ -10,15 +10,14 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
-from antiphon.cli.commands.policy.explain import origin_of, tell
+from antiphon.cli.commands.policy.explain import judged_request, read_cases, tell, tell_cases
 from antiphon.cli.commands.policy.grants import lift, list_blocks, list_grants, revoke
 from antiphon.cli.commands.policy.show import effective, show
 from antiphon.cli.groups import ListGroup, ShowGroup
 from antiphon.cli.host_options import configuration
 from antiphon.cli.open_client import run
 from antiphon.cli.options import ConfigFile, Json, complete_server
-from antiphon.cli.request_file import read_ask
-from antiphon.cli.servers import identities_of, names_of, origin_at
+from antiphon.cli.servers import identities_of, names_of
 from antiphon.cli.signatures import Argument, Option
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.host.store import Store
@@ -54,7 +53,8 @@ def explain(
         Argument(
             metavar="REQUEST.json",
             help="A file with the params of sampling/createMessage, or with a whole message of "
-            "sampling/createMessage, elicitation/create or tools/call; - for standard input.",
+            "sampling/createMessage, elicitation/create or tools/call; - for standard input. Or a call as antiphon "
+            'policy test has it: {"tool": "transfer", "arguments": {"amount": 500}}.',
         ),
     ],
     *,
@@ -70,11 +70,31 @@ def explain(
 
     Exit code 1 if it would be denied.
     """
-    asked = read_ask(request)
-    known = origin_at("command:" if server is None else server)
-    policy = effective(configuration(config, os.environ), *known.identities)
-    origin = origin_of(known, background=background)
-    return tell(policy, asked, origin, headless=headless, as_json=as_json)
+    judged = judged_request(request, server, background=background, headless=headless)
+    policy = effective(configuration(config, os.environ), *judged.origin.identities)
+    return tell(policy, judged, as_json=as_json)
+
+
+@commands.command("test")
+def compare(
+    cases: Annotated[
+        Path,
+        Argument(
+            metavar="CASES.toml",
+            help="Tables [[cases]]: tool and expect (allow, ask or deny); also arguments, annotations, server, "
+            "principal, called (names of tools), at (a time), headless and name.",
+        ),
+    ],
+    *,
+    as_json: Json = False,
+    config: ConfigFile = None,
+) -> int:
+    """Decide calls of tools from a file, and compare with what is expected. Nothing is sent anywhere.
+
+    Exit code 1 if one is decided otherwise.
+    """
+    settings = configuration(config, os.environ)
+    return tell_cases(read_cases(cases), lambda *identities: effective(settings, *identities), as_json=as_json)
 
 
 commands.add_command(grants, "grants")
