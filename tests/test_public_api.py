@@ -191,15 +191,15 @@ def test_a_name_is_the_same_thing_in_every_public_place():
 
 
 MEMBERS = {
-    "Server": "add_prompt add_resource add_tool asgi complete extend info instructions list_changed list_roots "
+    "Server": "add_prompt add_resource add_tool asgi complete confirmer extend info instructions list_changed list_roots "
     "middleware mount name notify on_unsubscribe prompt prompts resource resource_updated resources run serve state "
     "subscribed task_changed templates tool tool_definition tools watched_tasks",
     "Context": "cancelled close_stream debug elicit elicit_url error go_on_as_task info list_roots log progress "
     "read_resource request sample sample_step server state step warning",
     "Host": "aclose answer audit capabilities complete confirm elicit embed equip grants handed_over model_names "
-    "offers policy provider reviewer store",
+    "offers policy provider reviewer run store",
     "Gateway": "configure expose run server switch_tool upstreams",
-    "Client": "call_tool close complete connect forward get_prompt instructions is_answering is_open list_prompts "
+    "Client": "call_tool close complete confirmers connect forward get_prompt instructions is_answering is_open list_prompts "
     "list_resource_templates list_resources list_tools listen notify ping prompts read_resource "
     "resource_templates resources revision rounds "
     "server_capabilities server_info set_log_level set_roots start_task task timeout tools",

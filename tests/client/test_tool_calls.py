@@ -241,3 +241,35 @@ def test_what_cannot_confirm_is_refused_at_once():
     """A mistake of the program's."""
     with pytest.raises(ConfigError, match="confirm="):
         Consent("yes", None)
+
+
+async def test_one_call_may_be_confirmed_by_somebody_else_as_well():
+    """Asked first, with the definition of the tool; whoever is asked anyway is not asked twice."""
+    asked: list[tuple[str, str | None]] = []
+
+    class Decider:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
+            asked.append((self.name, origin.tool and origin.tool.name))
+            return True
+
+    server = Server("s")
+
+    @server.tool
+    def add() -> str:
+        """Add."""
+        return "3"
+
+    usual, other = Decider("usual"), Decider("other")
+    async with Client(server, confirm=usual) as client:
+        assert client.confirmers == (usual,)
+        await client.call_tool("add", confirm=other)
+        await client.call_tool("add", confirm=usual.confirm)
+    assert asked == [("other", "add"), ("usual", "add"), ("usual", "add")]
+    asked.clear()
+    async with Client(server) as client:
+        assert [tool.name async for tool in client.tools()] == ["add"]
+        await client.call_tool("add", confirm=other)
+    assert asked == [("other", "add")]

@@ -32,7 +32,7 @@ from antiphon.client.requests.attempts import BecameTask
 from antiphon.client.requests.calls import Calls
 from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.task import TaskHandle
-from antiphon.client.tool_calls import Confirmer, Confirming, Consent, ToolCalls
+from antiphon.client.tool_calls import Confirmer, Confirming, ToolCalls, usual_consent
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, MethodNotFound
 from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.protocol.client_session import ClientSession
@@ -73,8 +73,7 @@ from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListTools
 __all__ = ["Client", "OnProgress"]
 
 OnProgress = Callable[[float, float | None, str | None], object]
-"""Called with the progress, the total and the message, the last two ``None`` if not given; may be a coroutine
-function."""
+"""Called with the progress, the total and the message, the last two ``None`` if not given; may be async."""
 
 C = TypeVar("C", bound=CacheableResult)
 
@@ -157,7 +156,7 @@ class Client:
         self._middleware = stack = _around(self._answers, middleware)
         self._limits, self._notices = limits, Notices(on_log, extension)
         self._cache = self._notices.cache = Cache(lambda: asyncio.get_running_loop().time())
-        consent = Consent(confirm, answer_timeout)
+        consent = usual_consent(confirm, answer_timeout, target)
         known = KnownTools(keeps_definitions=consent.is_needed)
         settings = Settings(
             where=with_options(resolve(target), headers, ssl, proxy, auth), allowed=allowed_revisions(revision),
@@ -166,6 +165,8 @@ class Client:
         )  # fmt: skip
         self._link = Link(settings) if stack is None else LinkWithMiddleware(settings, stack)
         self._tool_calls = ToolCalls(self._link, self._cache, known, consent, self._tools_within, stack)
+        self.confirmers = consent.confirmers
+        """What is asked before each call of a tool: ``confirm``, and what a gateway in this process asks."""
         self.rounds = Rounds(self._link, self._tool_calls, self._timeout)
         """The same calls, one round at a time, for code that looks at each round before answering it."""
 
@@ -206,8 +207,7 @@ class Client:
         """End the session and, if it is a child process, the server. May be called twice, from any task."""
         await self._link.close()
 
-    # --- what the server says about itself
-    # -----------------------------------------------------------------------
+    # --- what the server says about itself ----------------------------------------------------------------------
 
     @property
     def _session(self) -> ClientSession:
@@ -257,6 +257,7 @@ class Client:
         timeout: float | UnsetType | None = UNSET,
         progress: OnProgress | None = None,
         meta: dict[str, Any] | None = None,
+        confirm: Confirmer | Confirming | None = None,
         **_unknown: Never,
     ) -> CallToolResult:
         """Call a tool. A tool that failed says so in ``is_error`` of its result; only a protocol error raises.
@@ -271,6 +272,8 @@ class Client:
             timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
             progress: called with each progress report: ``(progress, total, message)``; may be async.
             meta: further members of the request's ``_meta``.
+            confirm: is asked about this call first, as the client's own ``confirm`` is; one that is asked anyway is not
+                asked twice.
 
         Raises:
             Rejected: ``confirm`` refused; nothing was sent.
@@ -287,7 +290,9 @@ class Client:
         # it.
         follow = partial(self._follow, None if isinstance(timeout, UnsetType) else timeout, progress)
         try:
-            return await self._tool_calls.call(Calls.rounds, params, time, progress, meta, follow)
+            return await self._tool_calls.call(
+                Calls.rounds, params, time, progress, meta, follow=follow, confirm=confirm
+            )
         except BecameTask as became:
             return await self._tool_calls.checked(name, await follow(params, became.task), time)
 

@@ -78,6 +78,12 @@ class KnownTools:
             self._tools[tool.name] = known
         return self._with_headers(tools) if have_headers else tools
 
+    def keep_definitions(self) -> None:
+        """Keep complete definitions from now on, because somebody confirms calls; they are listed again if need be."""
+        if not self._keeps_definitions:
+            self._keeps_definitions = True
+            self.forget()
+
     def forget(self) -> None:
         """Forget all of it, because the server's tools have changed."""
         self._tools.clear()

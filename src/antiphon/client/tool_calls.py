@@ -7,9 +7,9 @@ known of the tools is in ``known_tools``. ``client`` and ``by_hand`` make the ca
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from types import CoroutineType
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from msgspec import structs
 
@@ -26,7 +26,7 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
-__all__ = ["Confirmer", "Confirming", "Consent", "ToolCalls"]
+__all__ = ["Confirmer", "Confirming", "Consent", "ToolCalls", "usual_consent"]
 
 # Not where it is defined: messages depend on nothing of this machine.
 explain_other_names(CallToolResult)
@@ -49,21 +49,47 @@ class Confirming(Protocol):
         ...
 
 
-class Consent:
-    """The consent to tool calls of one client."""
+@runtime_checkable
+class ConfirmsItself(Protocol):
+    """A server of this process that has each call confirmed before it passes it on, such as that of a ``Gateway``."""
 
-    def __init__(self, confirm: Confirmer | Confirming | None, timeout: float | None) -> None:
-        if confirm is not None and not (callable(confirm) or hasattr(confirm, "confirm")):
-            raise ConfigError(f"confirm= must be an async function (params, origin), or a Host; got {confirm!r}")
-        self.decider = confirm
-        """Who is asked; ``None`` for nobody."""
-        self._confirm: Any = confirm.confirm if isinstance(confirm, Confirming) else confirm
-        self._timeout = timeout
+    @property
+    def confirmer(self) -> Confirmer | Confirming | None:
+        """What it asks before each call; ``None`` for nothing."""
+        ...
+
+
+class Consent:
+    """The consent to tool calls of one client, or to one call.
+
+    ``behind``: what the server asks by itself, which is not asked a second time here.
+    """
+
+    def __init__(
+        self, deciders: Sequence[Confirmer | Confirming], timeout: float | None, behind: object = None
+    ) -> None:
+        for each in deciders:
+            if not (callable(each) or hasattr(each, "confirm")):
+                raise ConfigError(f"confirm= must be an async function (params, origin), or a Host; got {each!r}")
+        self.deciders = deciders
+        """What is asked, in this order; all must allow the call."""
+        self._behind, self._timeout = behind, timeout
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is somebody to ask."""
-        return self._confirm is not None
+        """Whether there is something to ask."""
+        return bool(self.deciders)
+
+    @property
+    def confirmers(self) -> tuple[Confirmer | Confirming, ...]:
+        """What is asked before each call, here or by the server itself."""
+        return (*self.deciders, *(() if self._behind is None else (cast("Confirming", self._behind),)))
+
+    def with_one_more(self, confirm: Confirmer | Confirming) -> Consent:
+        """Return the consent to a call about which ``confirm`` is asked, too: first, unless it is asked anyway."""
+        if _asked(confirm) in map(_asked, self.confirmers):
+            return self
+        return Consent((confirm, *self.deciders), self._timeout, self._behind)
 
     async def ask(self, params: CallToolRequestParams, origin: Origin, time: TimeLeft) -> None:
         """Return if the call may be made.
@@ -71,14 +97,15 @@ class Consent:
         Raises:
             Rejected: the call was refused, or the decision took too long; nothing was sent.
         """
-        before = CURRENT.set(time)
-        try:
-            deciding = self._confirm(params, origin)
-            allowed = await (deciding if self._timeout is None else self._in_time(params, deciding))
-        finally:
-            CURRENT.reset(before)
-        if allowed is not True:
-            raise Rejected(f"User rejected the call of {params.name!r}", data={"reason": "user"})
+        for decider in self.deciders:
+            before = CURRENT.set(time)
+            try:
+                deciding = _asked(decider)(params, origin)
+                allowed = await (deciding if self._timeout is None else self._in_time(params, deciding))
+            finally:
+                CURRENT.reset(before)
+            if allowed is not True:
+                raise Rejected(f"User rejected the call of {params.name!r}", data={"reason": "user"})
 
     async def _in_time(self, params: CallToolRequestParams, deciding: Awaitable[bool | None]) -> bool | None:
         limit = asyncio.timeout(self._timeout)
@@ -91,6 +118,16 @@ class Consent:
             raise Rejected(
                 f"Nobody decided about the call of {params.name!r} in time", data={"reason": "expired"}
             ) from None
+
+
+def usual_consent(confirm: Confirmer | Confirming | None, timeout: float | None, target: object) -> Consent:
+    """Return the consent to all calls of a client of ``target``."""
+    behind = target.confirmer if isinstance(target, ConfirmsItself) else None
+    return Consent(() if confirm is None else (confirm,), timeout, behind)
+
+
+def _asked(decider: Confirmer | Confirming) -> Confirmer:
+    return decider.confirm if isinstance(decider, Confirming) else decider
 
 
 T = TypeVar("T")
@@ -133,22 +170,28 @@ class ToolCalls:
         time: TimeLeft,
         progress: Callable[..., object] | None,
         meta: dict[str, Any] | None,
+        *,
         follow: Follow | None = None,
+        confirm: Confirmer | Confirming | None = None,
     ) -> Awaitable[Any]:
         """Make a call with ``how``, a method of ``Calls``, through the middleware and with consent. See ``make``.
 
         ``follow`` follows a call that becomes a task to its end, so that the middleware sees the result. Without it the
-        middleware sees the exception ``BecameTask``.
+        middleware sees the exception ``BecameTask``. ``confirm`` is asked about this call besides the usual deciders.
 
         Raises:
             BecameTask: the call goes on as a task, and there is no middleware, or no ``follow``.
         """
+        consent = self._consent
+        if confirm is not None:
+            consent = consent.with_one_more(confirm)
+            self._known.keep_definitions()
         if self._middleware is None:
-            return self._sent(how, params, time, progress, meta)
+            return self._sent(how, params, time, progress, meta, consent)
         request = ClientRequest("tools/call", params, meta=meta)
 
         def last(passed: ClientRequest) -> Awaitable[Any]:
-            sent = self._sent(how, passed.params, time, progress, passed.meta)
+            sent = self._sent(how, passed.params, time, progress, passed.meta, consent)
             return sent if follow is None else self._followed(passed.params, sent, time, follow)
 
         return self._middleware.run(request, last)
@@ -169,44 +212,33 @@ class ToolCalls:
         time: TimeLeft,
         progress: Callable[..., object] | None,
         meta: dict[str, Any] | None,
+        consent: Consent,
     ) -> Awaitable[Any]:
         def make() -> Awaitable[Any]:
             return self._link.run(how, "tools/call", params, CallToolResult, timeout=time, progress=progress, meta=meta)
 
-        return self.allowed(params, make, time) if self._consent.is_needed else self.make(params.name, make, time)
+        return self._allowed(params, make, time, consent) if consent.is_needed else self.make(params.name, make, time)
 
-    async def allowed(self, params: CallToolRequestParams, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
-        """Make a call once it is allowed. See ``make``."""
-        consent = await self._ask_consent(params, time) if self._consent.is_needed else None
-        return await self.make(params.name, call, time, consent)
+    def allowed(self, params: CallToolRequestParams, call: Callable[[], Awaitable[T]], time: TimeLeft) -> Awaitable[T]:
+        """Make a call once the client's own deciders allow it. See ``make``."""
+        consent = self._consent
+        return self._allowed(params, call, time, consent) if consent.is_needed else self.make(params.name, call, time)
 
-    async def _ask_consent(self, params: CallToolRequestParams, time: TimeLeft) -> Origin:
-        """Return if a call may be made; see ``Consent.ask``.
+    async def _allowed(
+        self, params: CallToolRequestParams, call: Callable[[], Awaitable[T]], time: TimeLeft, consent: Consent
+    ) -> T:
+        """Make a call once it is allowed, and tell who allowed it whether it reached the server. See ``make``.
 
         If this tool is not known yet, the tools are listed first, so that its description can be shown. Listing the
-        tools uses up ``time``, deciding does not. Returns the origin that was shown, for ``make``.
+        tools uses up ``time``, deciding does not.
         """
         if not self._known.knows(params.name):
             await self._known.look_up(params.name, lambda: self._tools(time))
         origin = self._link.calls.origin_of(params, self._known.definition(params.name))
-        await self._consent.ask(params, origin, time)
-        return origin
+        await consent.ask(params, origin, time)
+        return await self._reported(self.make(params.name, call, time), consent, origin)
 
-    def make(
-        self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft, consent: Origin | None = None
-    ) -> Awaitable[T]:
-        """Make a call, repeat it if headers were missing, and validate the structured content of its result.
-
-        ``time``: what is left for all of this, including the call. ``consent``: what ``_ask_consent`` returned; the
-            decider is told whether the call reached the server.
-
-        Raises:
-            ResultInvalid: the structured content does not fit the tool's output schema.
-        """
-        made = self._made(name, call, time)
-        return made if consent is None else self._reported(made, consent)
-
-    async def _reported(self, made: Awaitable[T], consent: Origin) -> T:
+    async def _reported(self, made: Awaitable[T], consent: Consent, origin: Origin) -> T:
         calls, why = self._link.calls, None
         try:
             return await made
@@ -215,9 +247,17 @@ class ToolCalls:
             raise
         finally:
             # In every other case the call was sent: a deadline, or a caller that gives up, undoes nothing.
-            calls.report_consent(self._consent.decider, consent, why)
+            for decider in consent.deciders:
+                calls.report_consent(decider, origin, why)
 
-    async def _made(self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
+    async def make(self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
+        """Make a call, repeat it if headers were missing, and validate the structured content of its result.
+
+        ``time``: what is left for all of this, including the call.
+
+        Raises:
+            ResultInvalid: the structured content does not fit the tool's output schema.
+        """
         try:
             result = await call()
         except HeaderMismatch:

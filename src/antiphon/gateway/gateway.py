@@ -122,6 +122,7 @@ class Gateway:
         """The group that each connection of a client has used last."""
         self.server = self._in_front()
         """The server that clients connect to."""
+        self.server.confirmer = host
         self._terms = terms_of(host, options)
         self._served = _searched() if search else SERVED
         self._exposure = Exposure(is_searched=search)

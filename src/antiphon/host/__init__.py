@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from antiphon.host.configured_host import ConfiguredHost as ConfiguredHost, open_host as open_host
     from antiphon.host.host import Host as Host
     from antiphon.host.models.choice import Chosen as Chosen
-    from antiphon.host.own_request import Offer as Offer, OwnAnswer as OwnAnswer, OwnMembers as OwnMembers
+    from antiphon.host.own_request import (
+        Offer as Offer,
+        OwnAnswer as OwnAnswer,
+        OwnMembers as OwnMembers,
+        RunMembers as RunMembers,
+    )
     from antiphon.host.providers import Echo as Echo, Manual as Manual, Provider as Provider, Scripted as Scripted
     from antiphon.host.providers.base import Completion as Completion, Growth as Growth, Usage as Usage
     from antiphon.host.providers.embeddings import (
@@ -69,6 +74,17 @@ if TYPE_CHECKING:
         ToolItem as ToolItem,
         digest as digest,
     )
+    from antiphon.host.agent_run.steps import (
+        ModelAnswered as ModelAnswered,
+        OnEvent as OnEvent,
+        RunEvent as RunEvent,
+        RunResult as RunResult,
+        TextGrew as TextGrew,
+        ToolBegan as ToolBegan,
+        ToolEnded as ToolEnded,
+        ToolProgressed as ToolProgressed,
+    )
+    from antiphon.host.agent_run.offered_tools import ToolSource as ToolSource
     from antiphon.host.store import MemoryStore as MemoryStore, Store as Store, open_store as open_store
     from antiphon.identity import identity_of as identity_of
     from antiphon.wire.origin import Equipment as Equipment
@@ -83,7 +99,7 @@ else:
         "antiphon.host.configured_host": "ConfiguredHost open_host",
         "antiphon.host.host": "Host",
         "antiphon.host.models.choice": "Chosen",
-        "antiphon.host.own_request": "Offer OwnAnswer OwnMembers",
+        "antiphon.host.own_request": "Offer OwnAnswer OwnMembers RunMembers",
         "antiphon.host.providers": "Echo Manual Provider Scripted",
         "antiphon.host.providers.base": "Completion Growth Usage",
         "antiphon.host.providers.embeddings": "Embedded EmbeddingParams Embeds",
@@ -94,6 +110,10 @@ else:
             "Answer Approve Decision Deny Edit ElicitItem Figures Filled NoReviewer Regenerate ReviewItem "
             "Reviewer Rival Terms Ticket ToolItem UNBOUNDED digest"
         ),
+        "antiphon.host.agent_run.steps": (
+            "ModelAnswered OnEvent RunEvent RunResult TextGrew ToolBegan ToolEnded ToolProgressed"
+        ),
+        "antiphon.host.agent_run.offered_tools": "ToolSource",
         "antiphon.host.store": "MemoryStore Store open_store",
         "antiphon.identity": "identity_of",
         "antiphon.wire.origin": "Equipment",

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal, Self, Unpack
 import msgspec
 
 from antiphon.errors import ConfigError
+from antiphon.host.agent_run.offered_tools import MAX_RESULT, ToolSource, as_sources
+from antiphon.host.agent_run.steps import MAX_STEPS, OnEvent, RunResult, run_steps
 from antiphon.host.audit.log import Audit
 from antiphon.host.budget import Budget
 from antiphon.host.checks.limits import Gate, Limits
@@ -19,7 +21,7 @@ from antiphon.host.checks.policy import Policy
 from antiphon.host.checks.redact import Redaction
 from antiphon.host.model_door import ModelApi, model_api_over
 from antiphon.host.models.choice import Choose, chooser, names_of
-from antiphon.host.own_request import Messages, Offer, OwnAnswer, OwnMembers, make_request
+from antiphon.host.own_request import Messages, Offer, OwnAnswer, OwnMembers, RunMembers, make_request
 from antiphon.host.pipeline import embeddings
 from antiphon.host.pipeline import sampling as pipeline
 from antiphon.host.pipeline import tool_consent as consent
@@ -242,17 +244,15 @@ class Host:
         Raises:
             InvalidParams: the form cannot be read; the message names the place.
         """
-        desk = self._desk_for(*origin.identities)
-        if reviewer is not None:
-            desk = msgspec.structs.replace(desk, reviewer=reviewer)
-        return await pipeline.answer_elicitation(desk, params, origin)
+        return await pipeline.answer_elicitation(self._reviewed_by(reviewer, origin), params, origin)
 
-    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
+    async def confirm(self, params: CallToolRequestParams, origin: Origin, *, reviewer: Reviewer | None = None) -> bool:
         """Decide whether a tool may be called: ``Client(target, confirm=host)`` asks this before each call.
 
         Args:
             params: the call.
             origin: the server, and what it says about the tool.
+            reviewer: shows it to the person in place of the host's own reviewer; all else is the same.
 
         Returns:
             Always true; a refusal is an exception.
@@ -262,7 +262,7 @@ class Host:
                 server has changed the definition of the tool since it was allowed, and nobody can look at it).
             InternalError: the reviewer or the store failed; the reason is not sent to the server.
         """
-        await consent.confirm(self._desk_for(*origin.identities), params, origin)
+        await consent.confirm(self._reviewed_by(reviewer, origin), params, origin)
         return True
 
     async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
@@ -284,6 +284,7 @@ class Host:
         identity: str = "",
         by: str | None = None,
         model: str | None = None,
+        flow: Callable[[str], object] | None = None,
         **members: Unpack[OwnMembers],
     ) -> OwnAnswer:
         """Ask a model yourself: limited, priced, budgeted and recorded as every answer is, and reviewed by nobody.
@@ -296,6 +297,7 @@ class Host:
                 Default: no server's.
             by: who asks, for the record; default nobody in particular.
             model: one of the models that ``offers`` returns; by default the first.
+            flow: gets the text of the answer while it comes, as for ``answer``.
             members: other members of the request: ``max_tokens`` (default 1,000), ``system_prompt``, ``temperature``,
                 ``stop_sequences``, ``model_preferences``, ``tools`` and ``tool_choice``. With tools, the answer may
                 hold tool uses, which the caller carries out.
@@ -306,7 +308,46 @@ class Host:
             InternalError: the provider or the store failed; its text stays here.
         """
         request = make_request(messages, members)
-        return await pipeline.answer_own(self._desk_for(identity), request, by=by, model=model)
+        return await pipeline.answer_own(self._desk_for(identity), request, by=by, model=model, flow=flow)
+
+    async def run(
+        self,
+        messages: Messages,
+        tools: ToolSource | Sequence[ToolSource],
+        *,
+        max_steps: int = MAX_STEPS,
+        max_result: int = MAX_RESULT,
+        on_event: OnEvent | None = None,
+        by: str | None = None,
+        model: str | None = None,
+        **members: Unpack[RunMembers],
+    ) -> RunResult:
+        """Ask a model, call the tools that it wants, and ask again, until it answers without tools.
+
+        Each call of the model passes the stages of ``complete``, each call of a tool those of ``confirm``, once. What
+        a tool cannot do, and why a call was refused, is told to the model. Cancelling ends the calls in progress.
+
+        Args:
+            messages: a text of the user, or several texts and messages; or a whole request, whose tools do not count.
+            tools: a ``Client``, or what has ``tools()`` and ``call_tool()``, or several of them. A tool whose
+                ``_meta.ui.visibility`` leaves the model out is not offered.
+            max_steps: most calls of the model; 10 by default.
+            max_result: most characters of a tool's result that the model gets; 100,000 by default.
+            on_event: called with each ``RunEvent``; may be a coroutine function; by default nobody is told.
+            by: who asks, for the record; default nobody in particular.
+            model: one of the models that ``offers`` returns; by default the first.
+            members: other members of the requests: ``max_tokens`` (default 1,000), ``system_prompt``, ``temperature``,
+                ``stop_sequences`` and ``model_preferences``.
+
+        Raises:
+            Rejected: a limit, the budget, a secret, or the lack of a model refuses a call of the model.
+            InternalError: the provider or the store failed; its text stays here.
+            ConfigError: an argument cannot be used.
+        """
+        request, sources = make_request(messages, members), as_sources(tools)
+        return await run_steps(
+            self, request, sources, max_steps=max_steps, max_result=max_result, on_event=on_event, by=by, model=model
+        )
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
         """Record what became of an answer. A client reports this for each answer.
@@ -324,6 +365,10 @@ class Host:
         if self._informed is not None:
             self._informed.handed_over(origin, why)
         return self._desk.released.record(self.audit, self.store, origin, why)
+
+    def _reviewed_by(self, reviewer: Reviewer | None, origin: Origin) -> Desk:
+        desk = self._desk_for(*origin.identities)
+        return desk if reviewer is None else msgspec.structs.replace(desk, reviewer=reviewer)
 
     def _desk_for(self, *identities: str) -> Desk:
         """Return the parts that answer a server of these identities."""

@@ -24,7 +24,7 @@ from antiphon.wire.sampling import (
 )
 from antiphon.wire.tools import Tool
 
-__all__ = ["PERSON", "Asker", "Messages", "Offer", "OwnAnswer", "OwnMembers", "make_request", "person"]
+__all__ = ["PERSON", "Asker", "Messages", "Offer", "OwnAnswer", "OwnMembers", "RunMembers", "make_request", "person"]
 
 Messages = str | Sequence[str | SamplingMessage] | CreateMessageRequestParams
 """A text of the user, several texts and messages, or a whole request."""
@@ -93,19 +93,24 @@ class Asker(Protocol):
         ...
 
 
-class OwnMembers(TypedDict, total=False):
-    """Members of the request that ``Host.complete`` makes; see ``CreateMessageRequestParams``."""
+class RunMembers(TypedDict, total=False):
+    """Members of the requests that ``Host.run`` makes; see ``CreateMessageRequestParams``."""
 
     max_tokens: int
     system_prompt: str
     temperature: float
     stop_sequences: Sequence[str]
     model_preferences: ModelPreferences
+
+
+class OwnMembers(RunMembers, total=False):
+    """Members of the request that ``Host.complete`` makes."""
+
     tools: Sequence[Tool]
     tool_choice: ToolChoice
 
 
-def make_request(messages: Messages, members: OwnMembers) -> CreateMessageRequestParams:
+def make_request(messages: Messages, members: OwnMembers | RunMembers) -> CreateMessageRequestParams:
     """Make the params of an own request.
 
     Args:
@@ -117,7 +122,7 @@ def make_request(messages: Messages, members: OwnMembers) -> CreateMessageReques
     """
     if isinstance(messages, CreateMessageRequestParams):
         if members:
-            raise ConfigError(f"complete(): the request that was given has its own {', '.join(members)}")
+            raise ConfigError(f"the request that was given has its own {', '.join(members)}")
         return messages
     several = [messages] if isinstance(messages, str) else messages
     said = [

@@ -89,6 +89,9 @@ class Server(Features):
         ConfigError: an argument cannot be used; the message names it and says what to do.
     """
 
+    confirmer: Any = None
+    """What has each call of a tool confirmed before it is passed on: the host of a gateway. A client in this process
+    does not ask it a second time."""
     _offered: Offer | None = None
     """The last offer, kept so that all sessions share one object until it changes."""
 

@@ -26,6 +26,7 @@ from antiphon.host.review.review import (
     Approve,
     Blocked,
     Decision,
+    Deferred,
     Deny,
     Edit,
     ElicitItem,
@@ -36,6 +37,7 @@ from antiphon.host.review.review import (
     ReviewItem,
     ToolItem,
     can_tell,
+    decider_of,
     digest,
     name_of,
 )
@@ -62,16 +64,17 @@ async def decided(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Ap
     except Blocked:
         raise case.withdrawn() from None
     except NoReviewer as error:
-        raise case.refusal("no-reviewer", why=str(error)) from None
+        reason = "deferred" if isinstance(error, Deferred) else "no-reviewer"
+        raise case.refusal(reason, why=str(error)) from None
     except TimeoutError:
         raise case.refusal("expired") from None
     except LimitReached as reached:
         raise case.refusal("limit", str(reached)) from None
     except Exception as error:
         raise case.failure(f"the reviewer failed: {type(error).__name__}: {error}") from None
-    by = None
+    by = decider_of(decision)
     if decision.ticket is not None:
-        case.ticket, by = decision.ticket.id, decision.ticket.by
+        case.ticket = decision.ticket.id
         case.reviews.append(decision.ticket.id)
     response = isinstance(item, ReviewItem) and item.result is not None
     step = "response" if response else "review"
@@ -101,7 +104,7 @@ def _denied(case: Case, step: Step, item: ReviewItem | ToolItem, denial: Deny) -
     """Record a denial with its reason, and make its error: with the reason, if the person wants to tell it."""
     reason = denial.reason and mask(denial.reason)
     told = _told(item, denial)
-    case.note(step, name_of(denial), by=denial.ticket and denial.ticket.by, reason=reason, told=told)
+    case.note(step, name_of(denial), by=decider_of(denial), reason=reason, told=told)
     refusal = case.refusal("user")
     if reason:
         # For the caller of the tool, on this side: a note is not sent.

@@ -44,7 +44,17 @@ __all__ = ["ELICITATION", "EMBEDDINGS", "SAMPLING", "TOOL", "Case", "Desk", "Rea
 T = TypeVar("T")
 
 Reason = Literal[
-    "user", "policy", "no-reviewer", "expired", "changed", "limit", "budget", "secret", "no-model", "definition"
+    "user",
+    "policy",
+    "no-reviewer",
+    "expired",
+    "changed",
+    "limit",
+    "budget",
+    "secret",
+    "no-model",
+    "definition",
+    "deferred",
 ]
 """Why an ask was refused: the ``data.reason`` of ``Rejected``."""
 
@@ -64,6 +74,7 @@ _CAUSES: dict[Reason, str] = {
     "limit": "a limit of this host is reached",
     "budget": "it could cost more than is left of the budget",
     "secret": "it holds what looks like a secret",
+    "deferred": "the program that makes the call asks a person itself",
     "definition": "the server has changed the definition of this tool since it was allowed, and nobody can look at it "
     "now",
     "no-model": f"no model can answer it: set {KEY_NAMES}, configure one (antiphon models), allow this server another, "

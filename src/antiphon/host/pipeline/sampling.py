@@ -119,8 +119,15 @@ async def answer_elicitation(desk: Desk, params: ElicitRequestParams, origin: Or
     return await concluded(case, _elicited(case, params))
 
 
-async def answer_own(desk: Desk, params: CreateMessageRequestParams, *, by: str | None, model: str | None) -> OwnAnswer:
-    """Answer a request of the person's own.
+async def answer_own(
+    desk: Desk,
+    params: CreateMessageRequestParams,
+    *,
+    by: str | None,
+    model: str | None,
+    flow: Callable[[str], object] | None = None,
+) -> OwnAnswer:
+    """Answer a request of the person's own. ``flow`` gets the text while it comes, as for ``complete``.
 
     Raises:
         InvalidParams: it is no valid request.
@@ -128,7 +135,7 @@ async def answer_own(desk: Desk, params: CreateMessageRequestParams, *, by: str 
         InternalError: the provider or the store failed; their text stays here.
     """
     case = Case(desk, person(), SAMPLING)
-    case.is_own = True
+    case.is_own, case.flow = True, flow
     return await concluded(case, _own(case, params, by, model))
 
 

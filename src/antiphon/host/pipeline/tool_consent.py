@@ -18,7 +18,7 @@ from antiphon.host.pipeline.case import TOOL, Case, Desk
 from antiphon.host.pipeline.stages import admitted, concluded
 from antiphon.host.review.definitions import row_of
 from antiphon.host.review.grants import Grant
-from antiphon.host.review.review import Choice, ToolItem, digest
+from antiphon.host.review.review import Choice, ToolItem, decider_of, digest
 from antiphon.host.store.base import Change, DefinitionRow, Standing, Supposed
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams
@@ -162,7 +162,7 @@ async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass, sh
         allowed=shown.allowed.body if shown.is_changed and shown.allowed is not None else None,
     )
     decision = await approved(case, item, entered)
-    by = None if decision.ticket is None else decision.ticket.by
+    by = decider_of(decision)
     ticket, case.ticket = case.ticket, None
     define = None if shown.allowed is not None and not shown.is_changed else _defined(case, shown, by)
     prevents = await case.save(Change(finish=ticket, define=define))

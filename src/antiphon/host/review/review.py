@@ -32,6 +32,7 @@ __all__ = [
     "Blocked",
     "Choice",
     "Decision",
+    "Deferred",
     "Deny",
     "Edit",
     "ElicitItem",
@@ -51,6 +52,7 @@ __all__ = [
     "Ticket",
     "ToolItem",
     "can_tell",
+    "decider_of",
     "digest",
     "hash_of",
     "most_of",
@@ -208,6 +210,8 @@ class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
     sent. Only for a request, and only once."""
     ticket: Ticket | None = None
     undone: Undone = ()
+    by: str | None = None
+    """Who decided, if no ticket says so."""
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
@@ -233,6 +237,8 @@ class Deny(msgspec.Struct, frozen=True, kw_only=True, tag="deny"):
     allows."""
     ticket: Ticket | None = None
     undone: Undone = ()
+    by: str | None = None
+    """Who decided, if no ticket says so."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
@@ -267,6 +273,10 @@ Decision = Approve | Edit | Deny | Answer | Regenerate
 
 class NoReviewer(Exception):
     """The person cannot be reached, or not any more: the terminal is gone."""
+
+
+class Deferred(NoReviewer):
+    """The program that makes the call puts the question to a person itself, and calls again with the decision."""
 
 
 class Blocked(NoReviewer):
@@ -415,6 +425,13 @@ def name_of(decision: Decision | ElicitResult) -> str:
         return decision.action
     name = type(decision).__name__.lower()
     return f"{name}:{decision.reach}" if isinstance(decision, Deny) and decision.reach != "once" else name
+
+
+def decider_of(decision: Decision) -> str | None:
+    """Return who made a decision, if that is known."""
+    if decision.ticket is not None:
+        return decision.ticket.by
+    return decision.by if isinstance(decision, Approve | Deny) else None
 
 
 def can_tell(item: ReviewItem | ToolItem | ElicitItem) -> bool:

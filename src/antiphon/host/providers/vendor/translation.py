@@ -7,7 +7,6 @@ there is left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -33,6 +32,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from antiphon.host.catalogue import Model
 from antiphon.host.providers.base import Completion, ProviderFailure, Usage
+from antiphon.host.providers.tool_names import LONGEST_NAME, plain_names
 from antiphon.wire.content import (
     AudioContent,
     EmbeddedResource,
@@ -49,11 +49,8 @@ from antiphon.wire.tools import Tool
 
 __all__ = ["Outgoing", "completion", "outgoing"]
 
-_TAKEN = re.compile(r"[A-Za-z0-9_-]+")
-"""OpenAI's and Anthropic's rule for names of tools and ids of their uses; Gemini accepts more."""
-_LONGEST_NAME = 64
 _LONGEST_ID = 40
-"""OpenAI's limits, in characters."""
+"""Most characters of the id of a use of a tool: OpenAI's limit."""
 
 _MOST_CHARACTERS_PER_TOKEN = 32
 """More than any real text has on average; for services that report no usage and ignore ``max_tokens``."""
@@ -86,7 +83,7 @@ def outgoing(params: CreateMessageRequestParams, model: Model) -> Outgoing:
     """
     uses = [block for message in params.messages for block in message.blocks if isinstance(block, ToolUseContent)]
     plain = _Plain(
-        names=_plain([*(tool.name for tool in params.tools or ()), *(use.name for use in uses)], _LONGEST_NAME),
+        names=_plain([*(tool.name for tool in params.tools or ()), *(use.name for use in uses)], LONGEST_NAME),
         ids=_plain([use.id for use in uses], _LONGEST_ID),
     )
     tools = [_tool(tool, plain.names[tool.name]) for tool in params.tools or ()]
@@ -100,19 +97,8 @@ def outgoing(params: CreateMessageRequestParams, model: Model) -> Outgoing:
 
 def _plain(originals: Iterable[str], longest: int) -> dict[str, str]:
     """Map each name to one that every vendor accepts: itself, if possible."""
-    given: dict[str, str] = {name: name for name in originals if len(name) <= longest and _TAKEN.fullmatch(name)}
-    used = set(given)
-    for name in dict.fromkeys(originals):
-        if name in given:
-            continue
-        base = sent = re.sub(r"[^A-Za-z0-9_-]", "_", name)[: longest - 6] or "unnamed"
-        number = 1
-        while sent in used:
-            number += 1
-            sent = f"{base}_{number}"
-        used.add(sent)
-        given[name] = sent
-    return given
+    names = list(dict.fromkeys(originals))
+    return dict(zip(names, plain_names(names, longest), strict=True))
 
 
 def _settings(params: CreateMessageRequestParams, model: Model) -> ModelSettings:

@@ -1,0 +1,246 @@
+"""Tools as a model is offered them, and the one place where a model's call of a tool is made.
+
+Owns what a source of tools is, which of its tools a model sees and by what names, and what a model gets of a result.
+The loop of ``Host.run`` and the adapters for other frameworks use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from secrets import token_hex
+from typing import Any, Protocol, cast, runtime_checkable
+
+import msgspec
+
+from antiphon.errors import AntiphonError, ConfigError, LocalProtocolError, PeerError, Rejected
+from antiphon.host.providers.tool_names import plain_names
+from antiphon.wire.content import (
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import MEMORY, Origin, identify
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
+
+__all__ = [
+    "MAX_RESULT",
+    "ConfirmsCalls",
+    "OfferedTool",
+    "ToolClient",
+    "ToolSource",
+    "as_sources",
+    "call_tool",
+    "describe_failure",
+    "fit_for_model",
+    "offer_tools",
+    "refusal_of",
+]
+
+MAX_RESULT = 100_000
+"""Most characters of one result that a model gets: about 25,000 tokens, an eighth of what large models take."""
+
+
+class ToolSource(Protocol):
+    """Something that has tools: a ``Client``, or an object of your own."""
+
+    def tools(self) -> AsyncIterator[Tool]:
+        """Iterate over all tools."""
+        ...
+
+    def call_tool(self, name: str, arguments: Mapping[str, Any], /) -> Awaitable[CallToolResult]:
+        """Call a tool.
+
+        Args:
+            name: the tool's name, as ``tools`` has it.
+            arguments: its arguments.
+        """
+        ...
+
+
+class ConfirmsCalls(Protocol):
+    """Something that decides about calls of tools, such as a ``Host``."""
+
+    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | None:
+        """Decide about one call: true allows it. Anything else, or raising ``Rejected``, refuses it.
+
+        Args:
+            params: the call.
+            origin: who has the tool, and what it says about it.
+        """
+        ...
+
+
+@runtime_checkable
+class ToolClient(ToolSource, Protocol):
+    """A source that knows its server, so that it has each call confirmed itself: a ``Client``."""
+
+    @property
+    def confirmers(self) -> Sequence[object]:
+        """What is asked before each call already."""
+        ...
+
+    def call_tool(
+        self, name: str, arguments: Mapping[str, Any], /, *, progress: Any = None, confirm: Any = None
+    ) -> Awaitable[CallToolResult]:
+        """Call a tool.
+
+        Args:
+            name: the tool's name.
+            arguments: its arguments.
+            progress: called with each progress report; by default nobody is told.
+            confirm: is asked first, unless it is asked anyway; nothing by default.
+        """
+        ...
+
+
+class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that a model may call."""
+
+    name: str
+    """Its name for the model: letters, digits, ``_`` and ``-``, at most 64, and each only once."""
+    tool: Tool
+    """What its server says of it."""
+    source: ToolSource
+
+    @property
+    def definition(self) -> Tool:
+        """The definition for the model, by the name for the model."""
+        return self.tool if self.tool.name == self.name else msgspec.structs.replace(self.tool, name=self.name)
+
+
+def as_sources(tools: ToolSource | Sequence[ToolSource]) -> Sequence[ToolSource]:
+    """Return one source, or several, as a sequence.
+
+    Raises:
+        ConfigError: something in it has no tools.
+    """
+    sources = tools if isinstance(tools, Sequence) else [tools]
+    for each in sources:
+        if not (hasattr(each, "tools") and hasattr(each, "call_tool")):
+            raise ConfigError(f"tools= takes a Client, or what has tools() and call_tool(), or a list; got {each!r}")
+    return sources
+
+
+async def offer_tools(sources: Sequence[ToolSource]) -> dict[str, OfferedTool]:
+    """List the tools of some sources that are for a model, by the names for it.
+
+    Args:
+        sources: where the tools come from; of two tools with one name, that of the earlier source keeps it.
+    """
+    found = [(source, tool) for source in sources async for tool in source.tools() if _is_for_model(tool)]
+    names = plain_names([tool.name for _, tool in found])
+    return {
+        name: OfferedTool(name=name, tool=tool, source=source)
+        for name, (source, tool) in zip(names, found, strict=True)
+    }
+
+
+def _is_for_model(tool: Tool) -> bool:
+    """Return whether a model may call a tool.
+
+    Extension io.modelcontextprotocol/ui, "visibility": a host MUST NOT offer the model a tool that leaves it out.
+    """
+    members: object = (tool.meta or {}).get("ui")
+    visibility: object = cast("dict[str, object]", members).get("visibility") if isinstance(members, dict) else None
+    return not isinstance(visibility, list) or "model" in visibility
+
+
+async def call_tool(
+    offered: OfferedTool,
+    arguments: Mapping[str, Any],
+    confirm: ConfirmsCalls | None,
+    progress: Callable[..., object] | None = None,
+) -> CallToolResult:
+    """Call a tool once it is allowed. Each decider is asked once, whoever brings it.
+
+    Args:
+        offered: the tool.
+        arguments: its arguments, as the model gives them.
+        confirm: is asked first; ``None`` if the source alone decides.
+        progress: called with each progress report of a client: ``(progress, total, message)``.
+
+    Raises:
+        Rejected: the call was refused; nothing was sent.
+        AntiphonError: the call failed.
+    """
+    source, name = offered.source, offered.tool.name
+    if isinstance(source, ToolClient):
+        return await source.call_tool(name, arguments, progress=progress, confirm=confirm)
+    if confirm is not None:
+        # It knows no server, so that its class stands for who it is.
+        place = [MEMORY, f"{type(source).__module__}.{type(source).__qualname__}"]
+        origin = Origin(id=token_hex(8), identity=identify(place), target=" ".join(place), tool=offered.tool)
+        if await confirm.confirm(CallToolRequestParams.of(name, arguments), origin) is not True:
+            raise Rejected(f"User rejected the call of {name!r}", data={"reason": "user"})
+    return await source.call_tool(name, arguments)
+
+
+def describe_failure(error: AntiphonError) -> CallToolResult:
+    """Return the result that tells a model why a call was refused or has failed.
+
+    Args:
+        error: what the call has raised.
+
+    Raises:
+        ConfigError, LocalProtocolError: the program made a mistake, which a model cannot mend.
+    """
+    if isinstance(error, ConfigError | LocalProtocolError):
+        raise error
+    note = refusal_of(error, "note")
+    said = error.message if isinstance(error, PeerError) else str(error)
+    text = f"{said}: {note}" if note else said
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+
+def refusal_of(error: AntiphonError, member: str = "reason") -> str | None:
+    """Return why a call was refused, or another member of the refusal; ``None`` if it is not known.
+
+    Args:
+        error: what the call has raised.
+        member: ``"reason"``, or ``"note"`` for what the person wants to tell.
+    """
+    data: object = error.data if isinstance(error, Rejected) else None
+    found = cast("dict[str, object]", data).get(member) if isinstance(data, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolResult:
+    """Return a result with content that models accept, and not more of it than they should get.
+
+    Args:
+        result: as its server sent it.
+        most: most characters, images counted as base64.
+    """
+    blocks = [_accepted(block) for block in result.content]
+    if not blocks and result.structured_content is not None:
+        blocks = [TextContent(text=encode(result.structured_content).decode())]
+    kept: list[ContentBlock] = []
+    for block in blocks:
+        size = len(block.text) if isinstance(block, TextContent) else len(encode(block))
+        if size <= most:
+            kept.append(block)
+        elif isinstance(block, TextContent):
+            kept.append(TextContent(text=f"{block.text[:most]}\n[cut: {most:,} of {size:,} characters]"))
+        else:
+            kept.append(TextContent(text=f"[left out: {type(block).__name__} of {size:,} characters]"))
+        most = max(0, most - size)
+    return msgspec.structs.replace(result, content=kept)
+
+
+def _accepted(block: ContentBlock) -> ContentBlock:
+    """Return a block as models accept it: what they cannot read is named in a text."""
+    if isinstance(block, TextContent | ImageContent | AudioContent | ResourceLink):
+        return block
+    if not isinstance(block, EmbeddedResource):
+        return TextContent(text=f"[content of the unknown kind {block.type!r}]")
+    resource = block.resource
+    if resource.blob is None:
+        return block
+    kind = resource.mime_type or "application/octet-stream"
+    if kind.startswith("image/"):
+        return ImageContent(data=resource.blob, mime_type=kind)
+    return TextContent(text=f"[resource {resource.uri}: {kind}, {len(resource.blob) * 3 // 4:,} bytes]")

@@ -1,0 +1,254 @@
+"""``Host.run``: ask a model, call the tools that it wants, and ask again, until it answers without tools.
+
+Owns the order of steps, their bounds, and what is told while they go on. ``pipeline`` has the stages of each call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from antiphon.errors import AntiphonError, ConfigError, Rejected
+from antiphon.host.agent_run.offered_tools import (
+    ConfirmsCalls,
+    OfferedTool,
+    ToolSource,
+    call_tool,
+    describe_failure,
+    fit_for_model,
+    offer_tools,
+    refusal_of,
+)
+from antiphon.host.own_request import OwnAnswer
+from antiphon.wire.content import ToolResultContent, ToolUseContent
+from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
+from antiphon.wire.tools import CallToolResult
+
+__all__ = [
+    "MAX_STEPS",
+    "ModelAnswered",
+    "OnEvent",
+    "RunEvent",
+    "RunHost",
+    "RunResult",
+    "TextGrew",
+    "ToolBegan",
+    "ToolEnded",
+    "ToolProgressed",
+    "run_steps",
+]
+
+MAX_STEPS = 10
+"""Most calls of the model in one run, unless the caller says otherwise."""
+_MAX_CALLS = 64
+"""Most tools that a model may call in one step."""
+_AT_ONCE = 8
+"""Most of these calls at the same time: as many as a client answers asks at a time."""
+
+
+class TextGrew(msgspec.Struct, frozen=True, kw_only=True):
+    """Text of an answer that is still coming, masked; only from models that stream."""
+
+    step: int
+    text: str
+
+
+class ModelAnswered(msgspec.Struct, frozen=True, kw_only=True):
+    """The model has answered."""
+
+    step: int
+    """From 1."""
+    answer: OwnAnswer
+
+
+class ToolBegan(msgspec.Struct, frozen=True, kw_only=True):
+    """The model wants a tool; whether it may be called is decided now."""
+
+    step: int
+    use: ToolUseContent
+
+
+class ToolProgressed(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool reports how far it has come."""
+
+    step: int
+    use: ToolUseContent
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class ToolEnded(msgspec.Struct, frozen=True, kw_only=True):
+    """A call has ended, or was refused."""
+
+    step: int
+    use: ToolUseContent
+    result: CallToolResult
+    """What the model gets of it; ``is_error`` if it failed or was refused."""
+    refused: str | None = None
+    """Why it was refused, as ``data["reason"]`` of ``Rejected``; ``None`` if it was made."""
+
+
+RunEvent = TextGrew | ModelAnswered | ToolBegan | ToolProgressed | ToolEnded
+"""What happens during a run."""
+OnEvent = Callable[[RunEvent], object]
+"""Called with each event; may be a coroutine function, which the run then waits for, except for texts that grow."""
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended."""
+
+    ended: Literal["answered", "max-steps"]
+    """Whether the model has answered, or still wanted tools in the last step; these were not called."""
+    answers: Sequence[OwnAnswer]
+    """All answers of the model; the last one is the final one."""
+    calls: Sequence[ToolEnded]
+    """All calls of tools, in the order in which they ended."""
+    messages: Sequence[SamplingMessage]
+    """The whole conversation, for a run that goes on with it; without an answer whose tools were not called."""
+
+    @property
+    def text(self) -> str:
+        """The text of the last answer."""
+        return self.answers[-1].text
+
+    @property
+    def money(self) -> int | None:
+        """Nano-dollars for all answers; ``None`` if the price of one of them is not known."""
+        paid = [answer.money for answer in self.answers]
+        return None if None in paid else sum(filter(None, paid))
+
+
+class RunHost(ConfirmsCalls, Protocol):
+    """What a run needs of a host."""
+
+    async def complete(
+        self,
+        messages: CreateMessageRequestParams,
+        *,
+        by: str | None = None,
+        model: str | None = None,
+        flow: Callable[[str], object] | None = None,
+    ) -> OwnAnswer:
+        """Ask the model once; see ``Host.complete``."""
+        ...
+
+
+async def run_steps(
+    host: RunHost,
+    request: CreateMessageRequestParams,
+    sources: Sequence[ToolSource],
+    *,
+    max_steps: int,
+    max_result: int,
+    on_event: OnEvent | None,
+    by: str | None,
+    model: str | None,
+) -> RunResult:
+    """Run; see ``Host.run``."""
+    if max_steps < 1:
+        raise ConfigError("run(): max_steps is at least 1")
+    events = _Events(on_event)
+    calls = _ToolCalls(host, await offer_tools(sources), max_result, events)
+    messages, answers, tools = list(request.messages), list[OwnAnswer](), calls.definitions
+    while True:
+        step = len(answers) + 1
+        asked = msgspec.structs.replace(request, messages=messages, tools=tools)
+        answer = await host.complete(asked, by=by, model=model, flow=events.flow(step))
+        answers.append(answer)
+        await events.tell(ModelAnswered(step=step, answer=answer))
+        said = SamplingMessage(role="assistant", content=answer.blocks)
+        uses = [block for block in answer.blocks if isinstance(block, ToolUseContent)]
+        if not uses:
+            return RunResult(ended="answered", answers=answers, calls=calls.ended, messages=[*messages, said])
+        if step >= max_steps:
+            return RunResult(ended="max-steps", answers=answers, calls=calls.ended, messages=messages)
+        results = await calls.make(step, uses)
+        messages = [*messages, said, SamplingMessage(role="user", content=results)]
+
+
+class _Events:
+    """Whoever is told of the events of one run."""
+
+    def __init__(self, on_event: OnEvent | None) -> None:
+        self._on_event = on_event
+        self._growing: set[asyncio.Future[Any]] = set()
+
+    def flow(self, step: int) -> Callable[[str], None] | None:
+        """Return what tells of an answer that grows; ``None`` if nobody wants to know."""
+        on_event = self._on_event
+        if on_event is None:
+            return None
+
+        def grow(text: str) -> None:
+            told = on_event(TextGrew(step=step, text=text))
+            if inspect.isawaitable(told):
+                future = asyncio.ensure_future(told)
+                self._growing.add(future)
+                future.add_done_callback(self._growing.discard)
+
+        return grow
+
+    async def tell(self, event: RunEvent) -> None:
+        """Tell of an event, after all texts that came before it."""
+        if self._growing:
+            await asyncio.gather(*self._growing)
+        told: object = None if self._on_event is None else self._on_event(event)
+        if inspect.isawaitable(told):
+            await told
+
+
+class _ToolCalls:
+    """The calls of one run."""
+
+    def __init__(self, host: RunHost, offered: Mapping[str, OfferedTool], max_result: int, events: _Events) -> None:
+        self._host, self._offered, self._max_result, self._events = host, offered, max_result, events
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self.definitions = [each.definition for each in offered.values()] or None
+        """The tools for the model; ``None`` if there are none."""
+        self.ended: list[ToolEnded] = []
+
+    async def make(self, step: int, uses: Sequence[ToolUseContent]) -> list[ToolResultContent]:
+        """Make the calls of one step, some of them at a time, and return their results in the given order."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._use(step, use, at)) for at, use in enumerate(uses)]
+        except ExceptionGroup as failed:
+            # Only a mistake of the program ends a run; the first one is enough to mend.
+            raise failed.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _use(self, step: int, use: ToolUseContent, at: int) -> ToolResultContent:
+        async with self._room:
+            await self._events.tell(ToolBegan(step=step, use=use))
+            refused = None
+            try:
+                result = await self._call(step, use, at)
+            except AntiphonError as error:
+                result, refused = describe_failure(error), refusal_of(error)
+            result = fit_for_model(result, self._max_result)
+            end = ToolEnded(step=step, use=use, result=result, refused=refused)
+            self.ended.append(end)
+            await self._events.tell(end)
+        return ToolResultContent(
+            tool_use_id=use.id,
+            content=result.content,
+            structured_content=result.structured_content,
+            is_error=result.is_error,
+        )
+
+    async def _call(self, step: int, use: ToolUseContent, at: int) -> CallToolResult:
+        if at >= _MAX_CALLS:
+            raise Rejected(f"At most {_MAX_CALLS} tools can be called in one step", data={"reason": "limit"})
+        # The host takes no answer that uses a tool which was not offered.
+        offered = self._offered[use.name]
+
+        def tell(progress: float, total: float | None, message: str | None) -> Awaitable[None]:
+            event = ToolProgressed(step=step, use=use, progress=progress, total=total, message=message)
+            return self._events.tell(event)
+
+        return await call_tool(offered, use.input, self._host, tell)

@@ -1,0 +1,42 @@
+"""Names of tools as every model service accepts them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+__all__ = ["LONGEST_NAME", "plain_names"]
+
+_ACCEPTED = re.compile(r"[A-Za-z0-9_-]+")
+"""OpenAI's and Anthropic's rule for names of tools and ids of their uses; Gemini accepts more."""
+LONGEST_NAME = 64
+"""Most characters of a name of a tool: OpenAI's limit."""
+
+
+def plain_names(originals: Sequence[str], longest: int = LONGEST_NAME) -> list[str]:
+    """Return a name for each of some tools that every service accepts, each of them once.
+
+    A tool keeps its own name if the services accept it, and no tool before it has it.
+
+    Args:
+        originals: the names that the tools have.
+        longest: most characters of a name.
+    """
+    used: set[str] = set()
+    given: list[str | None] = []
+    for name in originals:
+        is_kept = len(name) <= longest and _ACCEPTED.fullmatch(name) is not None and name not in used
+        given.append(name if is_kept else None)
+        used.update([name] if is_kept else [])
+    return [kept or _number(original, longest, used) for original, kept in zip(originals, given, strict=True)]
+
+
+def _number(original: str, longest: int, used: set[str]) -> str:
+    """Make a name that is not used yet, and note that it is."""
+    base = made = re.sub(r"[^A-Za-z0-9_-]", "_", original)[: longest - 6] or "unnamed"
+    number = 1
+    while made in used:
+        number += 1
+        made = f"{base}_{number}"
+    used.add(made)
+    return made

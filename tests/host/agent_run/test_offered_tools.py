@@ -1,0 +1,40 @@
+"""What a model gets of the results of tools, and what it is told of failures."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.errors import CallTimeout, ConfigError, Rejected
+from antiphon.host.agent_run.offered_tools import describe_failure, fit_for_model, refusal_of
+from antiphon.types import CallToolResult, EmbeddedResource, ImageContent, ResourceContents, TextContent
+from antiphon.wire.content import UnknownContent
+
+
+def test_content_that_models_cannot_read_is_named():
+    """A binary resource and an unknown kind; an image among the resources is an image."""
+    blocks = [
+        EmbeddedResource(resource=ResourceContents.of("file:///a.zip", b"123456", "application/zip")),
+        EmbeddedResource(resource=ResourceContents.of("file:///a.png", b"123456", "image/png")),
+        EmbeddedResource(resource=ResourceContents.of("file:///a.txt", "text")),
+        UnknownContent("hologram", {}),
+    ]
+    fit = fit_for_model(CallToolResult(content=blocks)).content
+    assert fit[0] == TextContent(text="[resource file:///a.zip: application/zip, 6 bytes]")
+    assert fit[1] == ImageContent.of(b"123456", "image/png")
+    assert fit[2] == blocks[2]
+    assert fit[3] == TextContent(text="[content of the unknown kind 'hologram']")
+
+
+def test_a_refusal_says_why_and_what_the_person_wants_to_tell():
+    """Only data that has the form of ours is read: a server may send the same error."""
+    refused = Rejected("Refused", data={"reason": "user", "note": "ask for less"})
+    assert describe_failure(refused).text == "Refused: ask for less"
+    assert refusal_of(refused) == "user"
+    assert [refusal_of(Rejected("x", data=data)) for data in (None, ["reason"], {"reason": 7})] == [None] * 3
+    assert refusal_of(CallTimeout("late")) is None
+
+
+def test_a_mistake_of_the_program_is_raised():
+    """A model cannot mend it."""
+    with pytest.raises(ConfigError):
+        describe_failure(ConfigError("no"))
