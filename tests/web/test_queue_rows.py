@@ -8,7 +8,7 @@ from antiphon.host.review.rows import arranged
 from antiphon.web.queue_rows import QueueRows, Sifting, group_changes
 from tests.host.review.questions import question
 
-ONE, TWO, THREE = (question(id=id, group=group) for id, group in (("1", "g"), ("2", "g"), ("3", "h")))
+ONE, TWO, THREE = (question(id=id, identity=server) for id, server in (("1", "g"), ("2", "g"), ("3", "h")))
 
 
 def rows(*questions) -> QueueRows:
@@ -34,10 +34,10 @@ def test_only_what_has_changed_since_is_named():
 
 
 def test_a_row_that_goes_to_another_group_changes_both():
-    """A question that is taken over after a restart belongs to another round."""
+    """Each server is one group, whichever calls its questions belong to."""
     made = rows(ONE, TWO)
     before = made.version
-    made.update([msgspec.structs.replace(ONE, group="h"), TWO])
+    made.update([msgspec.structs.replace(ONE, identity="h"), TWO])
     assert made.since(before).groups == {"g", "h"}
 
 

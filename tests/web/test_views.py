@@ -40,7 +40,7 @@ async def test_a_question_is_shown_whole():
             "Be brief",
             "Describe a sweater",
             "an answer of up to 9000 tokens",
-            "tools/call describe",
+            "while it runs",
             "Raw JSON",
         ):
             assert text in shown
@@ -71,7 +71,7 @@ async def test_the_task_that_asks_is_shown_with_its_age_and_what_it_has_cost():
         assert "task, started 3 h ago · 1 ask before this one · nothing spent so far" in shown
         assert 'the server says</span> <q class="theirs">Chapter &lt;b&gt;2&lt;/b&gt;</q>' in shown
         queue = (await page.get("/", **{"X-Part": "queue"})).text
-        assert "tools/call describe · task" in queue
+        assert "describe, task, " in queue
 
 
 async def test_what_the_host_changed_is_shown():

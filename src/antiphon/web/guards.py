@@ -32,8 +32,8 @@ COOKIE = "antiphon-session"
 HEADER = "x-antiphon-session"
 """Name of the session's header, under all other host names."""
 _CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'{blob}; media-src 'self'{blob}; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'{blob}; "
+    "media-src 'self'{blob}; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 CSP = _CSP.format(blob="")
 """Without cookies the script fetches images itself and shows them as blobs; only then are these allowed."""

@@ -96,7 +96,7 @@ class QueueRows:
             if kept is not None and kept[0] is question:
                 known[question.id] = kept
                 continue
-            row = listed(question)
+            row = listed(question, by_server=True)
             if row is None:
                 continue
             known[question.id] = (question, row)

@@ -50,8 +50,14 @@ def environment() -> Environment:
     pointing: dict[str, Any] = {"secret_spots": secret_spots, "holds_secret": holds_secret, "figures": figures_text}
     pointing |= {"unloaded": _unloaded, "typed": _typed}
     made.filters.update(pointing)
+    made.globals["icon"] = _icon
     made.filters.update(money=brief_dollars, most=rounded_dollars, exact=dollars)
     return made
+
+
+def _icon(name: str) -> Markup:
+    """Draw an icon of the page's own set; texts beside it say the same."""
+    return Markup('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>').format(name)
 
 
 def _visible(value: object) -> object:

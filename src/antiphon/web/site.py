@@ -28,7 +28,7 @@ from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import most_of
 from antiphon.host.review.summary import first_words, outcome_text, span
-from antiphon.host.review.who import task_text
+from antiphon.host.review.who import round_text, task_text
 from antiphon.host.store.base import Store
 from antiphon.web.access import Access, Session
 from antiphon.web.guards import is_plain, session_of
@@ -250,6 +250,7 @@ class Site:
             "most_of": most_of,
             "first_words": first_words,
             "task_text": task_text,
+            "round_text": round_text,
             "LONG": LONG,
             "PIECE": PIECE,
         }

@@ -24,6 +24,7 @@ from antiphon.host.review.rows import ORDERS, arranged
 from antiphon.host.review.shown import shape_of, show
 from antiphon.host.review.summary import first_words, outcome_text
 from antiphon.host.review.who import who_of
+from antiphon.host.store.asks import AskRow, Sought
 from antiphon.web.long_texts import piece
 from antiphon.web.queue_rows import Sifting, group_changes
 from antiphon.web.site import Site
@@ -55,6 +56,8 @@ class GrowingAnswers:
 
 _HEARTBEAT = 15.0
 """Seconds between two writes to a stream: proxies and sleeping laptops notice a dead stream only by a write."""
+_LAST = 5
+"""Decisions about a server that are listed beside its request."""
 _LOOK = 0.1
 """Seconds between two reads of a store that sends no notices of changes by other processes."""
 
@@ -112,9 +115,16 @@ async def question(site: Site, request: Request) -> Response:
         became=_became(site, request, found),
         drafts=drafts,
         take="take" in request.query_params,
+        decided=await _decided_before(site, found),
         current=id,
         **_waiting(site, request.query_params),
     )
+
+
+async def _decided_before(site: Site, found: Question) -> list[AskRow]:
+    """Return what was decided last about the requests of the same server."""
+    rows = (await site.store.asks(Sought(identity=found.identity, limit=2 * _LAST))).rows
+    return [row for row in rows if row.ending != "open"][:_LAST]
 
 
 def part_of(name: str) -> str:

@@ -26,7 +26,7 @@ def question(params=None, *, id: str = "q", group: str = "g", result=None, **mor
         id=id,
         kind="response" if result else "request",
         group=group,
-        identity=item.origin.identity,
+        identity=more.pop("identity", item.origin.identity),
         created=1.0,
         expires=None,
         state="pending",

@@ -101,6 +101,7 @@ KEYMAP: tuple[Key, ...] = (
     _other("risk", "n", place="review"),
     _other("fold", "f", place="review", on=_TALK),
     _other("raw", "x", place="review", on=_TALK),
+    _other("more", ".", place="review"),
     _other("mark", "v", place="list"),
     _other("deny_marked", "D", place="list"),
     _other("filter", "/", place="list"),

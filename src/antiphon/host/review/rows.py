@@ -1,4 +1,4 @@
-"""The queue as a list: one row per question, grouped by the round of a call, sorted and filtered.
+"""The queue as a list: one row per question, grouped by server or by the round of a call, sorted and filtered.
 
 Pure. Page and terminal show the same rows in the same order.
 """
@@ -41,6 +41,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Hash of all that is shown of it; a decision names it."""
     waited_for: bool = True
     """Whether the process that asked still runs."""
+    in_task: bool = False
+    """Whether the call has become a task."""
+    destroys: bool = False
+    """Whether the server says that it may destroy something."""
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,23 +56,29 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """The questions of one round of a call."""
+    """The questions of one server, or of one round of a call."""
 
     who: Who
     rows: tuple[Row, ...]
     key: str = ""
-    """Names the round."""
+    """Names the server or the round."""
 
 
-def listed(question: Question) -> Listed | None:
-    """Make the row of a question; ``None`` if its content is not kept any more."""
+def listed(question: Question, *, by_server: bool = False) -> Listed | None:
+    """Make the row of a question; ``None`` if its content is not kept any more.
+
+    Args:
+        question: the question.
+        by_server: group by server, not by the round of a call.
+    """
     if question.item is None:
         return None
-    return Listed(row=_row(question), who=who_of(question.item.origin), group=question.group)
+    group = question.identity if by_server else question.group
+    return Listed(row=_row(question), who=who_of(question.item.origin), group=group)
 
 
 def grouped(rows: Iterable[Listed]) -> list[Group]:
-    """Group rows by round, oldest first."""
+    """Group rows, oldest first."""
     found: dict[str, list[Listed]] = {}
     for each in rows:
         found.setdefault(each.group, []).append(each)
@@ -78,9 +88,10 @@ def grouped(rows: Iterable[Listed]) -> list[Group]:
     ]
 
 
-def groups_of(questions: Sequence[Question]) -> list[Group]:
-    """Group questions by round, oldest first."""
-    return grouped(each for question in questions if (each := listed(question)) is not None)
+def groups_of(questions: Sequence[Question], *, by_server: bool = False) -> list[Group]:
+    """Group questions by round, or by server, oldest first."""
+    rows = (listed(question, by_server=by_server) for question in questions)
+    return grouped(row for row in rows if row is not None)
 
 
 def arranged(groups: Iterable[Group], order: Order, wanted: str) -> list[Group]:
@@ -92,7 +103,7 @@ def arranged(groups: Iterable[Group], order: Order, wanted: str) -> list[Group]:
     found: list[Group] = []
     for group in groups:
         head = f"{group.who.name} {group.who.target} {group.who.call}".casefold()
-        rows = tuple(row for row in group.rows if sought in head or sought in row.summary.casefold())
+        rows = tuple(row for row in group.rows if sought in head or sought in f"{row.tool} {row.summary}".casefold())
         if rows:
             found.append(Group(who=group.who, rows=tuple(sorted(rows, key=_PLACES[order])), key=group.key))
     return sorted(found, key=lambda group: _PLACES[order](group.rows[0]))
@@ -115,6 +126,8 @@ def _row(question: Question) -> Row:
         worst=None if costs is None else costs.worst.money,
         hash=question.hash,
         waited_for=question.waited_for,
+        in_task=item is not None and item.origin.task is not None,
+        destroys=any(risk.kind == "destructive" for risk in risks),
     )
 
 

@@ -22,9 +22,25 @@ from antiphon.host.review.review import ElicitItem, ReviewItem, Scope, ToolItem,
 from antiphon.host.review.summary import host_of
 from antiphon.host.review.who import Who, who_of
 from antiphon.host.store.base import ReviewKind
+from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Shown", "shape_of", "show", "show_item"]
+__all__ = ["Argument", "Shown", "shape_of", "show", "show_item"]
+
+
+_TABLE = 4_000
+"""Most bytes of arguments that are shown as a table; longer ones are shown as JSON alone, with their size."""
+
+
+class Argument(msgspec.Struct, frozen=True, kw_only=True):
+    """One argument of a tool's call."""
+
+    name: str
+    value: str
+    says: str = ""
+    """The server's description of it."""
+    default: str | None = None
+    """The value it has if it is left out; ``None`` if the server names none, or if the value is the same."""
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +80,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     is_redefined: bool = False
     """Whether the server has changed the definition of the tool; ``changes`` are those since it was allowed."""
     arguments: str = ""
+    table: tuple[Argument, ...] = ()
+    """The arguments one by one, those that differ from their default first; empty if they are too long for a table."""
     selection: Selection | None = None
     message: str = ""
     url: str | None = None
@@ -144,10 +162,38 @@ def _tool(shown: Shown, item: ToolItem) -> Shown:
         choices=item.choices,
         message=item.params.name,
         arguments=pretty(item.params),
+        table=_table(item),
         tool="" if said is None else pretty(said),
         is_redefined=item.allowed is not None,
         changes=changes,
     )
+
+
+def _table(item: ToolItem) -> tuple[Argument, ...]:
+    body = encode(item.params.arguments or {})
+    if len(body) > _TABLE:
+        return ()
+    given = msgspec.json.decode(body, type=dict[str, object])
+    tool = item.origin.tool
+    schema: object = None if tool is None else msgspec.json.decode(encode(tool.input_schema))
+    described = schema.get("properties") if isinstance(schema, dict) else None
+    rows: list[Argument] = []
+    for name, value in given.items():
+        said = described.get(name) if isinstance(described, dict) else None
+        says, default = (said.get("description"), said.get("default", value)) if isinstance(said, dict) else ("", value)
+        rows.append(
+            Argument(
+                name=name,
+                value=_written(value),
+                says=says if isinstance(says, str) else "",
+                default=None if default == value else _written(default),
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: row.default is None))
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else pretty(value)
 
 
 def _sampling(shown: Shown, item: ReviewItem) -> Shown:

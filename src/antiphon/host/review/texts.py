@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import string
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -44,6 +45,11 @@ class Texts:
         """
         text = self._catalogue[key]
         return text.format_map(values) if values else text
+
+    def pieces(self, key: str) -> Iterator[tuple[str, str]]:
+        """Yield a text in pieces, each with the name of the placeholder that follows it; empty at the end."""
+        for text, name, _, _ in string.Formatter().parse(self._catalogue[key]):
+            yield text, name or ""
 
     def has(self, key: str) -> bool:
         """Tell whether there is such a text."""

@@ -15,7 +15,7 @@ from antiphon.host.review.texts import Texts
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin, OriginTask
 
-__all__ = ["Who", "headline_of", "task_text", "who_of"]
+__all__ = ["Who", "headline_of", "round_text", "task_text", "who_of"]
 
 _DIGITS = 12
 """Hexadecimal digits of an identity that are shown: enough to distinguish a user's servers."""
@@ -45,6 +45,11 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     """The way it came, if it was not a message of the protocol: ``"model-api"``."""
     unclear: bool = False
     """Whether it may belong to one of several calls."""
+
+    @property
+    def subject(self) -> str:
+        """The name of the tool or prompt that is called, else the method."""
+        return self.call.partition(" ")[2] or self.call
 
     @property
     def without_call(self) -> str:
@@ -94,13 +99,19 @@ def task_text(task: OriginTask, words: Texts, now: float) -> str:
     return " · ".join(parts)
 
 
+def round_text(number: int, words: Texts) -> str:
+    """Say which question of its call this is."""
+    key = f"who.round.{number}"
+    return words(key) if words.has(key) else words("who.round", n=number)
+
+
 def headline_of(who: Who, costs: Costs | None, words: Texts) -> str:
     """Return one line: who asks, for what, at which cost. Not inert: the names come from the server."""
-    parts = [who.name, who.call.partition(" ")[2] or who.call or words(who.without_call)]
+    parts = [who.name, who.subject or words(who.without_call)]
     if who.task:
         parts.append(words("who.task"))
     if who.round:
-        parts.append(words("who.round", n=who.round[0], max=who.round[1]))
+        parts.append(round_text(who.round[0], words))
     if costs is not None:
         worst, left = rounded_dollars(costs.worst.money), costs.left
         parts.append(

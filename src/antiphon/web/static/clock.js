@@ -23,7 +23,7 @@ export function tick(root = document) {
   const { left: words, over, spans } = document.body.dataset;
   for (const clock of root.querySelectorAll(".clock[data-expires]")) {
     const seconds = Number(clock.dataset.expires) - now;
-    write(clock, seconds > 0 ? words.replace("%", left(seconds)) : over);
+    write(clock, seconds > 0 ? ("bare" in clock.dataset ? "%" : words).replace("%", left(seconds)) : over);
   }
   const units = spans.split("|");
   for (const age of root.querySelectorAll("time[data-age]")) write(age, span(now - Number(age.dataset.age), units));

@@ -15,6 +15,7 @@ function move(by) {
 // A panel that is opened by its key takes the focus; its summary gives it back when it is closed.
 function fold(summary) {
   const place = summary.parentElement;
+  for (let around = place.parentElement.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
   place.open = !place.open || place.querySelector("form") !== null;
   place.querySelector("input:not([type=hidden], [type=checkbox]), textarea, select")?.focus();
 }
@@ -129,7 +130,7 @@ function actions() {
 // Letters that follow one another quickly are a word, typed by somebody who takes another place for a field: nothing is
 // decided by them, and nowhere is gone to.
 const QUICK = 120;
-const HARMLESS = new Set("next previous risk fold raw mark filter sort model reason answer grant help".split(" "));
+const HARMLESS = new Set("next previous risk fold raw more mark filter sort model reason answer grant help".split(" "));
 const ASKING = new Set(["stop", "block", "deny_marked"]);
 
 let before = -Infinity;
