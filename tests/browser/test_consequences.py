@@ -86,8 +86,8 @@ async def test_another_model_is_chosen(chromium: Browser):
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
             assert "clever" in await seen.page.inner_text("#model .winner")
-            assert "$0.50" in await seen.page.inner_text(".stakes")
-            amounts = await seen.page.locator(".costs dd strong").all_inner_texts()
+            assert "$0.50 left to spend" in await seen.page.inner_text(".facts-line")
+            amounts = await seen.page.locator("#model .facts dd strong").all_inner_texts()
             low, likely, worst, left = (float(amount.removeprefix("$")) for amount in amounts)
             assert low < likely < worst < left == 0.5
             await seen.page.select_option("#detail [data-models]", "plain")
@@ -124,6 +124,7 @@ async def test_an_answer_is_made_again_by_another_model_and_denied(chromium: Bro
             await seen.page.wait_for_selector("#detail[data-kind=response]")
             await seen.page.wait_for_selector(ARMED)
             first = await seen.page.get_attribute("#detail", "data-id")
+            await seen.page.click(".more > summary")
             await seen.page.click("text=Have it answered again")
             await seen.page.select_option("details[open] select[name=model]", "clever")
             await seen.page.click("button >> text=Answer again")

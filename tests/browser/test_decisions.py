@@ -81,6 +81,7 @@ async def test_a_grant_is_given_used_and_revoked(chromium: Browser):
         question, task = await page.asked()
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
+            await seen.page.click(".more > summary")
             await seen.page.click("text=Approve similar requests too")
             await seen.page.select_option("select[name=scope]", "session")
             await seen.page.fill("input[name=uses]", "5")
@@ -142,6 +143,7 @@ async def test_an_answer_is_made_again(chromium: Browser):
             await seen.page.wait_for_selector("#queue [data-row] >> text=answer")
             await seen.page.keyboard.press("j")
             await seen.page.wait_for_selector("#detail[data-kind=response]")
+            await seen.page.click(".more > summary")
             await seen.page.click("text=Have it answered again")
             await seen.page.click("button >> text=Answer again")
             await seen.page.wait_for_selector("#queue [data-row] >> text=second")

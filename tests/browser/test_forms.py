@@ -129,6 +129,7 @@ async def test_what_is_typed_into_a_form_survives(chromium: Browser):
             await seen.page.fill("[name=field-2]", "by hand")
             await seen.page.check("[value=coffee]")
             await seen.open(other.id)
+            await seen.page.click(".more > summary")
             await seen.page.click("summary:has-text('Answer yourself')")
             await seen.page.fill("[name=text]", "My own words")
             await seen.page.click("summary:has-text('Deny with a reason')")

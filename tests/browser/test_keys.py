@@ -36,6 +36,7 @@ async def test_single_letters_are_switched_off(chromium: Browser):
                 await seen.page.wait_for_function("new Promise(done => setTimeout(() => done(true), 150))")
             assert seen.page.url.endswith(question.id)
             assert not task.done()
+            await seen.page.click(".more > summary")
             await seen.page.click("summary:has-text('Answer yourself')")
             await seen.page.fill("[name=text]", "By hand")
             await seen.key("Control+Enter")

@@ -143,6 +143,7 @@ async def test_the_page_decides_without_script(chromium: Browser):
         page.passes(1)
         await tab.click("#preview button.primary")
         assert (await asked[1][1]).text == "ok"
+        await tab.click(".more > summary")
         await tab.click("summary[data-key=r]")
         await tab.fill("input[name=reason]", "not today")
         await tab.click("#detail button[name=reach] >> nth=0")

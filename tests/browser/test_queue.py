@@ -75,7 +75,7 @@ async def test_only_the_rows_that_change_are_drawn(chromium: Browser):
         kept = await seen.page.eval_on_selector_all("#rows li", "rows => rows.map(row => row.kept === true)")
         assert kept == [False, True]
         assert await seen.page.evaluate("document.activeElement.dataset.row") == scarf
-        assert await seen.page.inner_text("#queue-title") == "Queue: 5"
+        assert await seen.page.inner_text("#queue-title") == "Waiting: 5"
 
 
 async def test_a_tab_that_missed_too_much_fetches_the_whole_list(chromium: Browser):

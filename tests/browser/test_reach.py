@@ -156,13 +156,13 @@ async def test_the_page_speaks_chinese(chromium: Browser):
         async with visit(chromium, page, locale="zh-CN") as seen:
             await seen.open(question.id)
             assert await seen.page.get_attribute("html", "lang") == "zh-Hans"
-            assert "服务器想使用您的模型" in await seen.page.inner_text("#detail h1")
+            assert "请求" in await seen.page.inner_text("#detail h1")
             await seen.page.click("text=设置")
             await seen.page.select_option("select[name=language]", "en")
             await seen.page.click("button >> text=保存")
             await seen.page.wait_for_selector("html[lang=en]")
             await seen.page.goto(f"{page.running.origin}/review/{question.id}")
-            await seen.page.wait_for_selector("h1 >> text=A server wants to use your model")
+            await seen.page.wait_for_selector("h1 >> text=asks")
             assert not task.done()
 
 

@@ -22,6 +22,7 @@ async def test_one_of_two_answers_is_chosen(chromium: Browser, size):
         question, task = await page.asked()
         async with visit(chromium, page, viewport=size) as seen:
             await seen.open(question.id)
+            await seen.page.click(".more > summary")
             await seen.page.click("text=Compare two models")
             await seen.page.click("text=Ask both")
             await seen.said("Approved")

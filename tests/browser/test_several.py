@@ -21,6 +21,7 @@ ARMED_TOGETHER = f"{BUTTON}:not([aria-disabled])"
 async def opened(seen: Visit, id: str) -> None:
     """Open the page of all that are like one request."""
     await seen.open(id)
+    await seen.page.click(".more > summary")
     await seen.page.click("text=Approve several similar ones")
     await seen.page.wait_for_selector(ARMED_TOGETHER)
 

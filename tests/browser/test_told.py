@@ -93,7 +93,7 @@ async def test_where_no_reason_can_be_sent_the_page_says_so(chromium: Browser, t
         question = await page.arrived(set())
         await seen.page.wait_for_selector(f"#detail[data-id='{question.id}']:not([inert])")
         await seen.key("r")
-        assert "no room for a reason" in await seen.page.inner_text("#detail .further")
+        assert "no room for a reason" in await seen.page.text_content("#detail .further")
         assert await seen.page.locator("#detail input[name=tell]").count() == 0
 
 

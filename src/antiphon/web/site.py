@@ -27,7 +27,7 @@ from antiphon.host.review.partials import Watching
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import most_of
-from antiphon.host.review.summary import first_words, outcome_text, span
+from antiphon.host.review.summary import clock, first_words, outcome_text, span
 from antiphon.host.review.who import round_text, task_text
 from antiphon.host.store.base import Store
 from antiphon.web.access import Access, Session
@@ -246,6 +246,7 @@ class Site:
             "key": key_of,
             "rule": rule,
             "span": span,
+            "clock": clock,
             "outcome_said": outcome_text,
             "most_of": most_of,
             "first_words": first_words,

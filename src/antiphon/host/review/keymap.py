@@ -111,6 +111,7 @@ KEYMAP: tuple[Key, ...] = (
     _other("spending", "$"),
     _other("send", "Control+Enter", place="panel"),
     _other("close", "Escape", place="panel"),
+    _other("palette", "Control+k"),
     _other("help", "?", on=_ALL),
     _other("quit", "q", on=frozenset({"queue"})),
 )

@@ -77,6 +77,7 @@ const ACTIONS = {
     form?.requestSubmit();
   },
   help: () => document.getElementById("help").showModal(),
+  palette: () => offer(),
 };
 
 // What reaches further than one request is asked about once, with what it withdraws counted and named.
@@ -106,6 +107,58 @@ async function reach(far) {
   } catch (error) {
     lost(error);
   }
+}
+
+// Everything that has a key, by its name; and the servers and requests that wait.
+export function offer() {
+  const place = document.getElementById("palette");
+  const field = place.querySelector("input");
+  const known = [...document.querySelectorAll("#help .keys > div")].map((row) => [row.querySelector("dd").textContent, row.dataset.action, row.querySelector("kbd").textContent]);
+  const doable = ([, action]) => ACTIONS[action] || document.querySelector(`#detail:not([inert]) [data-key="${CSS.escape(keyOf(action))}"]`);
+  const all = [
+    ...known.filter(([, action]) => action !== "palette" && doable([0, action])).map(([text, action, key]) => [text, key, () => perform(action)]),
+    ...[...document.querySelectorAll(".top nav a")].map((link) => [link.firstChild.textContent, "", () => link.click()]),
+    ...rows().map((row) => [row.querySelector(".summary").textContent, row.closest(".group")?.querySelector(".who").textContent ?? "", () => go(row.pathname)]),
+  ];
+  const draw = () => {
+    const words = field.value.toLowerCase().split(/\s+/);
+    const found = all.filter(([text, more]) => words.every((word) => `${text} ${more}`.toLowerCase().includes(word))).slice(0, 9);
+    place.querySelector("ul").replaceChildren(
+      ...found.map(([text, more, act]) => {
+        const [row, button, small] = ["li", "button", "small"].map((name) => document.createElement(name));
+        small.textContent = more;
+        button.append(Object.assign(document.createElement("span"), { textContent: text }), small);
+        button.onclick = () => {
+          place.close();
+          act();
+        };
+        row.append(button);
+        return row;
+      }),
+    );
+  };
+  field.value = "";
+  field.oninput = draw;
+  place.onkeydown = (event) => {
+    const buttons = [...place.querySelectorAll("ul button")];
+    const at = buttons.indexOf(document.activeElement);
+    if (event.key === "ArrowDown") buttons[Math.min(at + 1, buttons.length - 1)]?.focus();
+    else if (event.key === "ArrowUp") (buttons[at - 1] ?? field).focus();
+    else if (event.key === "Enter" && at < 0) buttons[0]?.click();
+    else return;
+    event.preventDefault();
+  };
+  draw();
+  place.showModal();
+}
+
+const keyOf = (action) => Object.entries(actions()).find(([, each]) => each === action)?.[0] ?? "";
+
+function perform(action) {
+  if (ACTIONS[action]) return ACTIONS[action]();
+  const button = document.querySelector(`#detail:not([inert]) [data-key="${CSS.escape(keyOf(action))}"]`);
+  if (button?.matches("summary")) fold(button);
+  else button?.click();
 }
 
 let risk = -1;
@@ -141,6 +194,10 @@ document.addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
   const key = (event.ctrlKey ? "Control+" : "") + event.key;
   const action = actions()[key];
+  if (action === "palette") {
+    event.preventDefault();
+    return offer();
+  }
   if (action === "close" || action === "send") {
     if (action === "send" && !typing && !event.target.closest?.("#detail form")) return;
     event.preventDefault();

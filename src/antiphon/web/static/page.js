@@ -3,7 +3,7 @@ import "./consent/alike.js";
 import { armed } from "./consent/arming.js";
 import { preview, send } from "./decisions.js";
 import { draft } from "./drafts.js";
-import "./keys.js";
+import { offer } from "./keys.js";
 import { follow } from "./live.js";
 import { back, edit, go, shown } from "./navigation.js";
 import { outcomes } from "./consent/outcomes.js";
@@ -40,6 +40,7 @@ document.addEventListener("click", (event) => {
     event.preventDefault();
     save(file.getAttribute("href")).catch(lost);
   }
+  if (event.target.closest("[data-palette]")) offer();
   if (event.target.closest("[data-help]")) document.getElementById("help").showModal();
 });
 

@@ -13,10 +13,10 @@ function bins(text) {
   return known;
 }
 
-function look(text, bottom) {
+function look(text, top, bottom) {
   const place = text.getBoundingClientRect();
   if (!place.height || !text.checkVisibility()) return;
-  const first = text.scrollTop + Math.max(0, -place.top);
+  const first = text.scrollTop + Math.max(0, top - place.top);
   const last = text.scrollTop + Math.min(place.bottom, bottom) - place.top;
   const perPixel = loaded(text) / text.scrollHeight;
   // A line that is cut by an edge counts as seen: its middle is what matters.
@@ -38,14 +38,15 @@ export const spelled = (count) => count.toLocaleString(document.documentElement.
 
 let soon = 0;
 
-// The bar at the bottom covers what is behind it.
+// The head and the bar at the bottom cover what is behind them.
 function looked() {
   soon = 0;
   if (document.visibilityState !== "visible") return;
   const view = document.getElementById("view");
   const covers = [...view.querySelectorAll(".dock, .decide, .tray")].map((each) => each.getBoundingClientRect());
   const bottom = Math.min(innerHeight, ...covers.filter((place) => place.height && place.bottom >= innerHeight - 2).map((place) => place.top));
-  for (const text of texts(view)) look(text, bottom);
+  const top = Math.max(0, document.querySelector(".top").getBoundingClientRect().bottom);
+  for (const text of texts(view)) look(text, top, bottom);
   for (const note of view.querySelectorAll("#detail [data-unseen]")) {
     const count = unseen(document.getElementById("detail"));
     const said = count ? document.body.dataset.unseen.replace("%", spelled(count)) : "";
