@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
 
+from antiphon.host import ReviewItem
 from antiphon.web.render import STATIC
+from tests.host.asks import CHOICES, origin, request
+from tests.web.pages import desk
 
 VALUE = re.compile(r"--([\w-]+): light-dark\((#[0-9a-f]+), (#[0-9a-f]+)\)")
 INKS = {
@@ -39,3 +43,21 @@ def test_every_text_has_contrast_on_every_ground_it_stands_on(theme: int):
         for ground in grounds:
             dark, light = sorted((brightness(values[ink]), brightness(values[ground])))
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, ground)
+
+
+async def test_the_first_view_of_500_waiting_is_small():
+    """Compressed it has at most 25 kB, fonts and scripts aside: they are fetched later, or kept."""
+    async with desk() as page:
+        for number in range(500):
+            params, who = request(f"Describe product {number} in one sentence"), origin(str(number))
+            item = ReviewItem(origin=who, params=params, received=params, provider="echo", choices=CHOICES)
+            page.tasks.append(asyncio.create_task(page.queue.review(item)))
+        async for _ in page.queue.changes():
+            if await page.queue.waiting() == 500:
+                break
+        answer = await page.get("/", **{"Accept-Encoding": "gzip"})
+        assert answer.text.count("data-row=") == 200
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert answer.num_bytes_downloaded <= 25_000
+        whole = await page.get("/", **{"X-Part": "queue"})
+        assert whole.text.count("data-row=") == 500

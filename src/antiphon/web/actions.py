@@ -258,7 +258,7 @@ def _refuses(decision: Decision | ElicitResult) -> bool:
 async def _following(site: Site, decided: Question, sifting: Sifting) -> str:
     """Return the next place without a script: the next question in the filtered list, its first, or the queue."""
     pending = [question for question in await site.pending() if question.id != decided.id]
-    groups = arranged(groups_of([*pending, decided], by_server=True), sifting.order, sifting.wanted)
+    groups = arranged(groups_of([*pending, decided], by_server=True), sifting.order, sifting.wanted, sifting.only)
     ids = [row.id for group in groups for row in group.rows]
     at = ids.index(decided.id) if decided.id in ids else len(ids)
     near = [*ids[at + 1 :], *ids[:at]]

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
@@ -110,7 +112,8 @@ class ReviewPage:
         ]
         self.site_routes = [(route.path, route.methods or set[str]()) for route in routes if isinstance(route, Route)]
         """Each path with its methods."""
-        app = Starlette(routes=routes)
+        # Lengths tell nobody anything: the page is served on this machine, or in plain.
+        app = Starlette(routes=routes, middleware=[Middleware(GZipMiddleware, compresslevel=6)])
         self._guarded = Guards(app, self.access, named=named, plain=plain)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,8 +16,10 @@ import msgspec
 from antiphon.host.review.queue import Question
 from antiphon.host.review.rows import ORDERS, Group, Listed, Order, grouped, listed
 
-__all__ = ["Changed", "GroupChange", "QueueRows", "Sifting", "group_changes"]
+__all__ = ["FILTERS", "Changed", "GroupChange", "QueueRows", "Sifting", "group_changes"]
 
+FILTERS = ("tool", "request", "response", "elicitation", "risk")
+"""What the list can be narrowed to: a kind of question, or those with a warning."""
 _TURNS = 200
 """Most changes that are remembered; a tab that was suspended for longer reloads the whole list."""
 _WANTED = 200
@@ -48,18 +50,24 @@ class Sifting(msgspec.Struct, frozen=True, kw_only=True):
 
     wanted: str = ""
     order: Order = ORDERS[0]
+    only: str = ""
+    """A kind of question, or ``"risk"``; empty for all."""
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> Sifting:
         """Read them from an address; what cannot be read has its default."""
         orders: dict[str, Order] = {each: each for each in ORDERS}
         order = orders.get(asked.get("order", ""), ORDERS[0])
-        return cls(wanted=asked.get("wanted", "").strip()[:_WANTED], order=order)
+        only = asked.get("only", "")
+        wanted = asked.get("wanted", "").strip()[:_WANTED]
+        return cls(wanted=wanted, order=order, only=only if only in FILTERS else "")
 
     @property
     def asked(self) -> dict[str, str]:
         """The same as query parameters, without defaults."""
-        return {} if self == Sifting() else {"wanted": self.wanted, "order": self.order}
+        if self == Sifting():
+            return {}
+        return {"wanted": self.wanted, "order": self.order} | ({"only": self.only} if self.only else {})
 
     @property
     def query(self) -> str:

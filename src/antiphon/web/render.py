@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 from antiphon.host.budget import brief_dollars, dollars, rounded_dollars
 from antiphon.host.checks.risk import holds_secret, secret_spots
 from antiphon.host.checks.visible import inert, inert_line
-from antiphon.host.review.diff import editable, pretty
+from antiphon.host.review.diff import changed_words, editable, pretty
 from antiphon.host.review.summary import figures_text
 
 __all__ = ["LONG", "PIECE", "STATIC", "environment"]
@@ -48,6 +48,7 @@ def environment() -> Environment:
     )
     made.filters.update(line=_line, marked=_marked, editable=_editable, raw=escape, json=pretty, when=_when, iso=_iso)
     pointing: dict[str, Any] = {"secret_spots": secret_spots, "holds_secret": holds_secret, "figures": figures_text}
+    pointing |= {"beside": changed_words}
     pointing |= {"unloaded": _unloaded, "typed": _typed}
     made.filters.update(pointing)
     made.globals["icon"] = _icon

@@ -20,13 +20,13 @@ from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.partials import LOOK, Partial, partials_in
 from antiphon.host.review.question import Question, reaches
 from antiphon.host.review.review import ReviewItem
-from antiphon.host.review.rows import ORDERS, arranged
+from antiphon.host.review.rows import ORDERS, arranged, first_rows
 from antiphon.host.review.shown import shape_of, show
 from antiphon.host.review.summary import first_words, outcome_text
 from antiphon.host.review.who import who_of
 from antiphon.host.store.asks import AskRow, Sought
 from antiphon.web.long_texts import piece
-from antiphon.web.queue_rows import Sifting, group_changes
+from antiphon.web.queue_rows import FILTERS, Sifting, group_changes
 from antiphon.web.site import Site
 
 __all__ = ["alike", "edit", "live", "media", "outcomes", "question", "queue", "similar", "text", "withdrawn"]
@@ -56,6 +56,8 @@ class GrowingAnswers:
 
 _HEARTBEAT = 15.0
 """Seconds between two writes to a stream: proxies and sleeping laptops notice a dead stream only by a write."""
+_FIRST = 200
+"""Most rows in a page as it is opened, so that it is small; the script fetches the others."""
 _LAST = 5
 """Decisions about a server that are listed beside its request."""
 _LOOK = 0.1
@@ -66,9 +68,9 @@ async def queue(site: Site, request: Request) -> Response:
     """Show the waiting questions."""
     await site.pending()
     await site.read_outcomes(request)
-    waiting = _waiting(site, request.query_params)
     if request.headers.get("x-part") != "queue":
-        return site.html(request, "queue.html", current="", **waiting)
+        return site.html(request, "queue.html", current="", **_waiting(site, request.query_params, _FIRST))
+    waiting = _waiting(site, request.query_params)
     changed = site.rows.since(request.headers.get("x-since", ""))
     if changed is None:
         return site.html(request, "parts/queue.html", current="", **waiting)
@@ -76,15 +78,26 @@ async def queue(site: Site, request: Request) -> Response:
     return site.html(request, "parts/changes.html", current="", changes=changes, changed=changed, **waiting)
 
 
-def _waiting(site: Site, asked: Mapping[str, str]) -> dict[str, Any]:
-    """Collect the values for the queue's template: the questions as last read, filtered and sorted by the address."""
+def _waiting(site: Site, asked: Mapping[str, str], most: int | None = None) -> dict[str, Any]:
+    """Collect the values for the queue's template: the questions as last read, filtered and sorted by the address.
+
+    Args:
+        site: the page's parts.
+        asked: the parameters of the address.
+        most: rows that are drawn at most; the page's script then fetches all, since what it has is of no version.
+    """
     sifting = Sifting.of(asked)
+    groups = arranged(site.rows.groups(), sifting.order, sifting.wanted, sifting.only)
+    left = site.rows.count
+    if most is not None and left > most:
+        groups, left = first_rows(groups, most), most
     return {
-        "groups": arranged(site.rows.groups(), sifting.order, sifting.wanted),
+        "groups": groups,
         "pending": site.waiting,
-        "beyond": max(0, site.waiting - site.rows.count),
-        "version": site.rows.version,
+        "beyond": max(0, site.waiting - left),
+        "version": site.rows.version if left == site.rows.count else "",
         "orders": ORDERS,
+        "filters": FILTERS,
     }
 
 
@@ -117,7 +130,7 @@ async def question(site: Site, request: Request) -> Response:
         take="take" in request.query_params,
         decided=await _decided_before(site, found),
         current=id,
-        **_waiting(site, request.query_params),
+        **_waiting(site, request.query_params, _FIRST),
     )
 
 

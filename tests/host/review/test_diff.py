@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.host.checks.visible import hidden
-from antiphon.host.review.diff import Line, compared, differences, editable, edited_text, pretty
+from antiphon.host.review.diff import Line, changed_words, compared, differences, editable, edited_text, pretty
 from antiphon.wire.content import ImageContent
 from antiphon.wire.sampling import SamplingMessage
 from tests.host.asks import request
@@ -98,3 +98,10 @@ def test_a_line_that_moved_is_taken_out_and_put_in():
     """What stands once on either side holds the rest together."""
     old, new = [str(at) for at in range(100)], [*map(str, range(50)), "x", *map(str, range(50, 100))]
     assert [f"{line.sign}{line.text}" for line in compared(old, new)] == [" 48", " 49", "+x", " 50", " 51"]
+
+
+def test_changed_words_of_a_line_are_set_apart():
+    """Words that are in both versions are not; together the pieces are the line."""
+    assert changed_words("a red hat", "a blue hat") == [("a ", False), ("red", True), (" hat", False)]
+    long = "word " * 500
+    assert changed_words(long, "word") == [(long, False)]

@@ -49,3 +49,11 @@ def test_a_row_names_the_hash_that_its_decision_must_name():
     """So that what is decided in the list is what the list showed."""
     asked = question(hash="abc")
     assert groups_of([asked])[0].rows[0].hash == "abc"
+
+
+def test_the_list_is_narrowed_to_a_kind_or_to_warnings():
+    """Only prompts, only what warns; everything if nothing is named."""
+    groups = groups_of([question(id="1"), question(id="2", result=None)])
+    assert [row.id for group in arranged(groups, "time", "", "request") for row in group.rows] == ["1", "2"]
+    assert arranged(groups, "time", "", "tool") == []
+    assert arranged(groups, "time", "", "risk") == []

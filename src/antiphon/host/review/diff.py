@@ -5,6 +5,7 @@ Pure. Owns a form of text in which nothing is invisible or lost, and the compari
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 from bisect import bisect_left
@@ -18,7 +19,17 @@ from antiphon.wire.content import AudioContent, ImageContent, TextContent
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["MAX_LINES", "Line", "compared", "differences", "editable", "edited_text", "labelled", "pretty"]
+__all__ = [
+    "MAX_LINES",
+    "Line",
+    "changed_words",
+    "compared",
+    "differences",
+    "editable",
+    "edited_text",
+    "labelled",
+    "pretty",
+]
 
 _MARK = re.compile("\u27e6U\\+([0-9A-F]{4,6})\u27e7")
 MAX_LINES = 5_000
@@ -29,6 +40,8 @@ _CONTEXT = 2
 """Unchanged lines shown before and after a change."""
 _SHORT = 20
 """Most lines that are compared each with each."""
+_WORDS = 400
+"""Most words of two lines that are compared each with each."""
 _MOST_LEVELS = 8
 """Most levels on which the lines between anchors are compared again."""
 
@@ -38,6 +51,15 @@ class Line(msgspec.Struct, frozen=True):
 
     sign: str
     text: str
+
+
+def changed_words(text: str, other: str) -> list[tuple[str, bool]]:
+    """Split a line into pieces, each with whether it differs from another version of the line."""
+    mine, theirs = (re.findall(r"\w+|\s+|.", each) for each in (text, other))
+    if len(mine) + len(theirs) > _WORDS:
+        return [(text, False)]
+    blocks = difflib.SequenceMatcher(a=mine, b=theirs, autojunk=False).get_opcodes()
+    return [("".join(mine[start:end]), tag != "equal") for tag, start, end, _, _ in blocks if start < end]
 
 
 def editable(text: str) -> str:

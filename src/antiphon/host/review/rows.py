@@ -16,7 +16,7 @@ from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.summary import first_words
 from antiphon.host.review.who import Who, who_of
 
-__all__ = ["ORDERS", "Group", "Listed", "Order", "Row", "arranged", "grouped", "groups_of", "listed"]
+__all__ = ["ORDERS", "Group", "Listed", "Order", "Row", "arranged", "first_rows", "grouped", "groups_of", "listed"]
 
 Order = Literal["time", "risk", "cost", "newest", "expiry"]
 ORDERS: tuple[Order, ...] = ("time", "risk", "cost", "newest", "expiry")
@@ -94,19 +94,34 @@ def groups_of(questions: Sequence[Question], *, by_server: bool = False) -> list
     return grouped(row for row in rows if row is not None)
 
 
-def arranged(groups: Iterable[Group], order: Order, wanted: str) -> list[Group]:
+def arranged(groups: Iterable[Group], order: Order, wanted: str, only: str = "") -> list[Group]:
     """Return the groups with a matching row, sorted by age, time left, risks or cost.
 
-    ``wanted`` is a text that must occur in the server's name, the call or the first words, ignoring case.
+    Args:
+        groups: the groups.
+        order: how they are sorted.
+        wanted: a text that must occur in the server's name, the call or the first words, ignoring case.
+        only: a kind of question, or ``"risk"`` for those with a warning; empty for all.
     """
     sought = wanted.casefold()
     found: list[Group] = []
     for group in groups:
         head = f"{group.who.name} {group.who.target} {group.who.call}".casefold()
-        rows = tuple(row for row in group.rows if sought in head or sought in f"{row.tool} {row.summary}".casefold())
+        kept = [row for row in group.rows if only in ("", row.kind) or (only == "risk" and row.warnings)]
+        rows = tuple(row for row in kept if sought in head or sought in f"{row.tool} {row.summary}".casefold())
         if rows:
             found.append(Group(who=group.who, rows=tuple(sorted(rows, key=_PLACES[order])), key=group.key))
     return sorted(found, key=lambda group: _PLACES[order](group.rows[0]))
+
+
+def first_rows(groups: Iterable[Group], most: int) -> list[Group]:
+    """Return the groups with so many rows at most, the first ones."""
+    found: list[Group] = []
+    for group in groups:
+        if most > 0:
+            found.append(msgspec.structs.replace(group, rows=group.rows[:most]))
+        most -= len(group.rows)
+    return found
 
 
 def _row(question: Question) -> Row:

@@ -43,7 +43,7 @@ const ACTIONS = {
   fold: () => document.querySelectorAll("#detail pre.long").forEach((text) => text.classList.toggle("whole")),
   filter: () => document.querySelector("#sift input")?.focus(),
   sort: () => {
-    const order = document.querySelector("#sift select");
+    const order = document.querySelector("#sift [name=order]");
     if (!order) return;
     order.selectedIndex = (order.selectedIndex + 1) % order.length;
     say(order.selectedOptions[0].textContent);

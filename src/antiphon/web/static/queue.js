@@ -18,9 +18,10 @@ export function selected() {
 // Take what is typed and chosen.
 export function sift(form) {
   const wanted = form.elements.wanted.value.trim();
-  const order = form.elements.order;
-  const plainly = !wanted && order.selectedIndex === 0;
-  sifting = plainly ? "" : `?${new URLSearchParams({ wanted, order: order.value })}`;
+  const { order, only } = form.elements;
+  const plainly = !wanted && order.selectedIndex === 0 && !only.value;
+  const asked = { wanted, order: order.value, ...(only.value && { only: only.value }) };
+  sifting = plainly ? "" : `?${new URLSearchParams(asked)}`;
 }
 
 // What is typed, selected and held stays, as long as it is about the same; and the list stays where it was scrolled to.
