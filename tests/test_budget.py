@@ -26,7 +26,7 @@ from antiphon import Context, ResourceServer, Server
 from antiphon.auth import Issuer
 from antiphon.channel import Frame
 from antiphon.gateway import Gateway
-from antiphon.host import Host, Policy, Scripted
+from antiphon.host import Host, Policy, Scripted, open_store
 from antiphon.identity import launch_of
 from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.connections import BoundedConnection, Limits, bounded_by
@@ -351,8 +351,23 @@ async def test_a_call_through_a_gateway_in_memory():
     async with antiphon.Client(gateway.server, revision="2025-11-25") as client:
         result = await counted(cost, lambda: client.call_tool("shop__echo", {"text": "hi"}))
     assert result.text == "hi"
-    assert cost.calls <= 358
+    assert cost.calls <= 355
     assert cost.frames <= 5
+
+
+async def test_a_modern_call_through_a_gateway_with_records_in_a_file(tmp_path: Path):
+    """Of gateway and server together: one transaction, and each message decoded no more often than needed."""
+    cost = Cost()
+    store = open_store(f"sqlite:///{tmp_path}/host.db")
+    host = Host(Scripted([]), policy=Policy(default="allow"), reviewer=None, store=store)
+    gateway = Gateway({"shop": make_server(cost)}, host)
+    app = gateway.server.asgi()
+    headers = {**MODERN, "mcp-name": "shop__echo"}
+    _, body = await counted(cost, lambda: post(app, call(META, "shop__echo"), headers))
+    assert b"hello" in body
+    await app.close()
+    await host.aclose()
+    assert cost.calls <= 380
 
 
 async def test_a_program_on_a_command_line_is_looked_through_once():
