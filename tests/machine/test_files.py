@@ -15,8 +15,7 @@ from antiphon.auth.client.file_store import FileLogins
 from antiphon.auth.client.grants import WorkloadIdentity
 from antiphon.auth.client.store import Registered
 from antiphon.cli.arguments import read_arguments
-from antiphon.cli.commands.audit.anchor import read_anchors
-from antiphon.cli.commands.audit.verify import verify_file
+from antiphon.cli.commands.audit.verify import read_anchors, verify_file
 from antiphon.cli.commands.gateway import _has_servers
 from antiphon.cli.config_files import read_config
 from antiphon.cli.request_file import read_request

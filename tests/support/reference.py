@@ -96,7 +96,8 @@ def cli_page() -> str:
 
 def _parts(name: str) -> list[str]:
     """List the commands within a command, if it has any."""
-    group = getattr(import_module(f"antiphon.cli.commands.{COMMANDS[name][0]}"), "commands", None)
+    module = COMMANDS[name][0].partition(":")[0]
+    group = getattr(import_module(f"antiphon.cli.commands.{module}"), "commands", None)
     return [] if group is None else [*group.commands]
 
 

@@ -21,26 +21,26 @@ COMMANDS = {
     "gateway": ("gateway", "Serve all configured servers as one."),
     "model-api": ("model_api", "Have a program's calls to OpenAI or Anthropic decided here."),
     "install": ("install", "Put the gateway before a host's servers, or list the hosts."),
-    "uninstall": ("uninstall", "Give a host its own servers back."),
-    "tools": ("tools", "List the tools of a server."),
+    "uninstall": ("install:uninstall", "Give a host its own servers back."),
+    "tools": ("lists:tools", "List the tools of a server."),
     "call": ("call", "Call a tool of a server."),
     "tasks": ("background", "List and follow tasks that call --background started."),
-    "resources": ("resources", "List what a server lets you read."),
+    "resources": ("lists:resources", "List what a server lets you read."),
     "read": ("read", "Read a resource of a server."),
-    "prompts": ("prompts", "List the prompts of a server."),
-    "prompt": ("prompt", "Print a prompt of a server, filled in."),
+    "prompts": ("lists:prompts", "List the prompts of a server."),
+    "prompt": ("read:prompt", "Print a prompt of a server, filled in."),
     "review": ("review.command", "Decide what waits for you, from any terminal."),
     "audit": ("audit.command", "See what happened to each ask, and what was spent."),
     "policy": ("policy.command", "See what servers may ask, and why."),
     "login": ("login", "Sign in to a server, for all commands."),
-    "logins": ("logins", "List where you are signed in."),
-    "logout": ("logout", "Forget the login to a server, and have its tokens revoked."),
+    "logins": ("login:logins", "List where you are signed in."),
+    "logout": ("login:logout", "Forget the login to a server, and have its tokens revoked."),
     "trust": ("trust", "Decide which server files of projects may be used."),
     "models": ("models", "List the models, or explain a choice."),
     "doctor": ("doctor.command", "Check this installation, or a server."),
 }
 """Each command in the order of the help: the module below ``antiphon.cli.commands`` that has it as ``command`` or
-``commands``, and the first sentence of its help."""
+``commands``, or as the function after the colon; and the first sentence of its help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

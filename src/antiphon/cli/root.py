@@ -19,13 +19,15 @@ class _Unloaded(click.Command):
 
     def __init__(self, name: str, module: str, help: str) -> None:
         super().__init__(name, short_help=help)
-        self._module = f"antiphon.cli.commands.{module}"
+        self._module, _, self._function = f"antiphon.cli.commands.{module}".partition(":")
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:
         from antiphon.cli.signatures import Command
 
         module = import_module(self._module)
-        command: click.Command = getattr(module, "commands", None) or Command(self.name, module.command)
+        command: click.Command = getattr(module, "commands", None) or Command(
+            self.name, getattr(module, self._function or "command")
+        )
         return command.make_context(*args, **settings)
 
 

@@ -1,4 +1,7 @@
-"""The meaning of a TARGET: a URL, a command line, a ``.py`` file, or the name of a configured server."""
+"""The meaning of a TARGET: a URL, a command line, a ``.py`` file, or the name of a configured server.
+
+Owns also the conversion between names of servers and identities.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,18 @@ from pathlib import Path
 
 from antiphon.cli.arguments import similar
 from antiphon.cli.config_files import Found, config_paths, find_entry, list_names
-from antiphon.client.connection.targets import Address, Target, resolve
+from antiphon.client.connection.targets import Address, Target, located, resolve
 from antiphon.errors import ConfigError
+from antiphon.host.config import Config
 from antiphon.identity import command_of
+from antiphon.wire.origin import Origin, coarser, describe_target, identify
 
-__all__ = ["address_of", "resolve_target", "target_of"]
+__all__ = ["address_of", "identities_of", "identity_of", "names_of", "origin_at", "resolve_target", "target_of"]
 
 _URL = re.compile(r"(?:https?|wss?)://", re.IGNORECASE)
 _OBJECT = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
+
+_IDENTITY = re.compile(r"(?:url|command|memory|coarse):[\w.]*")
 
 
 def resolve_target(text: str, config: Path | None = None) -> str | list[str] | Mapping[str, object]:
@@ -96,3 +103,40 @@ def target_of(found: Found, name: str) -> Mapping[str, object]:
     if found.entry.command is not None and not found.may_inherit_env:
         target["may_inherit_env"] = False
     return target
+
+
+def identity_of(target: str, servers: Path | None = None) -> str:
+    """Return the identity of a server that is named as for ``antiphon call``; an identity, or its prefix, is unchanged.
+
+    ``servers``: the only file to look names up in.
+
+    Raises:
+        ConfigError: it names no server.
+    """
+    return identities_of(target, servers)[0]
+
+
+def identities_of(target: str, servers: Path | None = None) -> tuple[str, ...]:
+    """Return the identity of a server and the coarser ones, in the order of ``Origin.identities``.
+
+    Raises:
+        ConfigError: it names no server.
+    """
+    return origin_at(target, servers).identities
+
+
+def origin_at(target: str, servers: Path | None = None) -> Origin:
+    """Return what a host knows about a server before it is connected.
+
+    Raises:
+        ConfigError: it names no server.
+    """
+    if _IDENTITY.fullmatch(target):
+        return Origin(id="named", identity=target, target=target)
+    found = located(resolve(resolve_target(target, servers)))
+    return Origin(id="named", identity=identify(found), coarser=coarser(found), target=describe_target(found))
+
+
+def names_of(config: Config) -> Mapping[str, str]:
+    """Return the names of the configured servers, by identity."""
+    return {entry.known_as: said for entry in config.servers if (said := entry.described) is not None}

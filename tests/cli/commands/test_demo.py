@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import Client, Rejected, ResourceNotFound
-from antiphon.cli.commands.demo.products import Store, catalogue
-from antiphon.cli.commands.demo.server import make_server
+from antiphon.cli.commands.demo.server import Store, catalogue, make_server
 from antiphon.wire.revisions import REVISIONS
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, at_terminal, ended, environment

@@ -3,6 +3,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, SHOP, at_terminal, ended, environment
 
@@ -57,3 +59,31 @@ def test_a_resource_that_is_nearly_there_is_proposed(shop: Cli):
     """After the server's own words; nothing is made up where none is close."""
     assert "did you mean shop://list?" in shop("read", SHOP, "shop://lst").err
     assert "did you mean" not in shop("read", SHOP, "other:///elsewhere/a/b").err
+
+
+def test_a_prompt_is_filled_in(shop: Cli):
+    """Role by role."""
+    assert shop("prompt", SHOP, "sell", "product=tea", "mood=1").out == "user:\nSell tea, be 1.\n"
+
+
+def test_a_prompt_is_printed_as_json(shop: Cli):
+    """The whole result."""
+    [result] = shop("prompt", SHOP, "sell", "product=tea", "--json").objects
+    assert result["messages"][0]["content"]["text"] == "Sell tea, be glad."
+
+
+def test_an_unknown_prompt_is_named(shop: Cli):
+    """With what was probably meant; another mistake is told by the server."""
+    done = shop("prompt", SHOP, "sel")
+    assert done.code == 2
+    assert "the server has no prompt 'sel': did you mean 'sell'?" in done.err
+    done = shop("prompt", SHOP, "sell")
+    assert (done.code, "product" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_a_prompt_may_ask(revision: str, shop: Cli):
+    """It is answered as a tool is."""
+    done = shop("prompt", SHOP, "muse", "--yes", "--provider", "echo", "--revision", revision)
+    assert (done.code, done.out) == (0, "user:\n[echo] Muse.\n")
+    assert shop("prompt", SHOP, "muse", "--deny", "--revision", revision).code == 1

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import structs
 
-from antiphon.cli.commands.call import show
+from antiphon.cli.commands.call import find, forget, read_all, show
 from antiphon.cli.failures import FAILED
 from antiphon.cli.groups import ListGroup
 from antiphon.cli.open_client import opened, run
@@ -18,7 +18,6 @@ from antiphon.cli.options import Answers, Json, Reach
 from antiphon.cli.output.formats import print_json, print_list
 from antiphon.cli.output.progress import Teller
 from antiphon.cli.signatures import Argument
-from antiphon.cli.started_tasks import find, forget, read_all
 from antiphon.client.task import TaskHandle
 from antiphon.errors import InvalidParams
 

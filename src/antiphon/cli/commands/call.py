@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, cast
@@ -13,22 +15,22 @@ from typing import Annotated, cast
 import msgspec
 
 from antiphon.cli.arguments import read_arguments, similar
-from antiphon.cli.commands.tools import signature
+from antiphon.cli.commands.lists import signature
 from antiphon.cli.failures import FAILED, placed
 from antiphon.cli.open_client import opened, run
 from antiphon.cli.options import Answers, Arguments, Json, ModelApi, Reach, TargetText
-from antiphon.cli.output.contents import text_of_blocks
-from antiphon.cli.output.files import Output, parts_of, save
+from antiphon.cli.output.files import Output, parts_of, save, text_of_blocks
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.cli.output.progress import Teller
 from antiphon.cli.signatures import Argument, Option
-from antiphon.cli.started_tasks import StartedTask, note
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError
+from antiphon.host.store.location import state_folder
+from antiphon.machine.files import read_file, replace_file
 from antiphon.wire.envelope import encode
 from antiphon.wire.tools import CallToolResult, Tool
 
-__all__ = ["command", "show"]
+__all__ = ["MAX_STARTED", "StartedTask", "command", "find", "forget", "note", "read_all", "show"]
 
 Background = Annotated[
     bool,
@@ -38,6 +40,15 @@ ToolName = Annotated[str, Argument(metavar="TOOL")]
 Roots = Annotated[
     list[str] | None, Option("--roots", metavar="PATH", help="A folder the server may work in; may be repeated.")
 ]
+
+MAX_STARTED = 200
+"""Most tasks that are remembered; beyond that, the one started first is forgotten."""
+
+_LARGEST = 64 * 1024
+"""Most bytes of a file that are read."""
+
+_SHORTEST = 4
+"""Fewest characters that may stand for an id."""
 
 
 def command(
@@ -154,3 +165,63 @@ def show(result: CallToolResult) -> None:
         print_text(text_of_blocks(result.content))
     else:
         print_text(msgspec.json.format(encode(result.structured_content), indent=2).decode())
+
+
+class StartedTask(msgspec.Struct, frozen=True, kw_only=True):
+    """One task."""
+
+    id: str
+    target: str
+    """The server, as it was named."""
+    tool: str
+    started: float
+    """Seconds since the epoch."""
+    config: str | None = None
+    """The configuration file in which the server was named."""
+
+
+def note(task: StartedTask) -> None:
+    """Remember a task."""
+    path = _path(task.id)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_file(path, msgspec.json.encode(task))
+    for old in read_all()[MAX_STARTED:]:
+        forget(old.id)
+
+
+def read_all() -> list[StartedTask]:
+    """Return all tasks, the one started last first. Files that cannot be read are left out."""
+    found: list[StartedTask] = []
+    for path in _folder().glob("*.json"):
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+            found.append(msgspec.json.decode(read_file(path, _LARGEST), type=StartedTask))
+    return sorted(found, key=lambda task: task.started, reverse=True)
+
+
+def find(id: str) -> StartedTask:
+    """Return a task by its id, or by the beginning of it.
+
+    Raises:
+        ConfigError: there is none, or there are several.
+    """
+    tasks = read_all()
+    fitting = [task for task in tasks if task.id == id] or [task for task in tasks if task.id.startswith(id)]
+    if len(fitting) == 1 and len(id) >= _SHORTEST:
+        return fitting[0]
+    problem = "no task was started with" if not fitting else "several tasks begin with"
+    raise ConfigError(f"{problem} the id {id!r}: antiphon tasks list shows those that were started from here")
+
+
+def forget(id: str) -> None:
+    """Forget a task."""
+    with suppress(FileNotFoundError):
+        _path(id).unlink()
+
+
+def _folder() -> Path:
+    return state_folder(os.environ) / "tasks"
+
+
+def _path(id: str) -> Path:
+    # The server has chosen the id, so it must not become the name of a file.
+    return _folder() / f"{hashlib.blake2b(id.encode(), digest_size=16).hexdigest()}.json"

@@ -30,7 +30,7 @@ from antiphon.host.config.trust import Trust
 from antiphon.host.providers.api_keys import key_variables
 from antiphon.host.store.location import state_folder
 
-__all__ = ["File", "HostName", "command", "find_installation", "list_hosts"]
+__all__ = ["File", "HostName", "command", "find_installation", "list_hosts", "uninstall"]
 
 
 def _complete_host(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -203,3 +203,20 @@ def _program() -> str:
     if found is None:
         raise ConfigError("there is no program 'antiphon' beside this Python: install the package")
     return found
+
+
+def uninstall(host: HostName, *, file: File = None) -> int:
+    """Give a host its own servers back.
+
+    The file becomes what it was, to the byte. If it was changed since, only the gateway's entry is taken out.
+    """
+    place = find_installation(host, file)
+    done = place.uninstall()
+    Trust().end_move(place.path)
+    how = "as it was before" if done.exactly else "changed since: our entry taken out, all else left"
+    print(f"{place.path}: {how}.")
+    if done.edited is not None:
+        print(f"What was changed in the gateway's list of servers is kept in {done.edited}.")
+    if done.restored:
+        print(inert(f"The host's own again: {', '.join(done.restored)}."))
+    return 0

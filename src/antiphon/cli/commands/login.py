@@ -1,4 +1,7 @@
-"""``antiphon login``: sign in to a server, once for all commands."""
+"""``antiphon login``, ``logins`` and ``logout``: sign in to a server, list where you are signed in, forget a login.
+
+A token is never shown. A login that is forgotten is revoked where it was obtained.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,20 @@ from typing import Annotated
 from antiphon.auth.client.device import Device, DevicePage
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Document, Login
+from antiphon.auth.client.token_endpoint import revoke
 from antiphon.cli.failures import Failed, placed
 from antiphon.cli.logins import chosen_page, of_server, server_of, until, usual_logins
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Config, For, TargetText
-from antiphon.cli.output.formats import print_text
+from antiphon.cli.options import Config, For, Json, TargetText
+from antiphon.cli.output.formats import print_json, print_list, print_text
 from antiphon.cli.signatures import Option
 from antiphon.cli.targets import address_of, resolve_target
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address
+from antiphon.errors import Unauthorized
 from antiphon.host.checks.visible import inert
 
-__all__ = ["command"]
+__all__ = ["command", "logins", "logout"]
 
 ClientId = Annotated[
     str | None,
@@ -127,3 +132,71 @@ async def _tell(page: DevicePage) -> None:
     if page.complete is not None:
         sys.stderr.write(f"or open {inert(page.complete)}\n")
     sys.stderr.flush()
+
+
+def logins(*, principal: For = None, as_json: Json = False) -> int:
+    """List where you are signed in."""
+    return run(_logins(principal, as_json=as_json))
+
+
+async def _logins(principal: str | None, *, as_json: bool) -> None:
+    found = sorted((await usual_logins(principal).read()).logins, key=lambda one: one.server)
+    if as_json:
+        for one in found:
+            print_json(
+                {
+                    "server": one.server,
+                    "issuer": one.metadata.issuer,
+                    "client": one.identity.client_id,
+                    "scopes": list(one.scopes),
+                    "expiresAt": one.expires_at,
+                    "renewable": one.refresh_token is not None,
+                    "bound": one.key is not None,
+                }
+            )
+        return
+    print_list(
+        found,
+        {
+            "server": lambda one: one.server,
+            "signed in at": lambda one: one.metadata.issuer,
+            "as client": lambda one: one.identity.client_id,
+            "scopes": lambda one: " ".join(one.scopes) or "none named",
+            "lasts": until,
+        },
+        as_json=False,
+        nothing="You are signed in nowhere.",
+    )
+
+
+def logout(target: TargetText, *, principal: For = None, config: Config = None) -> int:
+    """Forget the login to a server, and have its tokens revoked."""
+    address = address_of(resolve_target(target, config))
+    if address is None:
+        raise Failed(f"{target}: is started on this machine: there is no login to it")
+    return run(_logout(server_of(address), principal))
+
+
+async def _logout(server: str, principal: str | None) -> int:
+    def forget(kept: Document) -> list[Login]:
+        gone = [one for one in kept.logins if one.server == server]
+        for login in gone:
+            kept.drop(login.server, login.label)
+            if not any(other.metadata.issuer == login.metadata.issuer for other in kept.logins):
+                # No other login uses this registration; deleting it also helps if the server has lost
+                # it.
+                kept.unregister(login.metadata.issuer)
+        return gone
+
+    gone = await usual_logins(principal).change(forget)
+    if not gone:
+        raise Failed(f"{server}: there is no login to it")
+    for login in gone:
+        told = "its tokens were revoked"
+        try:
+            if not await revoke(login):
+                told = f"{login.metadata.issuer} revokes no tokens: they end by themselves"
+        except Unauthorized as error:
+            told = f"its tokens could not be revoked ({error.message})"
+        print_text(f"Logged out of {server}; {told}")
+    return 0

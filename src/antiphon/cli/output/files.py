@@ -1,6 +1,6 @@
-"""Writing what a server sent to files: to one file, or one per part in a folder.
+"""Content that a server sent: as text for a terminal, and written to one file, or to one per part in a folder.
 
-Owns the names of these files, which a server never chooses. ``contents`` describes data on the terminal.
+Owns the names of these files, which a server never chooses. On a terminal, binary data is described by kind and size.
 """
 
 from __future__ import annotations
@@ -11,10 +11,28 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from antiphon.cli.failures import WRONG_USAGE, Failed
+from antiphon.cli.output.formats import json_line
 from antiphon.cli.signatures import Option
-from antiphon.wire.content import AudioContent, EmbeddedResource, ImageContent, ResourceContents, TextContent
+from antiphon.wire.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceContents,
+    ResourceLink,
+    TextContent,
+)
 
-__all__ = ["Output", "Part", "data_of", "part_of", "parts_of", "save"]
+__all__ = [
+    "Output",
+    "Part",
+    "contents_text",
+    "data_of",
+    "part_of",
+    "parts_of",
+    "save",
+    "text_of_block",
+    "text_of_blocks",
+]
 
 Output = Annotated[
     Path | None,
@@ -98,3 +116,34 @@ def save(parts: Sequence[Part], output: Path) -> list[Path]:
 def _extension(mime_type: str | None) -> str:
     kind = (mime_type or "").partition(";")[0].strip().lower()
     return mimetypes.guess_extension(kind) or (".txt" if kind.startswith("text/") else ".bin")
+
+
+def text_of_blocks(blocks: Iterable[object]) -> str:
+    """Write blocks of content one below the other."""
+    return "\n".join(text_of_block(block) for block in blocks)
+
+
+def text_of_block(block: object) -> str:
+    """Write one block of content."""
+    if isinstance(block, TextContent):
+        return block.text
+    if isinstance(block, ImageContent | AudioContent):
+        kind = "image" if isinstance(block, ImageContent) else "audio"
+        return f"[{kind} {block.mime_type}, {_size(block.data)}]"
+    if isinstance(block, ResourceLink):
+        return f"[link to {block.uri}: {block.title or block.name}]"
+    if isinstance(block, EmbeddedResource):
+        return contents_text(block.resource)
+    return json_line(block)
+
+
+def contents_text(contents: ResourceContents) -> str:
+    """Write the contents of a resource."""
+    if contents.text is not None:
+        return contents.text
+    return f"[{contents.mime_type or 'binary data'}, {_size(contents.blob or '')}, {contents.uri}]"
+
+
+def _size(base64: str) -> str:
+    count = len(base64) * 3 // 4 - base64[-2:].count("=")
+    return f"{count} byte{'' if count == 1 else 's'}"

@@ -10,19 +10,25 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from antiphon.cli.commands.audit.anchor import anchor, read_anchors
-from antiphon.cli.commands.audit.export import Format, export
-from antiphon.cli.commands.audit.list import list_records, show_records
-from antiphon.cli.commands.audit.spend import By, spend
-from antiphon.cli.commands.audit.verify import read_head, tell, verify_file, verify_store
+from antiphon.cli.commands.audit.list import By, list_records, show_records, spend
+from antiphon.cli.commands.audit.verify import (
+    Format,
+    anchor,
+    export,
+    read_anchors,
+    read_head,
+    tell,
+    verify_file,
+    verify_store,
+)
 from antiphon.cli.groups import ListGroup
 from antiphon.cli.open_client import run
 from antiphon.cli.options import Json, complete_server
 from antiphon.cli.output.formats import write_line
 from antiphon.cli.quantities import past
-from antiphon.cli.servers import identities_of, names_of
 from antiphon.cli.signatures import Argument, Option
 from antiphon.cli.store import StoreOptions, opened_store
+from antiphon.cli.targets import identities_of, names_of
 from antiphon.errors import ConfigError
 from antiphon.host.store.chain import RecordSearch, Step
 

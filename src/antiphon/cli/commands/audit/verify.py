@@ -1,28 +1,63 @@
-"""Verification of the record, in the store or in an exported file.
+"""The whole record: verified, exported, and its head noted elsewhere.
 
-Owns the texts, and the head as it is printed and typed (``12:9f86...``). The host's ``chain`` verifies.
+A record in the store or in an exported file is verified by the host's ``chain``. An export goes to standard output, or
+to a file of mode 0600 that is written completely or not at all. Someone who can write the store can cut off its newest
+records and adjust the head stored beside them. A head that was noted where they cannot write reveals this: ``verify
+--anchors``. Owns the texts, the head as it is printed and typed (``12:9f86...``), and the format of a note.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
-from collections.abc import Iterable, Iterator
+import socket
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
-from antiphon.cli.failures import FAILED
-from antiphon.cli.output.formats import print_json, print_text
+import msgspec
+
+from antiphon.cli.failures import FAILED, Failed
+from antiphon.cli.output.formats import is_terminal, print_json, print_text, write_line
 from antiphon.errors import ConfigError
-from antiphon.host.audit.export import check_lines
+from antiphon.host.audit.export import check_lines, csv_lines, json_lines
 from antiphon.host.audit.log import Audit, Proof
+from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store
-from antiphon.host.store.chain import Fault, Head, verify
-from antiphon.machine.files import open_file
+from antiphon.host.store.chain import Entry, Fault, Head, verify
+from antiphon.machine.files import open_file, read_file, replaced_file
 
-__all__ = ["head_text", "read_head", "tell", "verify_file", "verify_store"]
+__all__ = [
+    "Anchor",
+    "Format",
+    "anchor",
+    "export",
+    "head_text",
+    "read_anchors",
+    "read_head",
+    "tell",
+    "verify_file",
+    "verify_store",
+]
 
 _HEAD = re.compile(r"(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64})")
 _LONGEST_LINE = 64 * 1024 * 1024
 """Most bytes of one exported record, with its content if that is kept."""
+
+MAX_ANCHORS = 64 * 1024 * 1024
+"""Most bytes of a file of anchors: half a million of them, one per minute for a year."""
+_TIMEOUT = 10.0
+"""Seconds that an address has to accept an anchor."""
+_SYSTEM_LOGS = (Path("/dev/log"), Path("/var/run/syslog"))
+_NOTICE = 4 * 8 + 5
+"""RFC 5424, 6.2.1: facility 4 (security) and severity 5 (notice)."""
+
+Format = Literal["jsonl", "csv"]
+_PAGE = 1_000
 
 
 def read_head(text: str | None) -> Head | None:
@@ -100,3 +135,144 @@ async def _unreadable(store: Store) -> Proof:
 def _lines(file: Iterable[bytes]) -> Iterator[str]:
     for line in file:
         yield line.decode("utf-8", "replace") if len(line) <= _LONGEST_LINE else ""
+
+
+class Anchor(msgspec.Struct, frozen=True, kw_only=True):
+    """One note, a line of JSON."""
+
+    at: str
+    """ISO 8601 in UTC."""
+    head: str
+    """As ``verify`` prints it."""
+
+
+async def anchor(store: Store, file: Path | None, webhook: str | None, *, log: bool, as_json: bool) -> int:
+    """Note the head of a record that is intact and continues from what the file has. Returns the exit code.
+
+    Raises:
+        Failed: it cannot be noted there.
+        ConfigError: the file contains something else.
+    """
+    proof = await verify_store(store, [] if file is None else read_anchors(file, make=True))
+    if not proof.whole:
+        # A broken record must not be noted as if it were intact.
+        return tell(proof, as_json=as_json)
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    line = msgspec.json.encode(Anchor(at=now, head=head_text(proof.head)))
+    if file is not None:
+        _append(file, line)
+    if webhook is not None:
+        await _post(webhook, line)
+    if log:
+        _tell_system(line)
+    if as_json:
+        print_json(msgspec.json.decode(line))
+    else:
+        print_text(f"Noted: {head_text(proof.head)}")
+    return 0
+
+
+def read_anchors(file: Path, *, make: bool = False) -> list[Head]:
+    """Read the heads that were noted in a file; with ``make``, a missing file has none.
+
+    Raises:
+        ConfigError: it cannot be read, or contains something else.
+    """
+    heads: list[Head] = []
+    if make and not file.exists():
+        return heads
+    try:
+        data = read_file(file, MAX_ANCHORS + 1)
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    if len(data) > MAX_ANCHORS:
+        raise ConfigError(f"{file}: too large for a file of anchors")
+    lines = data.splitlines()
+    if not lines and not make:
+        # An emptied file would let a record pass from which the newest entries were cut off.
+        raise ConfigError(f"{file}: has no anchor in it, so it proves nothing; name the file that was written to")
+    for number, line in enumerate(lines, 1):
+        try:
+            head = read_head(msgspec.json.decode(line, type=Anchor).head)
+        except (msgspec.MsgspecError, ConfigError):
+            raise ConfigError(f"{file}, line {number}: not an anchor, as antiphon audit anchor writes it") from None
+        if head is not None:
+            heads.append(head)
+    return heads
+
+
+def _append(file: Path, line: bytes) -> None:
+    try:
+        fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(fd, "ab") as opened:
+            opened.write(line + b"\n")
+            opened.flush()
+            os.fsync(fd)
+    except OSError as error:
+        raise Failed(f"{file}: cannot be written: {error.strerror}") from None
+
+
+async def _post(url: str, line: bytes) -> None:
+    if not url.startswith(("https://", "http://")):
+        raise ConfigError("--webhook is a URL: https://...")
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            await post_json(url, line)
+    except Exception as error:
+        # The address may contain a secret, and so may an error that quotes it.
+        raise Failed(f"--webhook: it was not taken: {type(error).__name__}") from None
+
+
+def _tell_system(line: bytes) -> None:
+    for place in _SYSTEM_LOGS:
+        if place.exists():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
+                sending.settimeout(_TIMEOUT)
+                sending.connect(str(place))
+                sending.send(b"<%d>antiphon[%d]: audit head " % (_NOTICE, os.getpid()) + line)
+            return
+    raise Failed("--log: there is no system log here")
+
+
+async def export(store: Store, form: Format, output: Path | None) -> int:
+    """Write all records, and return how many there were.
+
+    Raises:
+        Failed: a record cannot be read.
+    """
+    count = 0
+    with _opened(output) as write:
+        async for page in _pages(store):
+            try:
+                lines = list(json_lines(page) if form == "jsonl" else csv_lines(page, heading=count == 0))
+            except msgspec.DecodeError:
+                raise Failed("a record cannot be read: antiphon audit verify") from None
+            for line in lines:
+                write(line)
+            count += len(page)
+    return count
+
+
+async def _pages(store: Store) -> AsyncIterator[list[Entry]]:
+    after = 0
+    while page := await store.entries(after, _PAGE):
+        yield page
+        after = page[-1].seq
+
+
+@contextmanager
+def _opened(output: Path | None) -> Generator[Callable[[str], object]]:
+    if output is None or str(output) == "-":
+        yield _printed
+        return
+    with replaced_file(output) as file:
+        yield lambda line: file.write(line.encode())
+
+
+def _printed(line: str) -> None:
+    """Print a line unchanged into a pipe; on a terminal, control characters are marked."""
+    text = line.rstrip("\r\n")
+    if not is_terminal():
+        write_line(text)
+    else:
+        write_line(inert_line(text))

@@ -16,10 +16,8 @@ from typing import Annotated, NamedTuple
 from msgspec import structs
 
 from antiphon.cli.bell import ringing
-from antiphon.cli.commands.demo.demonstration import Demo
-from antiphon.cli.commands.demo.display import Display
-from antiphon.cli.commands.demo.products import Store
-from antiphon.cli.commands.demo.server import MOST_PRODUCTS
+from antiphon.cli.commands.demo.demonstration import Demo, Display
+from antiphon.cli.commands.demo.server import MOST_PRODUCTS, Store
 from antiphon.cli.commands.review.web import Browse, Port
 from antiphon.cli.host_options import choose_host, configuration
 from antiphon.cli.open_client import run

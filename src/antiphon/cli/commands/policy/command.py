@@ -17,9 +17,9 @@ from antiphon.cli.groups import ListGroup, ShowGroup
 from antiphon.cli.host_options import configuration
 from antiphon.cli.open_client import run
 from antiphon.cli.options import ConfigFile, Json, complete_server
-from antiphon.cli.servers import identities_of, names_of
 from antiphon.cli.signatures import Argument, Option
 from antiphon.cli.store import StoreOptions, opened_store
+from antiphon.cli.targets import identities_of, names_of
 from antiphon.host.store import Store
 
 __all__ = ["commands"]

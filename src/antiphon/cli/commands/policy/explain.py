@@ -17,7 +17,7 @@ from antiphon.cli.commands.policy.show import ranked
 from antiphon.cli.failures import FAILED
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.cli.request_file import Asked, read_ask, read_bytes
-from antiphon.cli.servers import origin_at
+from antiphon.cli.targets import origin_at
 from antiphon.errors import ConfigError
 from antiphon.host.checks.policy import Effect, Policy, Situation, decide, explain, mismatch
 from antiphon.machine.toml import parse_toml

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from antiphon.cli.output.formats import print_json, print_text
-from antiphon.cli.servers import names_of
+from antiphon.cli.targets import names_of
 from antiphon.host.checks.policy import Effect, Policy, Rule
 from antiphon.host.config import Config
 from antiphon.host.config.settings import Settings

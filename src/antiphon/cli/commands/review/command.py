@@ -12,9 +12,8 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from antiphon.cli.bell import ringing
-from antiphon.cli.commands.review.answer import agree_in_person, check_named, fill_in_person
+from antiphon.cli.commands.review.answer import agree_in_person, check_named, edited, fill_in_person
 from antiphon.cli.commands.review.decide import Decider, answer_of, approval, denial, read_answer
-from antiphon.cli.commands.review.edit import edited
 from antiphon.cli.commands.review.find import find
 from antiphon.cli.commands.review.list import layout, list_pending, watch
 from antiphon.cli.commands.review.rows import draw

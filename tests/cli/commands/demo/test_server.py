@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.commands.demo.products import Store, catalogue
+from antiphon.cli.commands.demo.server import Store, catalogue
 from antiphon.errors import ConfigError
 
 

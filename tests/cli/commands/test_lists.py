@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from antiphon.cli.commands.tools import signature
+from antiphon.cli.commands.lists import signature
 from antiphon.wire.tools import Tool
 from tests.cli.conftest import Cli
 from tests.cli.program import SERVERS, SHOP, at_terminal, ended
@@ -38,3 +38,36 @@ def test_schemas_of_any_shape_have_a_signature():
     schema = {"properties": {"a": {"type": ["string", "null"]}, "b": True, "c": {}}, "required": ["a"]}
     assert signature(Tool(name="t", input_schema=schema)) == "a: string or null, b?: any, c?: any"
     assert signature(Tool(name="t", input_schema={"properties": 3, "required": 4})) == ""
+
+
+def test_resources_and_templates_are_listed(shop: Cli):
+    """One below the other."""
+    assert shop("resources", SHOP).out.splitlines() == [
+        "shop://list\ttext/plain\tlisting\tWhat there is.",
+        "shop://logo\timage/png\tlogo\tA picture.",
+        "shop://{product}/label\ttext/plain\tlabel\tOne label.",
+    ]
+
+
+def test_resources_are_printed_as_json(shop: Cli):
+    """Each as the server describes it."""
+    printed = shop("resources", SHOP, "--json").objects
+    assert [one.get("uri") or one["uriTemplate"] for one in printed][-1] == "shop://{product}/label"
+
+
+def test_a_server_without_resources_says_so(cli: Cli):
+    """By a named error, since it does not offer them."""
+    done = cli("resources", str(SERVERS / "hostile.py"))
+    assert done.code == 1
+    assert "resources/list" in done.err
+
+
+def test_prompts_are_listed_with_their_arguments(shop: Cli):
+    """Optional ones with a question mark."""
+    assert shop("prompts", SHOP).out.splitlines()[0] == "sell\tproduct, mood?\tSell a product."
+
+
+def test_prompts_are_printed_as_json(shop: Cli):
+    """Whole."""
+    prompt, _ = shop("prompts", SHOP, "--json").objects
+    assert [argument["name"] for argument in prompt["arguments"]] == ["product", "mood"]
