@@ -91,7 +91,6 @@ class _Giving:
         self._asked_again = False
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """See ``Entry.headers``."""
         if origin_of(URL(url)) != self._origin:
             return {}
         if not self._asked_again:
@@ -110,7 +109,6 @@ class _Giving:
         """See ``Entry.answered``."""
 
     def why(self, status: int) -> str | None:
-        """See ``Entry.why``."""
         return "the token given in auth= was refused" if status == 401 else None
 
 
@@ -268,7 +266,6 @@ class _Entering:
         self._why: str | None = None
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """See ``Entry.headers``."""
         if origin_of(URL(url)) != origin_of(self._access.server):
             return {}
         try:
@@ -293,11 +290,9 @@ class _Entering:
             self._access.nonce = nonce
 
     def why(self, status: int) -> str | None:
-        """See ``Entry.why``."""
         return self._why
 
     async def refused(self, status: int, headers: Mapping[str, str], lines: Sequence[str], *, ask: bool) -> bool:
-        """See ``Entry.refused``."""
         self._tries += 1
         if self._tries >= _MAX_TRIES:
             return False
