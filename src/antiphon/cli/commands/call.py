@@ -15,7 +15,7 @@ from typing import Annotated, cast
 import msgspec
 
 from antiphon.cli.arguments import read_arguments, similar
-from antiphon.cli.commands.lists import signature
+from antiphon.cli.commands.listings import signature
 from antiphon.cli.failures import FAILED, placed
 from antiphon.cli.open_client import opened, run
 from antiphon.cli.options import Answers, Arguments, Json, ModelApi, Reach, TargetText
