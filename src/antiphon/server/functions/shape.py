@@ -1,6 +1,6 @@
 """A type and its JSON: the schema, decoding and encoding, whichever library the type belongs to.
 
-``schema`` combines several types for a function; ``forms`` reduces one to a form.
+``arguments`` combines several types for a function; ``elicitation`` reduces one to a form.
 """
 
 from __future__ import annotations
