@@ -489,8 +489,7 @@ class _Adapted(Protocol):
 
 
 def _driver_of(connection: Connection) -> sqlite3.Connection:
-    driver: Any = connection.connection.dbapi_connection
-    return driver
+    return cast("sqlite3.Connection", connection.connection.dbapi_connection)
 
 
 def _ending(done: asyncio.Future[T], transact: Callable[[], T]) -> Callable[[], None]:
