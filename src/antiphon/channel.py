@@ -17,19 +17,7 @@ from antiphon.protocol.caller import Caller
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope
 
-__all__ = [
-    "MAX_FRAME",
-    "Channel",
-    "Frame",
-    "Framed",
-    "Offers",
-    "Oversized",
-    "Peer",
-    "Related",
-    "Releases",
-    "Take",
-    "Vouched",
-]
+__all__ = ["MAX_FRAME", "Channel", "Frame", "Offers", "Oversized", "Peer", "Related", "Releases", "Take", "Vouched"]
 
 MAX_FRAME = 16 * 1024 * 1024
 """Largest frame accepted, in bytes: holds a 12 MiB image in base64, and bounds the memory one peer can occupy."""
@@ -130,14 +118,6 @@ class Offers(Protocol):
         ``receive``.
         """
         ...
-
-
-@runtime_checkable
-class Framed(Protocol):
-    """A channel with nothing but messages, unlike the output of a program, to which its other code may print."""
-
-    is_framed: bool
-    """True."""
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Raw
 
-from antiphon.channel import Channel, Framed, Offers, Oversized, Related, Vouched
+from antiphon.channel import Channel, Offers, Oversized, Related, Vouched
 from antiphon.engine.connection_tasks import Tasks
 from antiphon.engine.requests import Waiting
 from antiphon.protocol.events import Batch, Event, Replied, Request
@@ -107,7 +107,7 @@ class Reader:
         """A frame that was decoded on arrival and is still to be received, with its event."""
         self._reader: asyncio.Task[None] | None = None
         """The task that reads; ``None`` once reading has ended."""
-        session.is_framed = isinstance(channel, Framed)
+        session.is_framed = getattr(channel, "is_framed", False)
         if isinstance(channel, Offers):
             channel.offer_to(self._take_reply)
         self._go_on()

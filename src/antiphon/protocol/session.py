@@ -88,7 +88,7 @@ class Session:
         self.carries: Callable[[RequestId], dict[str, str]] | None = None
         """Returns further members for the ``_meta`` of a request of ours: its trace context."""
         self.is_framed = False
-        """Whether the peer writes nothing but messages; see ``channel.Framed``."""
+        """Whether the channel has nothing but messages; other code of a program may print to its output."""
         self._said: dict[str, None] = {}
         """What was logged once: not a set, because an empty one takes three times the memory."""
 

@@ -64,12 +64,6 @@ async def test_records_are_read_in_pages(store: Store):
     assert await numbers(store, 2, step="received", after=3) == [5, 7]
 
 
-async def test_the_first_records_of_asks_are_found(store: Store):
-    """They name the server and the tool."""
-    await filled(store)
-    assert [entry.record.tool for entry in await store.first_records({"2", "4", "none"})] == ["tool 2", "tool 4"]
-
-
 async def test_an_outcome_may_have_any_length_and_characters(store: Store):
     """Databases cannot store each character, and bound what an index holds."""
     outcomes = [f"{LONG}1", f"{LONG}2", "a\0b", "a\0c", "\U0010ffff"]
@@ -98,16 +92,6 @@ async def test_a_search_reads_an_index(kind: str, search: dict[str, object], ind
         await filled(store)
         plan = await explained(place, lambda connection: trail.find(connection, RecordSearch(**search), 50))
     assert index in plan
-    assert "SCAN audit" not in plan
-
-
-@pytest.mark.parametrize("kind", DURABLE)
-async def test_the_first_records_of_asks_are_found_by_an_index(kind: str, tmp_path: Path):
-    """A page of records has up to as many asks."""
-    async with Place(kind, tmp_path) as place, place.open() as store:
-        await filled(store)
-        plan = await explained(place, lambda connection: trail.find_first(connection, ["1", "2"]))
-    assert "records_of_ask" in plan
     assert "SCAN audit" not in plan
 
 

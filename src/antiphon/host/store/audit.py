@@ -5,18 +5,18 @@ A record, its keys and its part of a sum are stored in one transaction, so they 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, or_, select, update
 
 from antiphon.host.store.asks import SpentKey, SpentRow, spend
 from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch, extend, key_of, key_text
 from antiphon.host.store.tables import audit, audit_head, record_keys, spent
 from antiphon.sql.prepared import Prepared, upsert
 
-__all__ = ["append", "entries", "find", "find_first", "head", "keys", "lock", "spending"]
+__all__ = ["append", "entries", "entries_at", "find", "head", "keys", "lock", "spending"]
 
 _HEAD = select(audit_head.c.seq, audit_head.c.hash).where(audit_head.c.id == 1)
 _LOCK = Prepared(_HEAD.with_for_update())
@@ -81,18 +81,12 @@ def keys(connection: Connection, after: int, limit: int) -> list[RecordKey]:
 def find(connection: Connection, search: RecordSearch, limit: int) -> list[Entry]:
     """Return a page of records whose keys are those that are searched for."""
     order = record_keys.c.seq.desc() if search.after is None else record_keys.c.seq
-    found = _entries(connection, select(record_keys.c.seq).where(*_conditions(search)).order_by(order).limit(limit))
+    found = entries_at(connection, select(record_keys.c.seq).where(*_conditions(search)).order_by(order).limit(limit))
     return found if search.after is not None else found[::-1]
 
 
-def find_first(connection: Connection, asks: Collection[str]) -> list[Entry]:
-    """Return the first record of each ask and server."""
-    keys = record_keys.c
-    first = select(func.min(keys.seq)).where(keys.ask.in_(map(key_text, asks))).group_by(keys.ask, keys.identity)
-    return _entries(connection, first)
-
-
-def _entries(connection: Connection, seqs: Select[tuple[int]]) -> list[Entry]:
+def entries_at(connection: Connection, seqs: Select[tuple[int]] | Sequence[int]) -> list[Entry]:
+    """Return these records, in order."""
     rows = select(audit.c.seq, audit.c.body, audit.c.hash).where(audit.c.seq.in_(seqs)).order_by(audit.c.seq)
     return [Entry(seq=row.seq, body=row.body, hash=row.hash) for row in connection.execute(rows)]
 

@@ -424,14 +424,6 @@ class Store(Protocol):
         """
         ...
 
-    async def first_records(self, asks: Collection[str]) -> list[Entry]:
-        """Return the first audit record of each ask and server.
-
-        Args:
-            asks: ids of the asks, as many as one page of records has.
-        """
-        ...
-
     async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
         """Return what audit records are found by, oldest first.
 

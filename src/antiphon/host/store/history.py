@@ -23,7 +23,7 @@ from antiphon.host.store.asks import (
     placed,
 )
 from antiphon.host.store.chain import Entry
-from antiphon.host.store.tables import asks, audit, gathered
+from antiphon.host.store.tables import asks, gathered
 from antiphon.sql.prepared import Prepared
 
 __all__ = ["count_calls", "entries_at", "find", "find_servers", "gather_more", "one"]
@@ -89,11 +89,7 @@ def one(connection: Connection, seq: int) -> AskRow | None:
 
 def entries_at(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
     """Return these records, in order."""
-    found: list[Entry] = []
-    for some in _some(seqs):
-        chosen = select(audit.c.seq, audit.c.body, audit.c.hash).where(audit.c.seq.in_(some)).order_by(audit.c.seq)
-        found += [Entry(seq=row.seq, body=row.body, hash=row.hash) for row in connection.execute(chosen)]
-    return found
+    return [entry for some in _some(seqs) for entry in trail.entries_at(connection, some)]
 
 
 def _asks_of(connection: Connection, records: Iterable[Placed]) -> dict[AskKey, AskRow]:

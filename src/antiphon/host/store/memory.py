@@ -165,14 +165,6 @@ class MemoryStore:
         before, after = search.before or self._head.seq + 1, search.after or 0
         return list(islice((one for one in entries if after < one.seq < before and one.record in search), limit))
 
-    async def first_records(self, asks: Collection[str]) -> list[Entry]:
-        """See ``base.Store.first_records``."""
-        first: dict[tuple[str, str], Entry] = {}
-        for entry, record in ((entry, entry.record) for entry in self._entries):
-            if record.ask in asks:
-                first.setdefault((record.ask, record.identity), entry)
-        return list(first.values())
-
     async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
         """See ``base.Store.record_keys``."""
         return [key_of(entry.seq, entry.record) for entry in await self.entries(after, limit)]

@@ -149,10 +149,6 @@ class SqlStore:
         """See ``base.Store.find_records``."""
         return await self._read(partial(trail.find, search=search, limit=limit))
 
-    async def first_records(self, asks: Collection[str]) -> list[Entry]:
-        """See ``base.Store.first_records``."""
-        return await self._read(partial(trail.find_first, asks=asks))
-
     async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
         """See ``base.Store.record_keys``."""
         return await self._read(partial(trail.keys, after=after, limit=limit), LISTING)

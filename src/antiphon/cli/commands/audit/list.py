@@ -26,7 +26,7 @@ from antiphon.host.store.chain import Entry, Record, RecordSearch
 __all__ = ["By", "Placed", "Sum", "list_records", "short", "show_records", "spend", "sums"]
 
 _PAGE = 400
-"""Records read at once: the first records of their asks are read with one statement."""
+"""Records read at once."""
 _WIDEST = 30
 """Characters of a server in a table. The end of a command line or URL says more than its beginning."""
 _DIGITS = 8
@@ -81,8 +81,7 @@ async def show_records(store: Store, seq: int, names: Mapping[str, str], *, as_j
     found = await store.entries(seq - 1, 1)
     if not found or found[0].seq != seq:
         raise Failed(f"there is no record {seq}")
-    record = _placed(found[0]).record
-    search = RecordSearch(ask=(record.host, record.ask, record.identity), after=0)
+    search = RecordSearch(ask=_ask_of(_placed(found[0]).record), after=0)
     records = [placed async for placed in _find(store, search)]
     _print(records, names, as_json=as_json)
     if not as_json and (said := _became(records)):
@@ -93,19 +92,27 @@ async def show_records(store: Store, seq: int, names: Mapping[str, str], *, as_j
 async def _find(store: Store, search: RecordSearch, limit: int | None = None) -> AsyncIterator[Placed]:
     """Yield records in the order of the search, with the server and tool that the first record of their ask names."""
     servers: dict[str, str] = {}
+    tools: dict[tuple[str, str, str], str | None] = {}
     left = limit
     while (left is None or left > 0) and (page := await store.find_records(search, min(left or _PAGE, _PAGE))):
         found = [placed for placed in map(_placed, page) if placed.record in search]
-        first = [_placed(entry).record for entry in await store.first_records({each.record.ask for each in found})]
-        servers.update({record.identity: record.server for record in first if record.server is not None})
-        tools = {(record.ask, record.identity): record.tool for record in first}
+        for record in (placed.record for placed in found if _ask_of(placed.record) not in tools):
+            ask = _ask_of(record)
+            first = [_placed(entry).record for entry in await store.find_records(RecordSearch(ask=ask, after=0), 1)]
+            tools[ask] = first[0].tool if first else None
+            if first and first[0].server is not None:
+                servers[record.identity] = first[0].server
         for placed in found:
-            record = placed.record
-            tool = tools.get((record.ask, record.identity))
-            yield msgspec.structs.replace(placed, server=servers.get(record.identity), tool=tool)
+            ask = _ask_of(placed.record)
+            yield msgspec.structs.replace(placed, server=servers.get(ask[2]), tool=tools[ask])
         left = None if left is None else left - len(found)
         end = page[-1].seq
         search = msgspec.structs.replace(search, **({"before": end} if search.after is None else {"after": end}))
+
+
+def _ask_of(record: Record) -> tuple[str, str, str]:
+    """Return what only the records of one ask have in common."""
+    return record.host, record.ask, record.identity
 
 
 def _became(records: list[Placed]) -> str:
