@@ -77,7 +77,7 @@ class Guards:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.setdefault("Content-Security-Policy", _PLAIN_CSP if is_plain(request) else CSP)
-                if request.url.path.startswith("/static/fonts/"):
+                if request.url.path.endswith(".woff2"):
                     headers.setdefault("Cache-Control", "private, max-age=604800")
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
