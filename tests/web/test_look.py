@@ -38,7 +38,9 @@ def brightness(colour: str) -> float:
 @pytest.mark.parametrize("theme", [0, 1])
 def test_every_text_has_contrast_on_every_ground_it_stands_on(theme: int):
     """The contrast is at least 4.5, in the light and in the dark form."""
-    values = {name: pair[theme] for name, *pair in VALUE.findall((STATIC / "look" / "look.css").read_text(encoding="utf-8"))}
+    values = {
+        name: pair[theme] for name, *pair in VALUE.findall((STATIC / "look" / "look.css").read_text(encoding="utf-8"))
+    }
     for ink, grounds in INKS.items():
         for ground in grounds:
             dark, light = sorted((brightness(values[ink]), brightness(values[ground])))
