@@ -6,10 +6,12 @@ import asyncio
 import re
 
 import pytest
+from msgspec import structs
 
 from antiphon.errors import Rejected
-from antiphon.host import Echo, Scripted
+from antiphon.host import ChangedCall, Echo, Scripted
 from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import origin, request
 from tests.web.pages import desk
 
@@ -236,3 +238,26 @@ async def test_several_are_denied_as_they_were_shown_or_not_at_all(wrong: str):
         refused = await page.post("/several", {"ask": chosen})
         assert refused.status_code == {"hash": 409, "id": 404, "nothing": 422}[wrong]
         assert len(await page.queue.pending()) == 2
+
+
+async def test_the_arguments_of_a_call_are_edited_as_fields():
+    """What does not fit names its field, and what fits runs; the note names what changed."""
+    schema = {"properties": {"sku": {"type": "string"}, "n": {"type": "integer"}}, "required": ["sku"]}
+    asked = structs.replace(origin("8"), tool=Tool(name="order", input_schema=schema))
+    async with desk() as page:
+        called = asyncio.ensure_future(
+            page.host.confirm(CallToolRequestParams.of("order", {"sku": "P-1", "n": 1}), asked)
+        )
+        question = await page.arrived(set())
+        form = (await page.get(f"/review/{question.id}/edit")).text
+        assert 'name="field-0"' in form
+        assert 'name="field-1"' in form
+        fields = {**page.about(question), "field-0": "P-2"}
+        wrong = await page.post(f"/review/{question.id}/edit", {**fields, "field-1": "many"})
+        assert wrong.status_code == 422
+        assert "n: a number is needed" in wrong.text
+        assert (await page.post(f"/review/{question.id}/edit", {**fields, "field-1": "1"})).status_code == 200
+        changed = await called
+    assert isinstance(changed, ChangedCall)
+    assert changed.params == CallToolRequestParams.of("order", {"sku": "P-2", "n": 1})
+    assert changed.note.endswith(": sku.")

@@ -533,14 +533,15 @@ class Client:
         time = TimeLeft(self._timeout(timeout))
 
         def forward(request: ClientRequest) -> Awaitable[Received]:
-            def make() -> Awaitable[Received]:
+            def make(params: Any = request.params) -> Awaitable[Received]:
+                sent = original if params is request.params else original.changed(params)
                 return self._link.run(
-                    Calls.forward, spec, request.params, original=original, timeout=time, progress=progress,
+                    Calls.forward, spec, params, original=sent, timeout=time, progress=progress,
                     meta=request.meta, log_level=log_level, extensions=extensions,
                 )  # fmt: skip
 
             if isinstance(request.params, CallToolRequestParams):
-                return self._tool_calls.allowed(request.params, make, time)
+                return self._tool_calls.allowed(request.params, make, time, Received.of)
             return make()
 
         request = ClientRequest(method, params, meta=meta)

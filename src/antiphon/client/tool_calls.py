@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from types import CoroutineType
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from msgspec import structs
+from msgspec.json import decode
 
 from antiphon.call_time import CURRENT, TimeLeft
 from antiphon.client.known_tools import KnownTools
@@ -21,8 +23,9 @@ from antiphon.client.notifications import Cache
 from antiphon.client.requests.attempts import BecameTask
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
 from antiphon.machine.other_frameworks import explain_other_names
+from antiphon.wire.content import TextContent
 from antiphon.wire.lossless import Received
-from antiphon.wire.origin import Origin
+from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
@@ -31,15 +34,16 @@ __all__ = ["Confirmer", "Confirming", "Consent", "ToolCalls", "usual_consent"]
 # Not where it is defined: messages depend on nothing of this machine.
 explain_other_names(CallToolResult)
 
-Confirmer = Callable[[CallToolRequestParams, Origin], Awaitable[bool | None]]
-"""Decides about a tool call: true allows it. Anything else, or raising ``Rejected``, refuses it."""
+Confirmer = Callable[[CallToolRequestParams, Origin], Awaitable[bool | ChangedCall | None]]
+"""Decides about a tool call: true allows it, a ``ChangedCall`` takes its place. Anything else, or raising ``Rejected``,
+refuses it."""
 
 
 @runtime_checkable
 class Confirming(Protocol):
     """An object that decides about tool calls, such as a ``Host``."""
 
-    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | None:
+    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | ChangedCall | None:
         """Decide about one call; see ``Confirmer``.
 
         Args:
@@ -91,12 +95,13 @@ class Consent:
             return self
         return Consent((confirm, *self.deciders), self._timeout, self._behind)
 
-    async def ask(self, params: CallToolRequestParams, origin: Origin, time: TimeLeft) -> None:
-        """Return if the call may be made.
+    async def ask(self, params: CallToolRequestParams, origin: Origin, time: TimeLeft) -> ChangedCall | None:
+        """Return if the call may be made, or what takes its place.
 
         Raises:
             Rejected: the call was refused, or the decision took too long; nothing was sent.
         """
+        changed = None
         for decider in self.deciders:
             before = CURRENT.set(time)
             try:
@@ -104,10 +109,19 @@ class Consent:
                 allowed = await (deciding if self._timeout is None else self._in_time(params, deciding))
             finally:
                 CURRENT.reset(before)
-            if allowed is not True:
+            if isinstance(allowed, ChangedCall):
+                if allowed.params is None:
+                    return allowed
+                # The next decider is asked about the call that would run.
+                params, origin = allowed.params, _with_arguments(origin, allowed.params)
+                changed = (
+                    allowed if changed is None else structs.replace(allowed, note=f"{changed.note} {allowed.note}")
+                )
+            elif allowed is not True:
                 raise Rejected(f"User rejected the call of {params.name!r}", data={"reason": "user"})
+        return changed
 
-    async def _in_time(self, params: CallToolRequestParams, deciding: Awaitable[bool | None]) -> bool | None:
+    async def _in_time(self, params: CallToolRequestParams, deciding: Awaitable[Any]) -> Any:
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
@@ -214,18 +228,34 @@ class ToolCalls:
         meta: dict[str, Any] | None,
         consent: Consent,
     ) -> Awaitable[Any]:
-        def make() -> Awaitable[Any]:
+        def make(params: CallToolRequestParams = params) -> Awaitable[Any]:
             return self._link.run(how, "tools/call", params, CallToolResult, timeout=time, progress=progress, meta=meta)
 
         return self._allowed(params, make, time, consent) if consent.is_needed else self.make(params.name, make, time)
 
-    def allowed(self, params: CallToolRequestParams, call: Callable[[], Awaitable[T]], time: TimeLeft) -> Awaitable[T]:
-        """Make a call once the client's own deciders allow it. See ``make``."""
+    def allowed(
+        self,
+        params: CallToolRequestParams,
+        call: Callable[..., Awaitable[T]],
+        time: TimeLeft,
+        answer: Callable[[CallToolResult], Any] = lambda result: result,
+    ) -> Awaitable[T]:
+        """Make a call once the client's own deciders allow it, with the params that a person may have changed.
+
+        ``answer``: converts the result of a person to what the call returns. See ``make``.
+        """
         consent = self._consent
-        return self._allowed(params, call, time, consent) if consent.is_needed else self.make(params.name, call, time)
+        if not consent.is_needed:
+            return self.make(params.name, call, time)
+        return self._allowed(params, call, time, consent, answer)
 
     async def _allowed(
-        self, params: CallToolRequestParams, call: Callable[[], Awaitable[T]], time: TimeLeft, consent: Consent
+        self,
+        params: CallToolRequestParams,
+        call: Callable[..., Awaitable[T]],
+        time: TimeLeft,
+        consent: Consent,
+        answer: Callable[[CallToolResult], Any] = lambda result: result,
     ) -> T:
         """Make a call once it is allowed, and tell who allowed it whether it reached the server. See ``make``.
 
@@ -235,8 +265,13 @@ class ToolCalls:
         if not self._known.knows(params.name):
             await self._known.look_up(params.name, lambda: self._tools(time))
         origin = self._link.calls.origin_of(params, self._known.definition(params.name))
-        await consent.ask(params, origin, time)
-        return await self._reported(self.make(params.name, call, time), consent, origin)
+        changed = await consent.ask(params, origin, time)
+        if changed is None:
+            return await self._reported(self.make(params.name, call, time), consent, origin)
+        if changed.params is None:
+            return answer(changed.result or CallToolResult(content=[]))
+        made = self.make(params.name, partial(call, changed.params), time)
+        return _with_note(await self._reported(made, consent, origin), changed.note)
 
     async def _reported(self, made: Awaitable[T], consent: Consent, origin: Origin) -> T:
         calls, why = self._link.calls, None
@@ -288,3 +323,20 @@ class ToolCalls:
             return False
         self._cache.drop("tools/list")
         return name in [tool.name async for tool in self._tools(time)]
+
+
+def _with_arguments(origin: Origin, params: CallToolRequestParams) -> Origin:
+    """Return the origin of a call whose arguments a person has changed."""
+    if origin.call is None:
+        return origin
+    arguments = decode(bytes(params.arguments) or b"{}", type=dict[str, Any])
+    return structs.replace(origin, call=structs.replace(origin.call, arguments=arguments))
+
+
+def _with_note(made: Any, note: str) -> Any:
+    """Add a text for the model to the result of a tool; anything else stays as it is."""
+    read = made.read if type(made) is Received else made
+    if not note or not isinstance(read, CallToolResult):
+        return made
+    noted = structs.replace(read, content=[*read.content, TextContent(text=note)])
+    return made.changed(noted) if type(made) is Received else noted

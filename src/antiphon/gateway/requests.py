@@ -10,7 +10,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from msgspec import structs
 
@@ -138,7 +138,10 @@ async def _call_tool(group: Group, request: ServerRequest) -> CallToolResult | C
             result = group.tasks.begun(upstream, owned.name, result)
         return request.pass_on(result)
     except Rejected as error:
-        return _failed(f"The call was refused: {error.message}")
+        data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
+        return _failed(
+            f"The call was refused: {error.message}" + (f". The reason: {data['note']}" if "note" in data else "")
+        )
     except (Unavailable, ResultInvalid) as error:
         return _failed(str(error))
 

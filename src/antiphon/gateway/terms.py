@@ -21,7 +21,7 @@ from antiphon.gateway.offer import KeptLists
 from antiphon.host.host import Host
 from antiphon.identity import may_download
 from antiphon.server.state.request_state import Seal
-from antiphon.wire.origin import Origin
+from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = [
@@ -209,7 +209,7 @@ class _ConfirmsFor:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._host, name)
 
-    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
+    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | ChangedCall:
         """See ``Host``."""
         return await self._host.confirm(params, structs.replace(origin, principal=self._principal))
 

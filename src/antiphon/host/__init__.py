@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         Decision as Decision,
         Deny as Deny,
         Edit as Edit,
+        EditCall as EditCall,
         ElicitItem as ElicitItem,
         Figures as Figures,
         Filled as Filled,
@@ -87,7 +88,7 @@ if TYPE_CHECKING:
     from antiphon.host.agent_run.offered_tools import ToolSource as ToolSource
     from antiphon.host.store import MemoryStore as MemoryStore, Store as Store, open_store as open_store
     from antiphon.identity import identity_of as identity_of
-    from antiphon.wire.origin import Equipment as Equipment
+    from antiphon.wire.origin import ChangedCall as ChangedCall, Equipment as Equipment
 else:
     _HOMES = {
         "antiphon.host.audit.log": "Audit Facts Proof Record",
@@ -107,7 +108,7 @@ else:
         "antiphon.host.review.question": "Outcome Question",
         "antiphon.host.review.queue": "AlreadyDecided Mismatch NotShown Queue",
         "antiphon.host.review.review": (
-            "Answer Approve Decision Deny Edit ElicitItem Figures Filled NoReviewer Regenerate ReviewItem "
+            "Answer Approve Decision Deny Edit EditCall ElicitItem Figures Filled NoReviewer Regenerate ReviewItem "
             "Reviewer Rival Terms Ticket ToolItem UNBOUNDED digest"
         ),
         "antiphon.host.agent_run.steps": (
@@ -116,7 +117,7 @@ else:
         "antiphon.host.agent_run.offered_tools": "ToolSource",
         "antiphon.host.store": "MemoryStore Store open_store",
         "antiphon.identity": "identity_of",
-        "antiphon.wire.origin": "Equipment",
+        "antiphon.wire.origin": "ChangedCall Equipment",
     }
     __all__ = [name for names in _HOMES.values() for name in names.split()]
 

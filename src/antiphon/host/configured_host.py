@@ -21,6 +21,7 @@ from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host, with_revi
 from antiphon.host.models.choice import chooser
 from antiphon.host.models.models import Models
 from antiphon.host.pipeline.case import Desk
+from antiphon.host.pipeline.tool_consent import EDIT_NOTE
 from antiphon.host.providers import Provider
 from antiphon.host.providers.persistence import Patience
 from antiphon.host.review.notify import Webhook
@@ -76,6 +77,7 @@ class ConfiguredHost(Host):
             generate_timeout=config.generate_timeout or GENERATE_TIMEOUT,
             store=store,
             keep_content=config.keep_content,
+            edit_note=EDIT_NOTE if config.review.edit_note is None else config.review.edit_note,
             undo=config.review.undo if reviewer == "terminal" else None,
             model_api=model_api,
         )

@@ -37,7 +37,7 @@ from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.origin import Equipment, Origin
+from antiphon.wire.origin import ChangedCall, Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 
@@ -92,6 +92,7 @@ class Host:
         notify: str | None = None,
         undo: float | None = None,
         model_api: bool = False,
+        edit_note: str = consent.EDIT_NOTE,
     ) -> None:
         """Choose the parts.
 
@@ -119,6 +120,8 @@ class Host:
             model_api: also serve servers that call a vendor's API themselves: a child process gets the address of an
                 endpoint on this machine and a token instead of the vendor's key, and each of its calls is an ask of
                 this host. ``aclose`` ends the endpoint.
+            edit_note: what a model is told, in the result of a tool, about a call that a person changed; ``{names}``
+                stands for the changed arguments, an empty text tells nothing.
 
         Raises:
             ConfigError: a part has another type; there is no such provider, reviewer or review mode; two reviewers are
@@ -149,6 +152,7 @@ class Host:
             waiting=Waiting(),
             released=Released(),
             choose=choose or chooser(self.provider),
+            edit_note=edit_note,
         )
         if self._page is not None:
             self._page.asker = self
@@ -246,7 +250,9 @@ class Host:
         """
         return await pipeline.answer_elicitation(self._reviewed_by(reviewer, origin), params, origin)
 
-    async def confirm(self, params: CallToolRequestParams, origin: Origin, *, reviewer: Reviewer | None = None) -> bool:
+    async def confirm(
+        self, params: CallToolRequestParams, origin: Origin, *, reviewer: Reviewer | None = None
+    ) -> bool | ChangedCall:
         """Decide whether a tool may be called: ``Client(target, confirm=host)`` asks this before each call.
 
         Args:
@@ -255,15 +261,14 @@ class Host:
             reviewer: shows it to the person in place of the host's own reviewer; all else is the same.
 
         Returns:
-            Always true; a refusal is an exception.
+            True, or what a person wants in place of the call; a refusal is an exception.
 
         Raises:
             Rejected: refused; ``data.reason`` is user, policy, no-reviewer, expired, changed, limit or definition (the
                 server has changed the definition of the tool since it was allowed, and nobody can look at it).
             InternalError: the reviewer or the store failed; the reason is not sent to the server.
         """
-        await consent.confirm(self._reviewed_by(reviewer, origin), params, origin)
-        return True
+        return await consent.confirm(self._reviewed_by(reviewer, origin), params, origin) or True
 
     async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
         """Return the models that may answer a request of one's own, the one that would be chosen first.

@@ -12,11 +12,21 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, edited, edition, filled
+from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, edited, edited_call, edition, filled
 from antiphon.host.review.diff import differences
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch
-from antiphon.host.review.review import Decision, Deny, ElicitItem, Regenerate, ReviewItem, digest, most_of, usual_terms
+from antiphon.host.review.review import (
+    Decision,
+    Deny,
+    ElicitItem,
+    Regenerate,
+    ReviewItem,
+    ToolItem,
+    digest,
+    most_of,
+    usual_terms,
+)
 from antiphon.host.review.rows import arranged, groups_of
 from antiphon.host.review.shown import show
 from antiphon.web.guards import form_of
@@ -55,7 +65,10 @@ async def decide(site: Site, request: Request) -> Response:
     async def act() -> Response:
         form = Form(form_of(request))
         found = await site.queue.get(request.path_params["id"])
-        decision = _decision(found, action, form, site.clock())
+        if action == "edit" and isinstance(found.item, ToolItem) and found.state == "pending":
+            decision = await edited_call(form, found.item)
+        else:
+            decision = _decision(found, action, form, site.clock())
         if not _refuses(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
             raise Refused("problem.soon")
         await site.queue.decide(found.id, decision, hash=form("hash"), by=site.by(request))

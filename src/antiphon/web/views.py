@@ -17,9 +17,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from antiphon.host.checks.contents import binaries
 from antiphon.host.checks.media import inspect_media
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.edit_call import argument_fields
 from antiphon.host.review.partials import LOOK, Partial, partials_in
 from antiphon.host.review.question import Question, reaches
-from antiphon.host.review.review import ReviewItem
+from antiphon.host.review.review import ReviewItem, ToolItem
 from antiphon.host.review.rows import ORDERS, arranged, first_rows
 from antiphon.host.review.shown import shape_of, show
 from antiphon.host.review.summary import first_words, outcome_text
@@ -158,7 +159,8 @@ async def edit(site: Site, request: Request) -> Response:
         return site.gone(request)
     template = "parts/edit.html" if _is_part(request) else "edit.html"
     kept = {name: value for name, value in await site.queue.draft(found.id) or () if not part_of(name)}
-    return site.html(request, template, q=show(found), over=found, draft=kept or None)
+    call = argument_fields(found.item) if isinstance(found.item, ToolItem) else ()
+    return site.html(request, template, q=show(found), over=found, draft=kept or None, call=call)
 
 
 async def text(site: Site, request: Request) -> Response:

@@ -15,10 +15,11 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 import msgspec
 
 from antiphon.wire.common import Implementation
-from antiphon.wire.tools import Tool
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
 __all__ = [
     "MEMORY",
+    "ChangedCall",
     "Equipment",
     "Launch",
     "Origin",
@@ -150,6 +151,17 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     def alike(self) -> str:
         """The identity that caps and spending are counted by: the first coarser one, or else its own."""
         return self.coarser[0] if self.coarser else self.identity
+
+
+class ChangedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person wants in place of a call of a tool as it was asked for: other params, or a result without it."""
+
+    params: CallToolRequestParams | None = None
+    """The call to make instead."""
+    note: str = ""
+    """What the model is told about it, in the result; empty for nothing."""
+    result: CallToolResult | None = None
+    """The result, if the tool is not to be called."""
 
 
 class Equipment(Protocol):

@@ -9,7 +9,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,10 @@ from antiphon import Client, OAuth
 from antiphon.cli.logins import usual_logins, wanted_by
 from antiphon.client.connection.targets import Address
 from antiphon.errors import InsufficientScope, PeerError, Unauthorized
+from antiphon.host import Queue, open_store
 from tests.cli.commands.test_serve import connected
 from tests.cli.conftest import Cli
-from tests.cli.program import COMMAND, SERVERS, SHOP, environment
+from tests.cli.program import COMMAND, SERVERS, SHOP, environment, in_process
 from tests.support.authority import Person, protected
 from tests.support.issuer import Issuer
 from tests.support.ports import free_port
@@ -328,3 +329,42 @@ async def test_rules_on_arguments_decide_about_calls(tmp_path: Path):
     assert "the policy of this host refuses it" in denied.text
     assert unclear.is_error
     assert "nobody decided in time" in unclear.text
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "is_error"),
+    [
+        (("approve", "--arguments", '{"product": "coffee", "pieces": 2}'), "coffee: 2 at 0.0 off, standard", False),
+        (("deny", "--respond", "Ask me on Monday"), "Ask me on Monday", False),
+        (("deny", "--reason", "Too dear", "--tell"), "The reason: Too dear", True),
+    ],
+)
+async def test_a_person_edits_answers_or_refuses_a_call(
+    tmp_path: Path, words: tuple[str, ...], expected: str, is_error: bool
+):
+    """From another process, while the agent waits; the result says what a person did."""
+    file = written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [SHOP]})
+    settings, store = tmp_path / "antiphon.toml", str(tmp_path / "s.sqlite")
+    settings.write_text(f"{PATIENT}[review]\nundo = 0\n")
+    options = ["--config", str(file), "--config", str(settings), "--provider", "echo", "--review", "queue"]
+    entry = {
+        "command": COMMAND[0],
+        "args": [*COMMAND[1:], "gateway", *options, "--store", store],
+        "env": environment(XDG_STATE_HOME=str(tmp_path)),
+    }
+    async with Client(entry) as client, aclosing(open_store(store)) as opened:
+        calling = asyncio.create_task(client.call_tool("shop__price", {"product": "tea", "pieces": 1}))
+        queue = Queue(opened)
+        async with aclosing(queue.changes()) as changes:
+            async for _ in changes:
+                if found := await queue.pending():
+                    break
+        named = f"{found[0].id}:{found[0].hash}"
+        done = await asyncio.to_thread(
+            in_process, "review", words[0], named, *words[1:], "--store", store, "--by", "anna"
+        )
+        assert done.code == 0, done.err
+        result = await calling
+    assert expected in result.text
+    assert bool(result.is_error) is is_error
+    assert ("A person changed" in result.text) is (words[0] == "approve")

@@ -10,7 +10,22 @@ import pytest
 from msgspec import structs
 
 from antiphon.errors import InternalError, Rejected
-from antiphon.host import Answer, Approve, Deny, Host, Limits, MemoryStore, Policy, Queue, Rule, digest, open_store
+from antiphon.host import (
+    Answer,
+    Approve,
+    ChangedCall,
+    Deny,
+    EditCall,
+    Host,
+    Limits,
+    MemoryStore,
+    Mismatch,
+    Policy,
+    Queue,
+    Rule,
+    digest,
+    open_store,
+)
 from antiphon.host.review.shown import show_item
 from antiphon.host.store import memory
 from antiphon.host.store.base import BlockRow, Change, DefinitionRow, Store
@@ -169,12 +184,6 @@ async def test_a_grant_for_a_tool_allows_no_sampling():
 async def test_an_approval_of_other_arguments_is_none():
     """What is called is what was shown."""
     assert await refused(Host(reviewer=Person(lambda item: Approve(digest=digest(call("P-9")))))) == "changed"
-
-
-async def test_a_tool_is_called_or_not():
-    """It cannot be answered in person."""
-    with pytest.raises(InternalError):
-        await Host(reviewer=Person(lambda item: Answer(result="done"))).confirm(call(), asked())
 
 
 async def test_calls_are_limited():
@@ -388,3 +397,87 @@ async def test_a_condition_knows_what_was_called_before():
     assert await host.confirm(call(name="read_mail"), structs.replace(anna, tool=None))
     assert await refused(host, where=anna) == "policy"
     assert await host.confirm(call(), bob)
+
+
+SIZED = Tool(
+    name="order",
+    input_schema={"properties": {"sku": {"type": "string"}, "n": {"type": "integer"}}, "required": ["sku"]},
+)
+
+
+def edit(**arguments: object):
+    """Change the arguments of a call."""
+    params = CallToolRequestParams.of("order", arguments)
+    return Person(lambda item: EditCall(params=params, digest=digest(params)))
+
+
+async def test_a_person_changes_the_arguments():
+    """The changed call is returned with a note for the model, and the record has both hashes."""
+    host = Host(reviewer=edit(sku="P-2", n=3))
+    changed = await host.confirm(call(), asked(tool=SIZED))
+    assert isinstance(changed, ChangedCall)
+    assert changed.params == CallToolRequestParams.of("order", {"sku": "P-2", "n": 3})
+    assert changed.note == "A person changed the arguments of this call before it ran: sku, n."
+    steps = {(record.step, record.outcome): record.digest for record in host.audit.records()}
+    assert steps["policy", "ask"] == digest(call())
+    assert ("review", "edit") in steps
+    assert steps["answered", "changed"] == digest(changed.params)
+
+
+async def test_the_note_to_the_model_can_be_set():
+    """To another text, or to none."""
+    said = [
+        (await Host(reviewer=edit(sku="P-2"), edit_note=note).confirm(call(), asked(tool=SIZED))).note
+        for note in ("", "Changed: {names}")
+    ]
+    assert said == ["", "Changed: sku"]
+
+
+@pytest.mark.parametrize("arguments", [{"n": 3}, {"sku": 5}, {"sku": "P-2", "n": "three"}])
+async def test_a_changed_call_that_does_not_fit_the_schema_is_not_made(arguments: dict[str, object]):
+    """Whatever a reviewer returns."""
+    with pytest.raises(InternalError):
+        await Host(reviewer=edit(**arguments)).confirm(call(), asked(tool=SIZED))
+
+
+@pytest.mark.parametrize("schema", [None, {"type": "object"}])
+async def test_a_persons_words_become_the_result(schema: dict[str, object] | None):
+    """It is an error where the tool declares an output schema, since words do not fit it."""
+    tool = structs.replace(TOOL, output_schema=schema)
+    changed = await Host(reviewer=Person(lambda item: Answer(result="Ask me on Monday"))).confirm(
+        call(), asked(tool=tool)
+    )
+    assert isinstance(changed, ChangedCall)
+    assert changed.result is not None
+    assert (changed.result.text, bool(changed.result.is_error)) == ("Ask me on Monday", schema is not None)
+
+
+async def test_the_reason_of_a_denial_can_be_told_to_the_model():
+    """In the error that our caller gets."""
+    deny = Person(lambda item: Deny(reason="Too many", tell=True))
+    with pytest.raises(Rejected) as caught:
+        await Host(reviewer=deny).confirm(call(), asked())
+    assert caught.value.data == {"reason": "user", "note": "Too many"}
+
+
+async def test_an_edit_outlives_the_process_that_asked(tmp_path: Path):
+    """It is bound to the original arguments: who asks the same again gets it, once."""
+    async with aclosing(open_store(tmp_path / "s.sqlite")) as store:
+        queue = Queue(store, undo=0)
+        host = Host(reviewer=queue, store=store)
+        asking = asyncio.create_task(host.confirm(call(), asked(tool=SIZED)))
+        async with aclosing(queue.changes()) as changes:
+            async for _ in changes:
+                if pending := await queue.pending():
+                    break
+        params = CallToolRequestParams.of("order", {"sku": "P-9"})
+        bad = CallToolRequestParams.of("order", {"sku": 9})
+        with pytest.raises(Mismatch, match="sku"):
+            await queue.decide(pending[0].id, EditCall(params=bad, digest=digest(bad)), hash=pending[0].hash)
+        await queue.decide(
+            pending[0].id, EditCall(params=params, digest=digest(params)), hash=pending[0].hash, by="anna"
+        )
+        changed = await asking
+        assert isinstance(changed, ChangedCall)
+        assert changed.params == params
+        assert [record.by for record in host.audit.records() if record.outcome == "edit"] == ["anna"]

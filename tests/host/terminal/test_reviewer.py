@@ -300,6 +300,8 @@ def test_the_call_of_a_tool_is_denied(start: Spawn):
     child.sendline("r")
     child.expect("reason")
     child.sendline("not now")
+    child.expect("tell the model")
+    child.sendline("no")
     assert outcome(child)["notes"] == ["denied: not now"]
 
 

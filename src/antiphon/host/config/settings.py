@@ -205,6 +205,9 @@ class Reviewing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Seconds for which a permission can be undone before it counts, wherever a person decides; 0 for none."""
     reasons: tuple[str, ...] = ()
     """Suggested reasons for a refusal, in addition to those of the language."""
+    edit_note: str | None = None
+    """What a model is told about a call of a tool that a person changed; ``{names}`` stands for the changed arguments,
+    an empty text tells nothing."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.undo <= MAX_UNDO:

@@ -29,6 +29,7 @@ from antiphon.host.review.review import (
     Deferred,
     Deny,
     Edit,
+    EditCall,
     ElicitItem,
     Filled,
     NoReviewer,
@@ -48,12 +49,14 @@ from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["approved", "decided", "filled_in", "no_wider", "warmed", "within"]
+__all__ = ["approved", "check_approval", "decided", "filled_in", "no_wider", "warmed", "within"]
 
 T = TypeVar("T")
 
 
-async def decided(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Approve | Edit | Answer | Regenerate:
+async def decided(
+    case: Case, item: ReviewItem | ToolItem, admitted: Pass
+) -> Approve | Edit | EditCall | Answer | Regenerate:
     """Ask the reviewer. A refusal is raised."""
     desk = case.desk
     if desk.reviewer is None or desk.headless:
@@ -92,7 +95,11 @@ async def decided(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Ap
 
 async def approved(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Approve:
     """Ask the reviewer about something that can only be approved or denied. A denial is raised."""
-    decision = await decided(case, item, admitted)
+    return check_approval(case, item, await decided(case, item, admitted))
+
+
+def check_approval(case: Case, item: ReviewItem | ToolItem, decision: object) -> Approve:
+    """Return a decision that approves exactly what was asked for. Anything else is raised."""
     if not isinstance(decision, Approve):
         raise case.failure("the reviewer's decision is none of the choices")
     if decision.digest != digest(item.params):

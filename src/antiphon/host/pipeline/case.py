@@ -154,6 +154,8 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     """The tools whose definition was allowed, as far as this host remembers."""
     passed: PassedCalls = msgspec.field(default_factory=PassedCalls)
     """The calls of tools that were let pass, for the conditions of rules."""
+    edit_note: str = ""
+    """What a model is told about a call that a person changed; ``{names}`` stands for the changed arguments."""
 
     @property
     def headless(self) -> bool:

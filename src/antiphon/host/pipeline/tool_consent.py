@@ -13,40 +13,55 @@ from antiphon.host.checks.limits import LimitReached, Pass
 from antiphon.host.checks.policy import Verdict
 from antiphon.host.checks.risk import redefined
 from antiphon.host.checks.scan import risks_of
-from antiphon.host.pipeline.ask_reviewer import approved
+from antiphon.host.pipeline.ask_reviewer import check_approval, decided
 from antiphon.host.pipeline.case import TOOL, Case, Desk
 from antiphon.host.pipeline.stages import admitted, concluded
 from antiphon.host.review.definitions import row_of
+from antiphon.host.review.edit_call import arguments_of, check_arguments
 from antiphon.host.review.grants import Grant
-from antiphon.host.review.review import Choice, ToolItem, decider_of, digest
+from antiphon.host.review.review import (
+    Answer,
+    Approve,
+    Choice,
+    Edit,
+    EditCall,
+    Regenerate,
+    ToolItem,
+    decider_of,
+    digest,
+)
 from antiphon.host.store.base import Change, DefinitionRow, Standing, Supposed
-from antiphon.wire.origin import Origin
-from antiphon.wire.tools import CallToolRequestParams
+from antiphon.wire.content import TextContent
+from antiphon.wire.origin import ChangedCall, Origin
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 __all__ = ["confirm"]
 
-_CHOICES: frozenset[Choice] = frozenset({"approve", "deny", "grant"})
+EDIT_NOTE = "A person changed the arguments of this call before it ran: {names}."
+"""What the model is told about a changed call, by default."""
+_CHOICES: frozenset[Choice] = frozenset({"approve", "edit", "answer", "deny", "grant"})
 
 
-async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> None:
-    """Return if a tool may be called with these arguments.
+async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> ChangedCall | None:
+    """Return if a tool may be called with these arguments, or what a person wants in their place.
 
     Raises:
         Rejected: a person, the policy, a limit or the lack of a person refused; ``data.reason`` is a ``case.Reason``.
         InternalError: the reviewer or the store failed; the reason is not sent to the server.
     """
     case = Case(desk, origin, TOOL)
-    await concluded(case, _confirmed(case, params))
+    changed = await concluded(case, _confirmed(case, params))
     if desk.policy.rules and desk.policy.has_conditions:
         desk.passed.add(params.name, origin)
+    return changed
 
 
-async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
+async def _confirmed(case: Case, params: CallToolRequestParams) -> ChangedCall | None:
     desk = case.desk
     # One hash for all records of the call: the params cannot change.
     hashed = digest(params)
     if await _known_to_be_allowed(case, params, hashed):
-        return
+        return None
     shown = await _shown(case, params)
     verdict = case.verdict(params, redefined=shown.is_changed)
     case.note(
@@ -58,13 +73,19 @@ async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
     if verdict.effect == "deny":
         unseen = "definition" if shown.is_changed else "no-reviewer"
         raise case.refusal(unseen if verdict.reason in ("no-reviewer", "unclear") else "policy")
-    entered = admitted(case)
+    entered, changed = admitted(case), None
     try:
         if not await _allowed(case, params, verdict, shown):
-            await _reviewed(case, params, entered, shown, verdict)
+            changed = await _reviewed(case, params, entered, shown, verdict)
     finally:
         desk.gate.leave(entered)
-    case.note("answered", "confirmed", hashed)
+    if changed is None:
+        case.note("answered", "confirmed", hashed)
+    elif changed.params is not None:
+        case.note("answered", "changed", digest(changed.params), content=await case.content(changed.params))
+    elif changed.result is not None:
+        case.note("answered", "in-person", digest(changed.result), content=await case.content(changed.result))
+    return changed
 
 
 async def _known_to_be_allowed(case: Case, params: CallToolRequestParams, hashed: str) -> bool:
@@ -150,7 +171,9 @@ async def _granted(case: Case, params: CallToolRequestParams) -> bool:
     return False
 
 
-async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass, shown: _Shown, verdict: Verdict) -> None:
+async def _reviewed(
+    case: Case, params: CallToolRequestParams, entered: Pass, shown: _Shown, verdict: Verdict
+) -> ChangedCall | None:
     await case.save()
     risks = await case.scanned(risks_of(params, case.origin))
     item = ToolItem(
@@ -161,7 +184,8 @@ async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass, sh
         expires_in=case.expires_in,
         allowed=shown.allowed.body if shown.is_changed and shown.allowed is not None else None,
     )
-    decision = await approved(case, item, entered)
+    decision = await decided(case, item, entered)
+    changed = await _changed(case, item, decision)
     by = decider_of(decision)
     ticket, case.ticket = case.ticket, None
     define = None if shown.allowed is not None and not shown.is_changed else _defined(case, shown, by)
@@ -171,5 +195,32 @@ async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass, sh
         prevents = await case.save(Change(finish=ticket))
     if prevents is not None:
         raise case.refusal("changed", "the decision does not exist any more")
-    if decision.scope != "once":
+    if isinstance(decision, Approve) and decision.scope != "once":
         await case.desk.grants.add(Grant.give(params, case.origin, decision.scope, decision.terms))
+    return changed
+
+
+async def _changed(
+    case: Case, item: ToolItem, decision: Approve | Edit | EditCall | Answer | Regenerate
+) -> ChangedCall | None:
+    """Return what is to happen in place of the call as it was asked for; ``None`` if that was approved.
+
+    Raises:
+        Rejected: what was approved is not what was asked for.
+        InternalError: the decision is none of the choices, or its arguments do not fit.
+    """
+    if isinstance(decision, Answer):
+        words = decision.result if isinstance(decision.result, str) else decision.result.text
+        # Words do not fit an output schema, and only an error needs no structured content.
+        has_schema = item.origin.tool is not None and item.origin.tool.output_schema is not None
+        return ChangedCall(result=CallToolResult(content=[TextContent(text=words)], is_error=has_schema))
+    if isinstance(decision, EditCall):
+        try:
+            await check_arguments(item, decision.params)
+        except ValueError as error:
+            raise case.failure(f"the edited call does not fit: {error}") from None
+        before, after = arguments_of(item.params), arguments_of(decision.params)
+        names = [name for name in {**before, **after} if before.get(name, ...) != after.get(name, ...)]
+        return ChangedCall(params=decision.params, note=case.desk.edit_note.replace("{names}", ", ".join(names)))
+    check_approval(case, item, decision)
+    return None

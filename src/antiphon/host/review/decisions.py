@@ -16,6 +16,7 @@ from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.forms import Field, check_content, check_value, fields_of, parse_value
 from antiphon.host.checks.validate import validate
 from antiphon.host.review.diff import edited_text
+from antiphon.host.review.edit_call import edit_call, read_fields
 from antiphon.host.review.review import (
     UNBOUNDED,
     USUAL,
@@ -23,11 +24,13 @@ from antiphon.host.review.review import (
     Approve,
     Deny,
     Edit,
+    EditCall,
     ElicitItem,
     Reach,
     ReviewItem,
     Scope,
     Terms,
+    ToolItem,
     digest,
 )
 from antiphon.host.review.texts import Texts
@@ -35,7 +38,7 @@ from antiphon.wire.content import SamplingContent, TextContent
 from antiphon.wire.elicitation import ElicitResult, ElicitValue
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
-__all__ = ["Form", "Refused", "answer", "approval", "denial", "edited", "edition", "filled", "rule"]
+__all__ = ["Form", "Refused", "answer", "approval", "denial", "edited", "edited_call", "edition", "filled", "rule"]
 
 _SCOPES: Mapping[str, Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
 _REACHES: Mapping[str, Reach] = {"once": "once", "call": "call", "server": "server"}
@@ -164,6 +167,19 @@ def edited(form: Form, params: CreateMessageRequestParams) -> CreateMessageReque
     except InvalidParams as error:
         raise Refused("problem.invalid", error.message) from None
     return made
+
+
+async def edited_call(form: Form, item: ToolItem) -> EditCall:
+    """Call the tool with the arguments as they were edited, field by field."""
+    try:
+        arguments = read_fields(
+            item, lambda field, at: _value(field, f"field-{at}", form), lambda at: form.all(f"field-{at}")
+        )
+        return await edit_call(item, arguments)
+    except Refused:
+        raise
+    except ValueError as error:
+        raise Refused("problem.field", str(error)) from None
 
 
 def filled(form: Form, item: ElicitItem) -> ElicitResult:

@@ -14,6 +14,7 @@ from antiphon.host.review.review import (
     Decision,
     Deny,
     Edit,
+    EditCall,
     ElicitItem,
     Regenerate,
     ReviewItem,
@@ -51,7 +52,7 @@ def check(item: AnyItem, decision: Decision | ElicitResult) -> None:
             raise Mismatch("an elicitation is answered with an ElicitResult or denied, and nothing else is")
         _check_form(item, decision)
         return
-    if _choice(decision) not in item.choices:
+    if _choice(decision) not in item.choices or isinstance(decision, Edit if isinstance(item, ToolItem) else EditCall):
         raise Mismatch(f"{_choice(decision)} is not a choice here")
     _check_shown(item, decision)
 
@@ -62,7 +63,7 @@ def _check_shown(item: ReviewItem | ToolItem, decision: Decision) -> None:
     shown = [each for each in (item.params if result is None else result, rival) if each is not None]
     if isinstance(decision, Approve) and decision.digest not in map(digest, shown):
         raise Mismatch("what was approved is not what is kept")
-    if isinstance(decision, Edit) and decision.digest != digest(decision.params):
+    if isinstance(decision, Edit | EditCall) and decision.digest != digest(decision.params):
         raise Mismatch("what was edited is not what was shown")
     model = decision.model if isinstance(decision, Approve | Edit | Regenerate) else None
     offered = (item.model, *item.models) if isinstance(item, ReviewItem) else ()
@@ -94,7 +95,7 @@ def _choice(decision: Decision) -> Choice:
             return "approve"
         case Approve():
             return "grant"
-        case Edit():
+        case Edit() | EditCall():
             return "edit"
         case Deny():
             return "deny"

@@ -38,6 +38,7 @@ Surface = Literal["page", "queue", "inline"]
 """Where the key is pressed: on the page, in the list that a terminal shows, at a question in a terminal."""
 _SUBJECTS: frozenset[Subject] = frozenset({"request", "response", "form", "url", "tool"})
 _MODELS: frozenset[Subject] = frozenset({"request", "response"})
+_TEXTS: frozenset[Subject] = frozenset({"request", "response", "tool"})
 _TALK: frozenset[Surface] = frozenset({"page", "inline"})
 _LISTS: frozenset[Surface] = frozenset({"page", "queue"})
 _ALL: frozenset[Surface] = frozenset({"page", "queue", "inline"})
@@ -83,10 +84,10 @@ def _other(action: str, *keys: str, place: Place = "anywhere", on: frozenset[Sur
 KEYMAP: tuple[Key, ...] = (
     _decision("approve", "a", permits=True),
     _decision("second", "2", frozenset({"response"}), permits=True, on=_PAGE),
-    _decision("edit", "e", _MODELS),
+    _decision("edit", "e", _TEXTS),
     _decision("deny", "d"),
     _decision("reason", "r"),
-    _decision("answer", "w", _MODELS),
+    _decision("answer", "w", _TEXTS),
     _decision("regenerate", "t", frozenset({"response"})),
     _decision("grant", "g", frozenset({"request", "tool"}), permits=True),
     _decision("alike", "A", frozenset({"request"}), permits=True, on=_PAGE),

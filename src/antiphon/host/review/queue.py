@@ -17,12 +17,14 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.review.decision_watch import CHECK, LATER, SOON, DecisionWatch
+from antiphon.host.review.edit_call import check_arguments
 from antiphon.host.review.fit import AnyDecision, AnyItem, Mismatch, NotShown, check
 from antiphon.host.review.question import Question, decision_of, question_of, undone_records
 from antiphon.host.review.review import (
     Blocked,
     Decision,
     Deny,
+    EditCall,
     ElicitItem,
     Filled,
     NoReviewer,
@@ -285,6 +287,7 @@ class Queue:
             if question.item is None:
                 raise AlreadyDecided(question)
             check(question.item, decision)
+            await _check_call(question.item, decision)
             shown = hashes.get(id, "")
             if question.state == "pending" and shown != question.hash:
                 raise NotShown("the question has changed since it was shown: look at it again")
@@ -457,6 +460,14 @@ class Queue:
         """
         ending = start_in(self._endings, self._store.close_review(id, state, keep_item=False))
         await asyncio.wait([ending], timeout=_ENDING)
+
+
+async def _check_call(item: AnyItem, decision: AnyDecision) -> None:
+    if isinstance(item, ToolItem) and isinstance(decision, EditCall):
+        try:
+            await check_arguments(item, decision.params)
+        except ValueError as error:
+            raise Mismatch(str(error)) from None
 
 
 def _fingerprint(kind: str, origin: Origin, digests: list[str]) -> str:

@@ -35,6 +35,7 @@ __all__ = [
     "Deferred",
     "Deny",
     "Edit",
+    "EditCall",
     "ElicitItem",
     "Figures",
     "Filled",
@@ -226,6 +227,16 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
     undone: Undone = ()
 
 
+class EditCall(msgspec.Struct, frozen=True, kw_only=True, tag="edit-call"):
+    """Call the tool with other arguments: those of ``params``, which is otherwise ``item.params``."""
+
+    params: CallToolRequestParams
+    digest: str
+    """Digest of ``params`` as they were shown after the edit."""
+    ticket: Ticket | None = None
+    undone: Undone = ()
+
+
 class Deny(msgspec.Struct, frozen=True, kw_only=True, tag="deny"):
     """Do not answer; an elicitation is declined."""
 
@@ -242,7 +253,7 @@ class Deny(msgspec.Struct, frozen=True, kw_only=True, tag="deny"):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
-    """Answer in person; a string is a text answer."""
+    """Answer in person; a string is a text answer. It becomes the result of a tool, which is then not called."""
 
     result: CreateMessageResult | str
     ticket: Ticket | None = None
@@ -268,7 +279,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
     undone: Undone = ()
 
 
-Decision = Approve | Edit | Deny | Answer | Regenerate
+Decision = Approve | Edit | EditCall | Deny | Answer | Regenerate
 
 
 class NoReviewer(Exception):
@@ -303,7 +314,7 @@ class Reviewer(Protocol):
         ...
 
     async def confirm(self, item: ToolItem) -> Decision:
-        """Show a tool call and wait for the decision: approve or deny.
+        """Show a tool call and wait for the decision: approve, edit, answer or deny.
 
         Args:
             item: what to show.
@@ -423,7 +434,7 @@ def name_of(decision: Decision | ElicitResult) -> str:
     """Name a decision in a word, as records have it: ``"approve"``, ``"deny:server"``, ``"accept"``."""
     if isinstance(decision, ElicitResult):
         return decision.action
-    name = type(decision).__name__.lower()
+    name = "edit" if isinstance(decision, EditCall) else type(decision).__name__.lower()
     return f"{name}:{decision.reach}" if isinstance(decision, Deny) and decision.reach != "once" else name
 
 
@@ -435,12 +446,12 @@ def decider_of(decision: Decision) -> str | None:
 
 
 def can_tell(item: ReviewItem | ToolItem | ElicitItem) -> bool:
-    """Tell whether the reason of a refusal can be sent to the server.
+    """Return whether the reason of a refusal can be told: to the model that calls a tool, or to a server.
 
-    Only the error reply to a sampling request can carry it: a round of 2026-07-28 has no error member, an elicitation
-    is declined without a reason, and a call that is not made sends nothing.
+    The error reply to a sampling request can carry it. A round of 2026-07-28 has no error member, and an elicitation is
+    declined without a reason.
     """
-    return isinstance(item, ReviewItem) and item.origin.round is None
+    return isinstance(item, ToolItem) or (isinstance(item, ReviewItem) and item.origin.round is None)
 
 
 def digest(value: msgspec.Struct) -> str:

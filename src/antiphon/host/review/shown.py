@@ -18,7 +18,17 @@ from antiphon.host.review.diff import Line, differences, pretty
 from antiphon.host.review.fit import AnyItem
 from antiphon.host.review.parts import Turn, facts_of, turn_of
 from antiphon.host.review.question import Question
-from antiphon.host.review.review import ElicitItem, ReviewItem, Scope, ToolItem, can_tell, digest, hash_of, scopes_of
+from antiphon.host.review.review import (
+    ElicitItem,
+    ReviewItem,
+    Scope,
+    ToolItem,
+    can_tell,
+    digest,
+    hash_of,
+    name_of,
+    scopes_of,
+)
 from antiphon.host.review.summary import host_of
 from antiphon.host.review.who import Who, who_of
 from antiphon.host.store.base import ReviewKind
@@ -259,4 +269,4 @@ def _decided(question: Question) -> str:
     decision = question.decision
     if decision is None:
         return ""
-    return getattr(decision, "action", "") or type(decision).__name__.lower()
+    return getattr(decision, "action", "") or name_of(decision).partition(":")[0]

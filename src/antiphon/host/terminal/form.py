@@ -8,14 +8,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 
 from antiphon.host.checks.forms import Field, fields_of, parse_value
+from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.decisions import rule
+from antiphon.host.review.diff import pretty
+from antiphon.host.review.edit_call import argument_fields, edit_call, read_fields
+from antiphon.host.review.review import EditCall, ToolItem
 from antiphon.host.review.texts import Texts
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.request_text import ENGLISH, show_address
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 
-__all__ = ["Opener", "fill_in", "may_open", "open_address", "read_address"]
+__all__ = ["Opener", "edit_arguments", "fill_in", "may_open", "open_address", "read_address"]
 
 Opener = Callable[[str], Awaitable[bool]]
 """Opens an address in the person's browser, and tells whether that worked."""
@@ -39,6 +43,36 @@ async def fill_in(console: Console, params: ElicitRequestParams, words: Texts = 
             return ElicitResult(action="accept", content=content)
         if key != "e":
             return None
+
+
+async def edit_arguments(console: Console, item: ToolItem, words: Texts = ENGLISH) -> EditCall | None:
+    """Ask for each argument of a call, then whether to run it so; ``None`` if the person breaks off."""
+    fields = argument_fields(item)
+    typed: list[list[str]] = []
+    for number, (field, present) in enumerate(fields, 1):
+        await console.show(_about(field, number, len(fields), console.layout, words))
+        if present:
+            await console.say(words("inline.present", value=inert_line(", ".join(present))))
+        line = await console.line(words("inline.value"))
+        if line is None:
+            return None
+        typed.append(present if not line else [] if line == _LEAVE_OUT else [line])
+    try:
+        arguments = read_fields(item, lambda field, at: _read_value(field, typed[at]), lambda at: typed[at])
+        made = await edit_call(item, arguments)
+    except ValueError as error:
+        await console.say(words("inline.not_taken", why=inert_line(str(error))))
+        return None
+    await console.show([*console.layout.remark(words("inline.will_send")), *console.layout.quoted(pretty(made.params))])
+    await console.arm()
+    return made if await console.choose({"a": words("preview.send"), "c": words("edit.back")}) == "a" else None
+
+
+def _read_value(field: Field, typed: list[str]) -> ElicitValue | None:
+    try:
+        return parse_value(field, ", ".join(typed)) if typed else None
+    except ValueError as error:
+        raise ValueError(f"{field.title}: {error}") from None
 
 
 async def read_address(console: Console, url: str, words: Texts = ENGLISH) -> bool:

@@ -49,7 +49,7 @@ from antiphon.host.review.who import headline_of, who_of
 from antiphon.host.store.base import ReviewKind
 from antiphon.host.terminal.console import Console, folded
 from antiphon.host.terminal.edit_form import difference, edit, find_editor, from_form, to_form
-from antiphon.host.terminal.form import Opener, fill_in, may_open, open_address, read_address
+from antiphon.host.terminal.form import Opener, edit_arguments, fill_in, may_open, open_address, read_address
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.request_text import show_elicitation, show_request, show_result, show_tool
 from antiphon.host.terminal.tty import Tty, find_terminal, open_terminal, reads_keys
@@ -379,7 +379,7 @@ class Talk:
             return Deny(reach=reach)
         tell = False
         if self._shown.can_tell:
-            tell = (await console.line(words("inline.tell")) or "").lower() in _YES
+            tell = (await console.line(self._said("inline.tell")) or "").lower() in _YES
         return Deny(reason=reason[:MAX_REASON], reach=reach, tell=tell)
 
     async def _cancel(self) -> AnyDecision:
@@ -400,11 +400,14 @@ class Talk:
         await self._console.show([*rows, f" {words('inline.marks')}"])
 
     async def _answer(self) -> Answer | None:
-        text = await self._console.text(self._words("inline.rewrite"))
+        text = await self._console.text(self._said("inline.rewrite"))
         if text.strip():
             return Answer(result=text)
         await self._console.say(self._words("inline.empty"))
         return None
+
+    def _said(self, key: str) -> str:
+        return self._words(f"{key}.tool" if isinstance(self._item, ToolItem) else key)
 
     def _other_model(self) -> str | None:
         item = self._item
@@ -430,6 +433,8 @@ class Talk:
         return f"{inert_line(model)}{price}"
 
     async def _edit_or_rewrite(self) -> AnyDecision | None:
+        if isinstance(self._item, ToolItem):
+            return await edit_arguments(self._console, self._item, self._words)
         if isinstance(self._item, ReviewItem) and self._item.result is not None:
             return await self._answer()
         await self._edit()

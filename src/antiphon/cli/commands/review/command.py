@@ -6,14 +6,14 @@ Owns the options. The questions are in the store, whichever process asked them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
 from msgspec import Struct
 
 from antiphon.cli.bell import ringing
 from antiphon.cli.commands.review.answer import agree_in_person, check_named, edited, fill_in_person
-from antiphon.cli.commands.review.decide import Decider, answer_of, approval, denial, read_answer
+from antiphon.cli.commands.review.decide import Decider, answer_of, approval, denial, edited_call, read_answer
 from antiphon.cli.commands.review.find import find
 from antiphon.cli.commands.review.list import layout, list_pending, watch
 from antiphon.cli.commands.review.rows import draw
@@ -135,6 +135,14 @@ def approve(
     unbounded: Annotated[
         bool, Option("--unbounded", help="With --scope: set no bounds, in place of the usual 10 requests and $0.50.")
     ] = False,
+    arguments: Annotated[
+        str | None,
+        Option(
+            "--arguments",
+            metavar="JSON",
+            help="For the call of a tool: run it with these arguments instead. The model is told.",
+        ),
+    ] = None,
     by: By = None,
     as_json: Json = False,
     where: StoreOptions,
@@ -153,6 +161,12 @@ def approve(
         raise ConfigError("--unbounded is without --uses, --up-to and --until")
     terms = UNBOUNDED if unbounded else bounds if bounds.named else None
     told = Told(by=by, as_json=as_json, where=where)
+    if arguments is not None:
+        if scope != "once" or model is not None:
+            raise ConfigError("--arguments changes one call: leave --scope and --model out")
+        return _decided(
+            ids, lambda question: edited_call(question, arguments), "approved as edited", told, verb="approve"
+        )
     word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
     return _decided(ids, lambda question: approval(question, scope, terms, model), word, told, verb="approve")
 
@@ -162,7 +176,15 @@ def deny(
     ids: Ids,
     *,
     reason: Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit.")] = None,
-    tell: Annotated[bool, Option("--tell", help="Tell the server the reason as well.")] = False,
+    tell: Annotated[
+        bool, Option("--tell", help="Tell the reason as well: to the server or, for the call of a tool, to the model.")
+    ] = False,
+    respond: Annotated[
+        str | None,
+        Option(
+            "--respond", metavar="TEXT", help="For the call of a tool: do not run it, and give this text as its result."
+        ),
+    ] = None,
     reach: Annotated[
         Literal["once", "call", "server"],
         Option(
@@ -183,6 +205,10 @@ def deny(
     if tell and not reason:
         raise ConfigError("--tell says the reason to the server: give one with --reason")
     told = Told(by=by, as_json=as_json, where=where)
+    if respond is not None:
+        if reason or reach != "once":
+            raise ConfigError("--respond answers one call: leave --reason and --reach out")
+        return _decided(ids, lambda question: answer_of(question, [respond]), "answered", told, verb="answer")
     word = "denied" if reach == "once" else f"denied (--reach {reach})"
     return _decided(ids, lambda question: denial(question, reason, reach, tell=tell), word, told)
 
@@ -286,7 +312,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
 def _decided(
     ids: list[str],
-    decision: Callable[[Question], Decision | ElicitResult],
+    decision: Callable[[Question], Decision | ElicitResult | Awaitable[Decision]],
     word: str,
     told: Told,
     *,
@@ -298,7 +324,8 @@ def _decided(
         async with opened_store(told.where) as opened:
             decider = Decider(opened, by=told.by, as_json=told.as_json)
             questions = await decider.find(ids)
-            decisions = [decision(question) for question in questions]
+            made = [decision(question) for question in questions]
+            decisions = [await each if isinstance(each, Awaitable) else each for each in made]
             if verb:
                 await agree_in_person(questions, ids, verb)
             await decider.decide(questions, decisions, word)

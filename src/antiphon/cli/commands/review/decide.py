@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from antiphon.cli.arguments import read_arguments
 from antiphon.cli.commands.review.find import find_pending, lateness
@@ -16,6 +19,7 @@ from antiphon.cli.output.formats import print_json, print_text
 from antiphon.errors import ConfigError
 from antiphon.host.checks.forms import fields_of, suggestions
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.edit_call import edit_call
 from antiphon.host.review.fit import AnyDecision
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Queue
@@ -23,11 +27,13 @@ from antiphon.host.review.review import (
     Answer,
     Approve,
     Deny,
+    EditCall,
     ElicitItem,
     Reach,
     ReviewItem,
     Scope,
     Terms,
+    ToolItem,
     can_tell,
     digest,
 )
@@ -35,7 +41,7 @@ from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode
 
-__all__ = ["Decider", "answer_of", "approval", "denial", "read_answer"]
+__all__ = ["Decider", "answer_of", "approval", "denial", "edited_call", "read_answer"]
 
 _LONGEST_ANSWER = 16 * 1024 * 1024
 """Most bytes of an answer from standard input: more than any server accepts."""
@@ -101,6 +107,21 @@ def approval(question: Question, scope: Scope, terms: Terms | None, model: str |
         terms=terms,
         model=model,
     )
+
+
+async def edited_call(question: Question, text: str) -> EditCall:
+    """Make the decision that calls a tool with other arguments, given as JSON.
+
+    Raises:
+        ConfigError: it is no call of a tool, or the arguments do not fit; the message names the place.
+    """
+    item = question.item
+    if not isinstance(item, ToolItem):
+        raise ConfigError(f"{question.id}: --arguments is for the call of a tool")
+    try:
+        return await edit_call(item, msgspec.json.decode(text.encode(), type=dict[str, Any]))
+    except (ValueError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{question.id}: {error}") from None
 
 
 def denial(question: Question, reason: str | None, reach: Reach, *, tell: bool) -> Deny:
