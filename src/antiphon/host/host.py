@@ -26,8 +26,6 @@ from antiphon.host.pipeline import embeddings
 from antiphon.host.pipeline import sampling as pipeline
 from antiphon.host.pipeline import tool_consent as consent
 from antiphon.host.pipeline.case import Desk
-from antiphon.host.pipeline.handover import Released
-from antiphon.host.pipeline.pending_asks import Waiting
 from antiphon.host.providers import Provider, named
 from antiphon.host.providers.base import Completion
 from antiphon.host.providers.embeddings import Embedded, EmbeddingParams
@@ -149,8 +147,6 @@ class Host:
             gate=Gate(limits or Limits()),
             budget=budget or Budget(),
             redaction=redaction or Redaction(),
-            waiting=Waiting(),
-            released=Released(),
             choose=choose or chooser(self.provider),
             edit_note=edit_note,
         )

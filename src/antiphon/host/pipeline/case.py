@@ -139,8 +139,8 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     gate: Gate
     budget: Budget
     redaction: Redaction
-    waiting: Waiting
-    released: Released
+    waiting: Waiting = msgspec.field(default_factory=Waiting)
+    released: Released = msgspec.field(default_factory=Released)
     logged: set[Reason] = msgspec.field(default_factory=set[Reason])
     """Causes that were logged: each is logged once."""
     telling: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
