@@ -29,6 +29,7 @@ PLACES = (
     "antiphon.auth",
     "antiphon.gateway",
     "antiphon.testing",
+    "antiphon.adapters.pydantic_ai",
 )
 """The modules that users import from; docs/reference/api.md lists what is in them."""
 
