@@ -1,0 +1,42 @@
+"""What all adapters share: what they take, and which ways of deciding cannot be combined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from antiphon import Client
+from antiphon.adapters.pydantic_ai import AntiphonToolset
+from antiphon.errors import ConfigError
+from antiphon.host import Host, Scripted
+from tests.adapters.servers import every_kind
+
+
+def test_a_framework_can_decide_only_with_a_host_and_its_clients():
+    """Without a host there is no policy that leaves anything open; behind a file, a gateway decides."""
+    for tools, host in ((Client(every_kind([])), None), ("servers.json", Host(Scripted([])))):
+        with pytest.raises(ConfigError, match="needs host="):
+            AntiphonToolset(tools, host=host, approval="framework")
+    with pytest.raises(ConfigError, match="approval is"):
+        AntiphonToolset([], approval="nobody")  # type: ignore[arg-type]
+
+
+async def test_a_client_that_asks_by_itself_is_not_combined_with_the_framework():
+    """Its decider would be asked besides, so nothing is connected."""
+    host = Host(Scripted([]), reviewer=None)
+    client = Client(every_kind([]), confirm=host)
+    with pytest.raises(ConfigError, match="asks already"):
+        async with AntiphonToolset(client, host=host, approval="framework"):
+            pass
+    assert not client.is_open
+
+
+async def test_a_file_that_wants_variables_must_be_trusted(tmp_path: Path):
+    """As for the commands; and a file that is not there is named."""
+    file = tmp_path / "servers.json"
+    file.write_text('{"mcpServers": {"shop": {"command": "x", "env": {"KEY": "${SECRET}"}}}}')
+    for path, said in ((file, "antiphon trust add"), (tmp_path / "none.json", "none.json")):
+        with pytest.raises(ConfigError, match=said):
+            async with AntiphonToolset(path, host=Host(Scripted([]), reviewer=None)):
+                pass
