@@ -148,7 +148,11 @@ def _block(block: ContentBlock) -> str | BinaryContent:
 
 
 class PydanticAIModel:
-    """A ``Provider`` that asks a model of pydantic-ai."""
+    """A ``Provider`` that asks a model of pydantic-ai.
+
+    Args:
+        model: the model.
+    """
 
     tools = True
     personal = False
