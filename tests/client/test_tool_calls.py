@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Server
-from antiphon.client.tool_calls import Consent
+from antiphon.client.tool_calls import Confirmer, Consent
 from antiphon.errors import CallTimeout, ConfigError, HeaderMismatch, Rejected
 from antiphon.host import Approve, Deny, Host, Policy, Rule, digest
-from antiphon.wire.origin import Origin
-from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
+from antiphon.wire.content import TextContent
+from antiphon.wire.origin import ChangedCall, Origin
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ToolAnnotations
 from tests.host.asks import Person
 from tests.support.linked import settle
 from tests.support.network import let_deadlines_pass
@@ -273,3 +274,47 @@ async def test_one_call_may_be_confirmed_by_somebody_else_as_well():
         assert [tool.name async for tool in client.tools()] == ["add"]
         await client.call_tool("add", confirm=other)
     assert asked == [("other", "add")]
+
+
+async def test_the_next_decider_is_asked_about_the_changed_call():
+    """Each sees the arguments that would run; the model is told of every change, in order."""
+    seen: list[object] = []
+
+    def changing(**arguments: Any) -> Confirmer:
+        async def confirm(params: CallToolRequestParams, origin: Origin) -> ChangedCall:
+            seen.append(origin.call and origin.call.arguments)
+            return ChangedCall(params=CallToolRequestParams.of(params.name, arguments), note=f"now {arguments['n']}.")
+
+        return confirm
+
+    server = Server("s")
+
+    @server.tool
+    def double(n: int) -> str:
+        """Double."""
+        return str(2 * n)
+
+    async with Client(server, confirm=changing(n=3)) as client:
+        result = await client.call_tool("double", {"n": 1}, confirm=changing(n=2))
+    assert seen == [{"n": 1}, {"n": 2}]
+    assert [block.text for block in result.content if isinstance(block, TextContent)] == ["6", "now 2. now 3."]
+
+
+async def test_an_answer_in_place_of_a_call_ends_the_questions():
+    """No other decider is asked about a call that is not made."""
+
+    async def answers(params: CallToolRequestParams, origin: Origin) -> ChangedCall:
+        return ChangedCall(result=CallToolResult(content=[TextContent(text="by hand")]))
+
+    async def never(params: CallToolRequestParams, origin: Origin) -> bool:
+        raise AssertionError
+
+    server = Server("s")
+
+    @server.tool
+    def add() -> str:
+        """Add."""
+        raise AssertionError
+
+    async with Client(server, confirm=never) as client:
+        assert (await client.call_tool("add", confirm=answers)).text == "by hand"

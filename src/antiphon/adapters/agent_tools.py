@@ -27,12 +27,12 @@ from antiphon.host.agent_run.offered_tools import (
     refusal_of,
 )
 from antiphon.host.config.trust import Trust
-from antiphon.host.host import Host
 from antiphon.host.configured_host import open_host
+from antiphon.host.host import Host
 from antiphon.host.review.review import Approve, Decision, Deferred, Deny, ElicitItem, NoReviewer, ReviewItem, ToolItem
 from antiphon.host.review.review import digest as digest_of
 from antiphon.machine.files import read_file
-from antiphon.wire.origin import Origin
+from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 __all__ = ["AgentTools", "Approval", "Tools", "Undecided"]
@@ -115,7 +115,7 @@ class AgentTools:
         Raises:
             Undecided: the framework has to ask.
         """
-        confirm = self._host
+        confirm: Host | _Confirmation | None = self._host
         if self._defers and self._host is not None:
             confirm = _Confirmation(self._host, _FrameworkReviewer(self._framework, approved, reason))
         try:
@@ -191,7 +191,7 @@ class _Confirmation:
     def __init__(self, host: Host, reviewer: _FrameworkReviewer) -> None:
         self._host, self._reviewer = host, reviewer
 
-    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
+    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | ChangedCall:
         return await self._host.confirm(params, origin, reviewer=self._reviewer)
 
     def handed_over(self, origin: Origin, why: str | None) -> Awaitable[None] | None:

@@ -21,8 +21,7 @@ from antiphon.host.catalogue import Model as CatalogueModel
 from antiphon.host.host import Host
 from antiphon.host.providers.base import Completion, ProviderFailure
 from antiphon.host.providers.vendor.adapter import failure
-from antiphon.host.providers.vendor.translation import completion
-from antiphon.host.providers.vendor.translation import outgoing
+from antiphon.host.providers.vendor.translation import completion, outgoing
 from antiphon.wire.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolResult

@@ -13,7 +13,6 @@ from types import CoroutineType
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from msgspec import structs
-from msgspec.json import decode
 
 from antiphon.call_time import CURRENT, TimeLeft
 from antiphon.client.known_tools import KnownTools
@@ -23,7 +22,6 @@ from antiphon.client.notifications import Cache
 from antiphon.client.requests.attempts import BecameTask
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
 from antiphon.machine.other_frameworks import explain_other_names
-from antiphon.wire.content import TextContent
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.task import CreateTaskResult
@@ -113,7 +111,10 @@ class Consent:
                 if allowed.params is None:
                     return allowed
                 # The next decider is asked about the call that would run.
-                params, origin = allowed.params, _with_arguments(origin, allowed.params)
+                params = allowed.params
+                if origin.call is not None:
+                    call = structs.replace(origin.call, arguments=allowed.decode_arguments())
+                    origin = structs.replace(origin, call=call)
                 changed = (
                     allowed if changed is None else structs.replace(allowed, note=f"{changed.note} {allowed.note}")
                 )
@@ -271,7 +272,7 @@ class ToolCalls:
         if changed.params is None:
             return answer(changed.result or CallToolResult(content=[]))
         made = self.make(params.name, partial(call, changed.params), time)
-        return _with_note(await self._reported(made, consent, origin), changed.note)
+        return _with_note(await self._reported(made, consent, origin), changed)
 
     async def _reported(self, made: Awaitable[T], consent: Consent, origin: Origin) -> T:
         calls, why = self._link.calls, None
@@ -325,18 +326,10 @@ class ToolCalls:
         return name in [tool.name async for tool in self._tools(time)]
 
 
-def _with_arguments(origin: Origin, params: CallToolRequestParams) -> Origin:
-    """Return the origin of a call whose arguments a person has changed."""
-    if origin.call is None:
-        return origin
-    arguments = decode(bytes(params.arguments) or b"{}", type=dict[str, Any])
-    return structs.replace(origin, call=structs.replace(origin.call, arguments=arguments))
-
-
-def _with_note(made: Any, note: str) -> Any:
-    """Add a text for the model to the result of a tool; anything else stays as it is."""
+def _with_note(made: Any, changed: ChangedCall) -> Any:
+    """Add what the model is told to the result of a tool; anything else stays as it is."""
     read = made.read if type(made) is Received else made
-    if not note or not isinstance(read, CallToolResult):
+    if not isinstance(read, CallToolResult):
         return made
-    noted = structs.replace(read, content=[*read.content, TextContent(text=note)])
-    return made.changed(noted) if type(made) is Received else noted
+    noted = changed.add_note(read)
+    return noted if type(made) is not Received else made if noted is read else made.changed(noted)

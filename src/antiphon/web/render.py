@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -51,7 +51,7 @@ def environment() -> Environment:
     pointing |= {"beside": changed_words}
     pointing |= {"unloaded": _unloaded, "typed": _typed}
     made.filters.update(pointing)
-    made.globals["icon"] = _icon
+    cast("dict[str, Any]", made.globals)["icon"] = _icon
     made.filters.update(money=brief_dollars, most=rounded_dollars, exact=dollars)
     return made
 

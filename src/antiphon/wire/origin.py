@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 import msgspec
 
 from antiphon.wire.common import Implementation
+from antiphon.wire.content import TextContent
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
 __all__ = [
@@ -162,6 +163,20 @@ class ChangedCall(msgspec.Struct, frozen=True, kw_only=True):
     """What the model is told about it, in the result; empty for nothing."""
     result: CallToolResult | None = None
     """The result, if the tool is not to be called."""
+
+    def decode_arguments(self) -> dict[str, Any]:
+        """Return the arguments of the call to make instead."""
+        return msgspec.json.decode(b"{}" if self.params is None else bytes(self.params.arguments), type=dict[str, Any])
+
+    def add_note(self, result: CallToolResult) -> CallToolResult:
+        """Return the result of the changed call with what the model is told about it.
+
+        Args:
+            result: what the tool returned.
+        """
+        if not self.note:
+            return result
+        return msgspec.structs.replace(result, content=[*result.content, TextContent(text=self.note)])
 
 
 class Equipment(Protocol):

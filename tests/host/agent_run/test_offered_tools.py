@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
 import pytest
 
 from antiphon.errors import CallTimeout, ConfigError, Rejected
-from antiphon.host.agent_run.offered_tools import describe_failure, fit_for_model, refusal_of
+from antiphon.host.agent_run.offered_tools import OfferedTool, call_tool, describe_failure, fit_for_model, refusal_of
 from antiphon.types import CallToolResult, EmbeddedResource, ImageContent, ResourceContents, TextContent
 from antiphon.wire.content import UnknownContent
+from antiphon.wire.origin import ChangedCall, Origin
+from antiphon.wire.tools import CallToolRequestParams, Tool
 
 
 def test_content_that_models_cannot_read_is_named():
@@ -38,3 +43,36 @@ def test_a_mistake_of_the_program_is_raised():
     """A model cannot mend it."""
     with pytest.raises(ConfigError):
         describe_failure(ConfigError("no"))
+
+
+class PlainSource:
+    """Tools without a server: ``call_tool`` gives the arguments back."""
+
+    async def tools(self) -> AsyncIterator[Tool]:
+        """List the tool."""
+        yield Tool(name="say", input_schema={})
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Return the arguments."""
+        return CallToolResult(content=[TextContent(text=str(arguments["word"]))])
+
+
+class Changing:
+    """Wants something else in place of each call."""
+
+    def __init__(self, changed: ChangedCall) -> None:
+        self._changed = changed
+
+    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> ChangedCall:
+        """Return it."""
+        return self._changed
+
+
+async def test_what_a_person_wants_in_place_of_a_call_of_a_plain_source():
+    """The changed call is made, and the model is told; an answer by hand calls nothing."""
+    offered = OfferedTool(name="say", tool=Tool(name="say", input_schema={}), source=PlainSource())
+    changed = ChangedCall(params=CallToolRequestParams.of("say", {"word": "two"}), note="A person changed it.")
+    result = await call_tool(offered, {"word": "one"}, Changing(changed))
+    assert [block.text for block in result.content if isinstance(block, TextContent)] == ["two", "A person changed it."]
+    by_hand = ChangedCall(result=CallToolResult(content=[TextContent(text="mine")]))
+    assert (await call_tool(offered, {}, Changing(by_hand))).text == "mine"

@@ -23,7 +23,7 @@ from antiphon.wire.content import (
     TextContent,
 )
 from antiphon.wire.envelope import encode
-from antiphon.wire.origin import MEMORY, Origin, identify
+from antiphon.wire.origin import MEMORY, ChangedCall, Origin, identify
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
 __all__ = [
@@ -64,8 +64,10 @@ class ToolSource(Protocol):
 class ConfirmsCalls(Protocol):
     """Something that decides about calls of tools, such as a ``Host``."""
 
-    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | None:
-        """Decide about one call: true allows it. Anything else, or raising ``Rejected``, refuses it.
+    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | ChangedCall | None:
+        """Decide about one call: true allows it, a ``ChangedCall`` takes its place.
+
+        Anything else, or raising ``Rejected``, refuses it.
 
         Args:
             params: the call.
@@ -174,7 +176,12 @@ async def call_tool(
         # It knows no server, so that its class stands for who it is.
         place = [MEMORY, f"{type(source).__module__}.{type(source).__qualname__}"]
         origin = Origin(id=token_hex(8), identity=identify(place), target=" ".join(place), tool=offered.tool)
-        if await confirm.confirm(CallToolRequestParams.of(name, arguments), origin) is not True:
+        allowed = await confirm.confirm(CallToolRequestParams.of(name, arguments), origin)
+        if isinstance(allowed, ChangedCall):
+            if allowed.params is None:
+                return allowed.result or CallToolResult(content=[])
+            return allowed.add_note(await source.call_tool(name, allowed.decode_arguments()))
+        if allowed is not True:
             raise Rejected(f"User rejected the call of {name!r}", data={"reason": "user"})
     return await source.call_tool(name, arguments)
 

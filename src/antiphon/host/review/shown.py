@@ -6,6 +6,7 @@ Pure. Owns which facts are shown; the surface displays them, and makes texts ine
 from __future__ import annotations
 
 from itertools import count
+from typing import cast
 
 import msgspec
 
@@ -179,18 +180,24 @@ def _tool(shown: Shown, item: ToolItem) -> Shown:
     )
 
 
+def _members(value: object) -> dict[str, object]:
+    """Return the members of a part of a schema; a server can write anything in their place."""
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
 def _table(item: ToolItem) -> tuple[Argument, ...]:
     body = encode(item.params.arguments or {})
     if len(body) > _TABLE:
         return ()
     given = msgspec.json.decode(body, type=dict[str, object])
     tool = item.origin.tool
-    schema: object = None if tool is None else msgspec.json.decode(encode(tool.input_schema))
-    described = schema.get("properties") if isinstance(schema, dict) else None
+    described = _members(
+        None if tool is None else _members(msgspec.json.decode(encode(tool.input_schema))).get("properties")
+    )
     rows: list[Argument] = []
     for name, value in given.items():
-        said = described.get(name) if isinstance(described, dict) else None
-        says, default = (said.get("description"), said.get("default", value)) if isinstance(said, dict) else ("", value)
+        said = _members(described.get(name))
+        says, default = said.get("description"), said.get("default", value)
         rows.append(
             Argument(
                 name=name,
