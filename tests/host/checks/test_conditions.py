@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.errors import ConfigError
@@ -188,7 +188,7 @@ def test_one_text_is_compiled_once():
 def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
     """The name of the extra."""
     monkeypatch.setitem(__import__("sys").modules, "cel", None)
-    with pytest.raises(ValueError, match=r"pip install \"antiphon\[host\]\""):
+    with pytest.raises(ValueError, match=r"pip install '\./antiphon\[host\]'"):
         Rule(effect="allow", when="args.without_the_library == 1")
 
 
@@ -208,6 +208,7 @@ JSON = st.recursive(
 FAILS = ["args.absent_member > 1", "args.amount.x.y", 'args.amount.matches("a")', "1 / 0 == 1", "args[0] == 1"]
 
 
+@example(rules=[("ask", None)], arguments={}, headless=True)
 @given(
     st.lists(st.tuples(st.sampled_from(EFFECTS), st.sampled_from([*FAILS, None])), min_size=1),
     st.dictionaries(st.sampled_from(["amount", "to"]), JSON),

@@ -6,7 +6,6 @@ is weighed when it is read, and the arguments of a call before each use. It is l
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
@@ -18,6 +17,7 @@ from typing import Any, cast
 import msgspec
 
 from antiphon.errors import ConfigError
+from antiphon.machine.extras import describe_install
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
 
@@ -122,7 +122,7 @@ class Condition:
         try:
             import cel
         except ImportError:
-            raise ConfigError('a rule with "when" needs antiphon[host]: pip install "antiphon[host]"') from None
+            raise ConfigError(f'a rule with "when" needs more packages: {describe_install("host")}') from None
         if len(text) > MAX_CONDITION:
             raise ValueError(f"a condition has at most {MAX_CONDITION} characters: write two rules")
         if '"""' in text or "'''" in text:
@@ -333,5 +333,8 @@ def _check_names(tokens: _Tokens) -> None:
 
 
 def _close(name: str, known: Iterable[str]) -> str:
+    # Only a mistake needs it.
+    import difflib
+
     close = next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)
     return f"; did you mean {close}?" if close else f"; there are: {', '.join(known)}"
