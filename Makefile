@@ -21,7 +21,7 @@ DEMO_EXTRA := $(if $(findstring --web,$(ARGS)),[host])
 DEMO_STAMP := .venv/.made-for-demo$(if $(DEMO_EXTRA),-on-page)
 DEMO := $(if $(findstring --web,$(ARGS)),,--yes) --products 3 --messages
 
-.PHONY: help setup demo test fuzz endurance postgres redis nginx browser screenshots interop conformance dist check format cover bench bench-full constraints audit-dependencies clean
+.PHONY: help setup demo test fuzz endurance postgres redis nginx browser screenshots interop conformance site dist check format cover bench bench-full constraints audit-dependencies clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -64,7 +64,7 @@ redis: $(STAMP) ## replicas on a real Redis (needs redis-server; starts one of i
 nginx: $(STAMP) ## two replicas behind a real nginx (which must be installed: apt-get install nginx-light)
 	$(BIN)/pytest -m nginx --timeout 180 $(ARGS)
 
-browser: $(STAMP) ## the review page in a real Chromium (which must be installed; brings axe-core from npm)
+browser: $(STAMP) site ## the review page in a real Chromium (which must be installed; brings axe-core from npm)
 	bash tests/browser/setup.sh
 	$(BIN)/pytest -m browser -n auto --timeout 120 $(ARGS)
 
@@ -107,6 +107,9 @@ bench-full: $(STAMP) ## the same in 40 minutes: more rounds, longer ones, more p
 	@PYTHON="$(PYTHON)" bash benchmarks/peers/setup.sh
 	@$(BIN)/python -m benchmarks.run --full $(ARGS)
 
+site: ## the documentation as a site, into build/site: every link and size checked
+	@PYTHON="$(PYTHON)" bash .ci/site/build
+
 dist: ## what is released, into dist/: built twice and compared, checked, installed and tried (docs/design/releasing.md)
 	@PYTHON="$(PYTHON)" bash .ci/dist
 
@@ -125,5 +128,5 @@ audit-dependencies: ## known vulnerabilities of all that is pinned (asks PyPI, w
 	rm -rf .venv-audit
 
 clean: ## remove what was made here
-	rm -rf .venv .venv-pin .venv-audit .venv-dist build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	rm -rf .venv .venv-pin .venv-audit .venv-dist .venv-site build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -367,7 +367,7 @@ async def test_a_modern_call_through_a_gateway_with_records_in_a_file(tmp_path: 
     assert b"hello" in body
     await app.close()
     await host.aclose()
-    assert cost.calls <= 380
+    assert cost.calls <= 396
 
 
 async def test_a_program_on_a_command_line_is_looked_through_once():

@@ -199,8 +199,8 @@ MEMBERS = {
     "Host": "aclose answer audit capabilities complete confirm elicit embed equip grants handed_over model_names "
     "offers policy provider reviewer run store",
     "Gateway": "configure expose run server switch_tool upstreams",
-    "Client": "call_tool close complete confirmers connect forward get_prompt instructions is_answering is_open list_prompts "
-    "list_resource_templates list_resources list_tools listen notify ping prompts read_resource "
+    "Client": "call_tool close complete confirmers connect forward get_prompt instructions is_answering is_open "
+    "list_prompts list_resource_templates list_resources list_tools listen notify ping prompts read_resource "
     "resource_templates resources revision rounds "
     "server_capabilities server_info set_log_level set_roots start_task task timeout tools",
 }

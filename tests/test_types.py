@@ -12,8 +12,8 @@ from antiphon import types
 from antiphon.wire.common import NotificationParams, PaginatedParams, PaginatedResult, RequestParams, Result, Wire
 
 BASES = {Wire, RequestParams, NotificationParams, PaginatedParams, PaginatedResult, Result}
-PLUMBING = {"Launch"}
-"""What identities are computed from; it stands in no message and in no origin, so users never meet it."""
+PLUMBING = {"Launch", "ChangedCall"}
+"""Of which identities are computed, and with which a person decides: neither stands in a message or an origin."""
 
 
 def test_every_type_of_a_message_is_there() -> None:

@@ -114,7 +114,7 @@ async def test_a_host_opens_the_real_page(monkeypatch: pytest.MonkeyPatch, capsy
             break
     address = capsys.readouterr().err.split()[2]
     async with visitor(follow_redirects=True) as client:
-        assert "Queue: 1" in (await client.get(address)).text
+        assert "Waiting: 1" in (await client.get(address)).text
         await decided(queue)
         assert (await asked).text == "ok"
         await host.aclose()

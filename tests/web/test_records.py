@@ -188,7 +188,7 @@ async def test_the_servers_of_a_gateway_are_shown_with_their_tools():
         for text in ("running", "calls of tools today: 1", "exit code 3", "no <key> was given", "Tools: 3"):
             assert text in shown
         assert "definition changed" in shown
-        assert "<b>of anybody</b>" in shown
+        assert "<b> of anybody</b>" in shown
         assert "claims to be read-only" in shown
         assert "denied by the configuration" in shown
         assert "look at its definition" in shown

@@ -5,7 +5,6 @@ Pure. Owns a form of text in which nothing is invisible or lost, and the compari
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from bisect import bisect_left
@@ -58,6 +57,8 @@ def changed_words(text: str, other: str) -> list[tuple[str, bool]]:
     mine, theirs = (re.findall(r"\w+|\s+|.", each) for each in (text, other))
     if len(mine) + len(theirs) > _WORDS:
         return [(text, False)]
+    import difflib
+
     blocks = difflib.SequenceMatcher(a=mine, b=theirs, autojunk=False).get_opcodes()
     return [("".join(mine[start:end]), tag != "equal") for tag, start, end, _, _ in blocks if start < end]
 
