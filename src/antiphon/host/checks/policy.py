@@ -198,8 +198,8 @@ def _found(policy: Policy, params: Asked, origin: Origin, situation: Situation |
     facts = _facts(params, origin, situation) if policy.has_conditions else None
     compared = ((rule, *_compared(rule, params, origin, facts)) for rule in _ranked(policy))
     found = [(rule, unclear) for rule, differs, unclear in compared if differs is None]
-    # A rule that may match or not counts as an ask, so that no rule after it allows the call. It stands before the other
-    # rules that ask, because nobody may be there to ask, and ``headless`` allows no call for which a rule is unclear.
+    # A rule that may match or not counts as an ask, so that no rule after it allows the call. It stands before other
+    # rules that ask: where nobody can be asked, ``headless`` must not allow a call for which a rule is unclear.
     return sorted(found, key=lambda pair: (_ORDER.index("ask" if pair[1] else pair[0].effect), not pair[1]))
 
 
