@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from antiphon import Client, Rejected, ResourceNotFound
-from antiphon.cli.commands.demo.server import Store, catalogue, make_server
+from antiphon import Client, Rejected
+from antiphon.cli.commands.demo.server import STORE_VARIABLE, Store, catalogue, make_server
 from antiphon.wire.revisions import REVISIONS
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, at_terminal, ended, environment
@@ -37,6 +39,7 @@ def test_it_finishes_by_itself(revision: str, cli: Cli):
         "refused": 0,
         "cost": "$0.00",
     }
+    assert summary["decisions"] == "allow by policy (3)"
     assert "antiphon audit list" in summary["record"] or "in memory" in summary["record"]
 
 
@@ -68,7 +71,11 @@ def test_messages_are_readable(cli: Cli):
     assert any(line.startswith("← sampling/createMessage #") for line in lines)
     assert any(line.startswith("1 of 1 new products are described and stored") for line in lines)
     assert any(line.startswith("Calls 1 · asks of the server 1 · answered 1 · refused 0") for line in lines)
-    assert lines[-1].startswith("Record: ")
+    assert [line.partition(": ")[0] for line in lines[-3:]] == [
+        "Decisions",
+        "Record",
+        "Decide yourself, in the browser",
+    ]
     assert "\x1b" not in done.out
 
 
@@ -90,8 +97,9 @@ def test_a_shop_that_cannot_be_opened_is_wrong_usage(cli: Cli):
 
 def test_a_server_that_cannot_open_its_shop_says_so():
     """In one line, on standard error."""
-    command = [sys.executable, "-m", "antiphon.cli.commands.demo.server", "--store", "no/such/folder/shop.db"]
-    done = subprocess.run(command, capture_output=True, check=False, input="", text=True, timeout=60)
+    command = [sys.executable, "-m", "antiphon.cli.commands.demo.server"]
+    env = {**os.environ, STORE_VARIABLE: "no/such/folder/shop.db"}
+    done = subprocess.run(command, capture_output=True, check=False, env=env, input="", text=True, timeout=60)
     assert (done.returncode, done.stderr) == (1, "no/such/folder/shop.db: unable to open database file\n")
 
 
@@ -141,6 +149,7 @@ def test_a_person_approves_each(revision: str):
         child.sendline("a")
         child.expect_exact("answered by echo")
     child.expect_exact("2 of 2 new products are described and stored")
+    child.expect_exact("Decisions: approve by ")
     assert ended(child) == 0
 
 
@@ -186,7 +195,7 @@ def test_ctrl_c_ends_it_quietly():
 async def test_a_product_that_was_refused_comes_again(tmp_path: Path):
     """Nothing is lost: it is described by a later call."""
     store = Store(tmp_path / "shop.db")
-    store.add(catalogue()[0])
+    store.save(structs.replace(catalogue()[0], number=1001))
     store.close()
     answers: list[str | Rejected] = [Rejected("no"), "Soft."]
 
@@ -203,8 +212,8 @@ async def test_a_product_that_was_refused_comes_again(tmp_path: Path):
         assert not (await client.call_tool("describe_new_products", {"count": 1})).is_error
 
 
-async def test_the_server_has_each_product_as_a_resource(tmp_path: Path):
-    """Known ones are JSON, others an error that names them."""
+async def test_the_server_has_its_products_as_a_resource(tmp_path: Path):
+    """Those with a description, as JSON."""
     server = make_server(str(tmp_path / "shop.db"), 0)
 
     async def answer(params, origin):
@@ -212,10 +221,8 @@ async def test_the_server_has_each_product_as_a_resource(tmp_path: Path):
 
     async with Client(server, sampling=answer) as client:
         await client.call_tool("describe_new_products", {"count": 1})
-        text = (await client.read_resource("shop://products/P-1001")).contents[0].text
-        assert json.loads(text)["description"] == "Soft."
-        with pytest.raises(ResourceNotFound, match="There is no product P-9"):
-            await client.read_resource("shop://products/P-9")
+        text = (await client.read_resource("shop://products")).contents[0].text
+        assert [(each["number"], each["description"]) for each in json.loads(text)] == [(1001, "Soft.")]
 
 
 def test_the_page_is_one_way_to_decide(cli: Cli):

@@ -9,19 +9,21 @@ import asyncio
 import os
 import sys
 import tempfile
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from shutil import which
+from typing import Annotated
 
 from msgspec import structs
 
 from antiphon.cli.bell import ringing
-from antiphon.cli.commands.demo.demonstration import Demo, Display
+from antiphon.cli.commands.demo.demonstration import Demo, Display, Wanted
 from antiphon.cli.commands.demo.server import MOST_PRODUCTS, Store
 from antiphon.cli.commands.review.web import Browse, Port
 from antiphon.cli.host_options import choose_host, configuration
 from antiphon.cli.open_client import run
 from antiphon.cli.options import Answers, Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
+from antiphon.cli.output.formats import is_terminal
 from antiphon.cli.signatures import Option
 from antiphon.cli.store import configured_place
 from antiphon.errors import ConfigError
@@ -30,7 +32,7 @@ from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.providers.api_keys import missing_key
 from antiphon.host.providers.offline import Echo
 from antiphon.host.review.review import obstacle_of
-from antiphon.host.review_page import Opener, page_opener
+from antiphon.host.review_page import page_opener
 from antiphon.host.store import MemoryStore
 from antiphon.host.store.location import state_folder
 
@@ -102,19 +104,20 @@ def command(
         raise ConfigError(f"nobody can be asked: {obstacle_of(host.reviewer)}; --yes approves without asking")
     if store is not None:
         Store(store).close()  # so that a file that is no store is reported here, and not by the server
-    display = Display(as_json=as_json, messages=messages)
-    pace = interval if interval is not None else _QUICK if yes else _HUMAN
     with tempfile.TemporaryDirectory(prefix="antiphon-demo-") as folder:
-        demo = Demo(
-            display,
-            host,
-            store or Path(folder) / "shop.db",
-            pace,
-            is_kept=store is not None,
+        wanted = Wanted(
+            products=products,
+            revision=revision,
+            interval=interval if interval is not None else _QUICK if yes else _HUMAN,
+            shop=store or Path(folder) / "shop.db",
             is_paged=web,
             record=_record(host, config),
+            next=_next(is_paged=web),
         )
-        return run(_shown(demo, display, host, opener, Wanted(products, revision, port, browse, config)))
+        demo = Demo(Display(as_json=as_json, messages=messages), host, wanted)
+        settings = configuration(config, os.environ)
+        page = None if opener is None else opener(host.store, port=port, config=settings, browse=browse)
+        return run(_shown(demo, host, page, settings.notify.bell))
 
 
 def _has_model(config: Path | None) -> bool:
@@ -131,30 +134,28 @@ def _record(host: ConfiguredHost, config: Path | None) -> str:
     return f"{kept}; antiphon audit list shows it"
 
 
-class Wanted(NamedTuple):
-    """What the options ask of one run."""
+def _next(*, is_paged: bool) -> str:
+    """Say what to do next, with a command that can be typed as it is printed."""
+    if is_paged and is_terminal():
+        return "History and spending stay on the page until Ctrl-C."
+    started = sys.argv[0]
+    program = started if Path(started).name == "antiphon" and which("antiphon") != started else "antiphon"
+    if is_paged:
+        return f"History and spending, again: {program} review --web"
+    return f"Decide yourself, in the browser: {program} demo --web"
 
-    products: int
-    revision: str
-    port: int
-    browse: bool
-    config: Path | None
 
-
-async def _shown(demo: Demo, display: Display, host: ConfiguredHost, opener: Opener | None, wanted: Wanted) -> int:
+async def _shown(
+    demo: Demo, host: ConfiguredHost, page: AbstractAsyncContextManager[object] | None, wants_bell: bool
+) -> int:
     try:
-        async with AsyncExitStack() as opened:
-            if opener is not None:
-                settings = configuration(wanted.config, os.environ)
-                page = opener(host.store, port=wanted.port, config=settings, browse=wanted.browse)
-                await opened.enter_async_context(page)
-                await opened.enter_async_context(ringing(host.store, wanted=settings.notify.bell))
-            code = await demo.run(wanted.products, wanted.revision)
-            if sys.stdout.isatty():
-                display.hint(is_paged=opener is not None)
-                if opener is not None:
-                    # Decisions and costs can be viewed on the page until Ctrl-C.
-                    await asyncio.get_running_loop().create_future()
+        if page is None:
+            return await demo.run()
+        async with page, ringing(host.store, wanted=wants_bell):
+            code = await demo.run()
+            if is_terminal():
+                # Decisions and costs can be viewed on the page until Ctrl-C.
+                await asyncio.get_running_loop().create_future()
             return code
     finally:
         await host.aclose()

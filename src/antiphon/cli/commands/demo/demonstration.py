@@ -8,16 +8,16 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from shutil import which
 from typing import Any, cast
 
 import msgspec
+from msgspec import Struct
 
-from antiphon.channel import Channel
-from antiphon.cli.commands.demo.server import STORE_VARIABLE, Product
+from antiphon.cli.commands.demo.server import INTERVAL_VARIABLE, STORE_VARIABLE, Product
 from antiphon.cli.failures import FAILED, explain
 from antiphon.cli.output.formats import print_json, print_list
 from antiphon.cli.output.frames import LEGEND, line
@@ -27,19 +27,17 @@ from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, Reject
 from antiphon.host.budget import dollars
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.transports.recording import Message, RecordingChannel
-from antiphon.wire.common import ClientCapabilities
+from antiphon.wire.common import ClientCapabilities, Implementation
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Demo", "Display"]
+__all__ = ["Demo", "Display", "Wanted"]
 
 _PATIENCE = 30.0
 """Seconds the call may take in addition to the time in which products arrive and answers are made."""
-_SHELF = "shop://products"
 _AT_ONCE = 20
 """Concurrent calls: as many requests as a person can keep track of, and fewer than a host answers at once."""
-
 _STYLES = {
     "product": "bold cyan",
     "ask": "bold yellow",
@@ -48,125 +46,141 @@ _STYLES = {
     "refused": "bold red",
     "error": "bold red",
 }
+_LINES = {
+    "connected": "Connected to {server} {version} in a process of its own, revision {revision}.",
+    "product": "  ● new product   {sku}  {name}, {price:.2f} EUR",
+    "ask": "  ? the server asks us for a description (at most {max_tokens} tokens): {prompt}",
+    "answer": "  ✓ answered by {model}: {text}",
+    "refused": "  ✗ refused ({reason})",
+    "stored": "  ■ stored        {sku}  {name}",
+    "error": "  ✗ {message}",
+    "done": "{stored} of {wanted} new products are described and stored (read back from the server), in {seconds} s.",
+    "summary": """\
+Calls {calls} · asks of the server {asks} · answered {answered} · refused {refused} · cost {cost}
+Decisions: {decisions}
+Record: {record}
+{next}""",
+}
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What one run is to show: how many products, in which shop, and who decides where."""
+
+    products: int
+    revision: str
+    interval: float
+    shop: Path
+    is_paged: bool
+    record: str
+    """Where the host keeps decisions, for people."""
+    next: str
+    """What to do next, for people."""
+
+
+class Display:
+    """Shows events. ``messages``: also show every message."""
+
+    def __init__(self, *, as_json: bool, messages: bool) -> None:
+        self.teller = Teller(sys.stdout)
+        self._as_json, self._messages = as_json, messages
+        if messages and not as_json:
+            self.teller.say(LEGEND, "dim")
+
+    def event(self, event: str, **facts: Any) -> None:
+        """Show an event."""
+        if self._as_json:
+            print_json({"event": event, **facts})
+        elif event != "done" or facts["stored"] is not None:
+            self.teller.say(_LINES[event].format_map(facts), _STYLES.get(event, "bold"))
+
+    def message(self, message: Message) -> None:
+        """Show a message."""
+        if self._messages and self._as_json:
+            print_json({"event": "message", **msgspec.to_builtins(message)})
+        elif self._messages:
+            self.teller.say(line(message), "red" if message.kind == "error" else "dim")
+
+    def shelf(self, products: Sequence[Product]) -> None:
+        """Show products as a table."""
+        if not self._as_json:
+            self.teller.say("")
+            columns: Mapping[str, Callable[[Product], str]] = {
+                "product": lambda product: f"{product.sku} {product.name}",
+                "description": lambda product: product.description or "",
+                "by": lambda product: product.model or "",
+            }
+            print_list(products, columns, as_json=False, nothing="Nothing is stored.")
+            self.teller.say("")
 
 
 class Demo:
     """One run of the demonstration."""
 
-    def __init__(
-        self,
-        display: Display,
-        host: ConfiguredHost,
-        store: Path,
-        interval: float,
-        *,
-        is_kept: bool,
-        is_paged: bool,
-        record: str,
-    ) -> None:
-        """Prepare a run.
+    def __init__(self, display: Display, host: ConfiguredHost, wanted: Wanted) -> None:
+        self._display, self._host, self._wanted = display, host, wanted
+        self._calls = 0
+        self._asked = Counter[str]()
+        """How often the server has asked, and how often it was answered and refused."""
+        self._decisions = Counter[str]()
 
-        ``is_kept``: the shop may have products already. ``is_paged``: a person decides on a page. ``record`` says where
-        the host keeps decisions, for people.
-        """
-        self._record = record
-        self._display = display
-        self._host = host
-        self._store = store
-        self._interval = interval
-        self._is_kept = is_kept
-        self._is_paged = is_paged
-        self._pid: int | None = None
-        self._asks = 0
-        self._made = 0
-        """Number of calls made."""
-        self._answered = 0
-        self._refused = 0
-
-    async def run(self, wanted: int, revision: str) -> int:
-        """Have products described; return the exit code. The last event says how many are actually stored."""
+    async def run(self) -> int:
+        """Have products described; return the exit code. The last events say what is stored, and what it took."""
+        done: dict[str, Any] = {"stored": None, "wanted": self._wanted.products}
         began, spent = time.monotonic(), await self._spent()
-        done: dict[str, object] = {"stored": None, "wanted": wanted}
         try:
-            await self._described(wanted, revision, done)
+            await self._describe(done)
         except ConfigError:
             raise
         except AntiphonError as error:
             self._display.event("error", message=explain(error))
         self._display.event("done", **done, seconds=round(time.monotonic() - began, 1))
-        self._display.summary(
-            calls=self._made,
-            asks=self._asks,
-            answered=self._answered,
-            refused=self._refused,
+        self._display.event(
+            "summary",
+            calls=self._calls,
+            **{name: self._asked[name] for name in ("asks", "answered", "refused")},
             cost=dollars(await self._spent() - spent),
-            record=self._record,
+            decisions=", ".join(f"{each} ({count})" for each, count in self._decisions.items()) or "none",
+            record=self._wanted.record,
+            next=self._wanted.next,
         )
-        return 0 if done["stored"] == wanted else FAILED
+        return 0 if done["stored"] == done["wanted"] else FAILED
 
     async def _spent(self) -> int:
-        """Return what was spent in all, in nano-dollars."""
+        """Return the sum of all spending, in nano-dollars."""
         return sum(balance.spent.money for balance in await self._host.store.balances_of(["total"]))
 
-    async def _described(self, wanted: int, revision: str, done: dict[str, object]) -> None:
-        self._display.legend()
-        async with self._client(wanted, revision) as client:
-            self._connected(client)
-            done["revision"] = client.revision
-            before: set[str] = {product.sku for product in await _read_shelf(client)} if self._is_kept else set()
-            await self._calls(client, wanted)
-            # The server's list counts, not the answers that were sent.
-            shelf = [product for product in await _read_shelf(client) if product.sku not in before]
-        done["stored"] = sum(1 for product in shelf if product.description)
-        self._display.shelf(shelf)
-
-    def _client(self, wanted: int, revision: str) -> Client:
-        # Not in its arguments, which are part of its identity: a grant given in one run then applies in the
-        # next.
-        environ = {STORE_VARIABLE: str(self._store.absolute())}
-        program = ["-m", "antiphon.cli.commands.demo.server", "--interval", str(self._interval)]
-        return Client(
-            {"command": sys.executable, "args": program, "env": environ},
+    async def _describe(self, done: dict[str, Any]) -> None:
+        """Have the products described; ``done`` gets how many are, by the server's list rather than by our answers."""
+        wanted = self._wanted
+        is_kept = wanted.shop.exists()
+        # In the environment, not in the arguments, which are part of the server's identity: a grant given in one run
+        # then applies in the next.
+        environ = {STORE_VARIABLE: str(wanted.shop.absolute()), INTERVAL_VARIABLE: str(wanted.interval)}
+        client = Client(
+            {"command": sys.executable, "args": ["-m", "antiphon.cli.commands.demo.server"], "env": environ},
             sampling=self.answer,
-            revision=revision,
-            timeout=_PATIENCE + wanted * self._interval * 2,
+            revision=wanted.revision,
+            timeout=_PATIENCE + wanted.products * wanted.interval * 2,
             log_level="info",
             on_log=self._logged,
-            wrap=self._recorded,
+            wrap=lambda channel: RecordingChannel(channel, self._display.message),
         )
+        async with client:
+            server, done["revision"] = cast("Implementation", client.server_info), client.revision
+            self._display.event("connected", server=server.name, version=server.version, revision=client.revision)
+            before = len(await _read_shelf(client)) if is_kept else 0
+            # On a page, requests can be seen side by side.
+            calls = min(wanted.products, _AT_ONCE) if wanted.is_paged else 1
+            counts = [len(range(at, wanted.products, calls)) for at in range(calls)]
+            await asyncio.gather(*(self._call(client, count) for count in counts))
+            shelf = (await _read_shelf(client))[before:]
+        done["stored"] = len(shelf)
+        self._display.shelf(shelf)
 
-    def _recorded(self, channel: Channel) -> Channel:
-        pid = getattr(channel, "pid", None)
-        self._pid = pid if isinstance(pid, int) else None
-        return RecordingChannel(channel, self._display.message)
-
-    def _connected(self, client: Client) -> None:
-        info = client.server_info
-        self._display.event(
-            "connected",
-            server=info.name if info else "an unnamed server",
-            version=info.version if info else "",
-            revision=client.revision,
-            pid=self._pid,
-        )
-
-    async def _calls(self, client: Client, wanted: int) -> None:
-        """Make one call for all products; with a page one call for each, so that they can be seen side by side."""
-        if not self._is_paged:
-            await self._call(client, wanted)
-            return
-        at_once = asyncio.Semaphore(_AT_ONCE)
-
-        async def one() -> None:
-            async with at_once:
-                await self._call(client, 1)
-
-        await asyncio.gather(*(one() for _ in range(wanted)))
-
-    async def _call(self, client: Client, wanted: int) -> None:
-        self._made += 1
+    async def _call(self, client: Client, count: int) -> None:
+        self._calls += 1
         try:
-            result = await client.call_tool("describe_new_products", {"count": wanted}, progress=_ignore)
+            result = await client.call_tool("describe_new_products", {"count": count}, progress=_ignore)
         except ConnectionClosed:
             raise
         except AntiphonError as error:
@@ -177,12 +191,7 @@ class Demo:
             self._display.event("error", message=result.text)
 
     def _logged(self, params: LoggingMessageNotificationParams) -> None:
-        facts = cast("dict[str, object]", params.data) if isinstance(params.data, dict) else {}
-        event = facts.get("event")
-        if event in ("product", "stored"):
-            self._display.event(str(event), **{key: value for key, value in facts.items() if key != "event"})
-
-    # --- the answerer -------------------------------------------------------------------------------------------
+        self._display.event(**cast("dict[str, Any]", params.data))
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -191,21 +200,28 @@ class Demo:
 
     async def answer(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
         """Let the host answer, and show the outcome. Nothing else is shown while a person decides at this terminal."""
-        self._asks += 1
-        number = self._asks
-        prompt = params.messages[-1].text if params.messages else ""
+        self._asked["asks"] += 1
+        number, prompt = self._asked["asks"], params.messages[-1].text
         self._display.event("ask", n=number, prompt=prompt, max_tokens=params.max_tokens, server=origin.target)
         try:
-            with nullcontext() if self._is_paged else self._display.teller.held():
+            with nullcontext() if self._wanted.is_paged else self._display.teller.held():
                 result = await self._host(params, origin)
         except Rejected as error:
             reason = cast("dict[str, object]", error.data).get("reason") if isinstance(error.data, dict) else None
-            self._refused += 1
+            self._asked["refused"] += 1
             self._display.event("refused", n=number, reason=reason or "user")
             raise
-        self._answered += 1
+        finally:
+            self._count_decision(origin)
+        self._asked["answered"] += 1
         self._display.event("answer", n=number, model=result.model, text=result.text)
         return result
+
+    def _count_decision(self, origin: Origin) -> None:
+        """Count the last decision about a request, by the policy or by a person."""
+        steps = [each for each in self._host.audit.records(origin.id) if each.step in ("policy", "review")]
+        if steps:
+            self._decisions[f"{steps[-1].outcome} by {steps[-1].by or steps[-1].step}"] += 1
 
 
 def _ignore(progress: float, total: float | None, message: str | None) -> None:
@@ -213,92 +229,5 @@ def _ignore(progress: float, total: float | None, message: str | None) -> None:
 
 
 async def _read_shelf(client: Client) -> list[Product]:
-    contents = (await client.read_resource(_SHELF)).contents
+    contents = (await client.read_resource("shop://products")).contents
     return msgspec.json.decode(contents[0].bytes, type=list[Product])
-
-
-class Display:
-    """Shows events. ``messages``: also show every message."""
-
-    def __init__(self, *, as_json: bool, messages: bool) -> None:
-        self.teller = Teller(sys.stdout)
-        self._as_json = as_json
-        self._messages = messages
-
-    def event(self, event: str, **facts: Any) -> None:
-        """Show an event."""
-        if self._as_json:
-            print_json({"event": event, **facts})
-        elif event in _LINES and (event != "done" or facts["stored"] is not None):
-            facts = {name: f"{fact:.2f}" if isinstance(fact, float) else fact for name, fact in facts.items()}
-            self.teller.say(_LINES[event].format_map(_Facts(facts)), _STYLES.get(event, "bold"))
-
-    def message(self, message: Message) -> None:
-        """Show a message."""
-        if self._messages and self._as_json:
-            print_json({"event": "message", **msgspec.to_builtins(message)})
-        elif self._messages:
-            self.teller.say(line(message), "red" if message.kind == "error" else "dim")
-
-    def summary(self, *, calls: int, asks: int, answered: int, refused: int, cost: str, record: str) -> None:
-        """Show a summary; ``record`` says where it is stored."""
-        facts = {"calls": calls, "asks": asks, "answered": answered, "refused": refused, "cost": cost, "record": record}
-        self.event("summary", **facts)
-
-    def legend(self) -> None:
-        """Explain the arrows."""
-        if self._messages and not self._as_json:
-            self.teller.say(LEGEND, "dim")
-
-    def hint(self, *, is_paged: bool) -> None:
-        """Say what to do next."""
-        if self._as_json:
-            return
-        if is_paged:
-            self.teller.say("History and spending stay on the page until Ctrl-C.", "bold")
-        else:
-            self.teller.say(f"Decide yourself, in the browser: {_program()} demo --web", "bold")
-
-    def shelf(self, products: Sequence[Product]) -> None:
-        """Show the stored products as a table."""
-        if self._as_json:
-            return
-        self.teller.say("")
-        print_list(
-            products,
-            {
-                "product": lambda product: f"{product.sku} {product.name}",
-                "description": lambda product: product.description or "",
-                "by": lambda product: product.model or "",
-            },
-            as_json=False,
-            nothing="Nothing is stored.",
-        )
-        self.teller.say("")
-
-
-def _program() -> str:
-    """Return the name of this program, so that printed commands can be typed."""
-    started = sys.argv[0]
-    return started if Path(started).name == "antiphon" and which("antiphon") != started else "antiphon"
-
-
-class _Facts(dict[str, Any]):
-    """Facts of an event; some may be missing, because they come from the server."""
-
-    def __missing__(self, key: str) -> str:
-        return "?"
-
-
-_LINES: Mapping[str, str] = {
-    "connected": "Connected to {server} {version} in a process of its own (pid {pid}), revision {revision}.",
-    "product": "  ● new product   {sku}  {name}, {price} EUR",
-    "ask": "  ? the server asks us for a description (at most {max_tokens} tokens): {prompt}",
-    "answer": "  ✓ answered by {model}: {text}",
-    "refused": "  ✗ refused ({reason})",
-    "stored": "  ■ stored        {sku}  {name}",
-    "error": "  ✗ {message}",
-    "done": "{stored} of {wanted} new products are described and stored (read back from the server), in {seconds} s.",
-    "summary": "Calls {calls} · asks of the server {asks} · answered {answered} · refused {refused} · cost {cost}\n"
-    "Record: {record}",
-}

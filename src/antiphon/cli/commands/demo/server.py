@@ -1,94 +1,61 @@
-"""The catalogue server of the demonstration: a program of its own, over stdio.
+"""The catalogue server of the demonstration: ``python -m antiphon.cli.commands.demo.server``, over stdio.
 
-``python -m antiphon.cli.commands.demo.server --store FILE --interval SECONDS``. New products keep arriving
-in its store, whoever is connected; a tool waits for them and has each described by the client's model.
-
-The products and their descriptions are in a SQLite file, used from one thread: a statement takes far less than a
-millisecond, so it needs no thread of its own.
+New products keep arriving; a tool waits for them and has each described by the client's model. The environment names
+the SQLite file with the products, used from one thread: a statement takes far less than a millisecond.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import contextlib
-import json
 import os
 import sqlite3
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from importlib.resources import files
+from contextlib import asynccontextmanager, closing
 from itertools import cycle
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from antiphon.errors import AntiphonError, ConfigError, Rejected, ResourceNotFound, ToolError
+from antiphon.errors import AntiphonError, ConfigError, Rejected, ToolError
 from antiphon.server.app import Server
 from antiphon.server.context import Context
 
-__all__ = [
-    "MOST_PRODUCTS",
-    "STORE_VARIABLE",
-    "Arrival",
-    "Product",
-    "Shop",
-    "Store",
-    "catalogue",
-    "make_server",
-    "serve",
-]
+__all__ = ["INTERVAL_VARIABLE", "MOST_PRODUCTS", "STORE_VARIABLE", "Product", "Store", "catalogue", "make_server"]
 
 STORE_VARIABLE = "ANTIPHON_DEMO_STORE"
-"""Environment variable that names the file of the shop to its server."""
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS products (
-    number INTEGER PRIMARY KEY,
-    name TEXT NOT NULL,
-    price REAL NOT NULL,
-    keywords TEXT NOT NULL,
-    description TEXT,
-    model TEXT
-)
-"""
-_SELECT = "SELECT number, name, price, keywords, description, model FROM products"
-_FIRST_NUMBER = 1001
-
+"""Environment variable with the file of the shop."""
+INTERVAL_VARIABLE = "ANTIPHON_DEMO_INTERVAL"
+"""Environment variable with the seconds between two new products, about; 2 by default."""
 MOST_PRODUCTS = 1_000
 """Most products that one call describes."""
-_MOST_WAITING = 50
-"""Most products that wait for a description; no more arrive meanwhile."""
 _RHYTHM = (0.6, 1.4, 0.9, 1.1, 0.7, 1.3, 1.0)
 """Irregular pauses, the same in every run, as multiples of the interval."""
-_SYSTEM_PROMPT = "You are a helpful assistant assisting with product descriptions"
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_PRODUCTS)]
 
 
-class Arrival(Struct, frozen=True, kw_only=True):
-    """A product as announced by its maker."""
+class Product(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A product, with its number in the shop, and its description and the model that wrote it if there is one."""
 
+    number: int = 0
     name: str
     price: float
     keywords: list[str]
-
-
-class Product(Arrival, frozen=True, kw_only=True, omit_defaults=True):
-    """A product in the shop, with its description if there is one, and the model that wrote it."""
-
-    sku: str
     description: str | None = None
     model: str | None = None
 
+    @property
+    def sku(self) -> str:
+        """The number as people see it."""
+        return f"P-{self.number}"
 
-def catalogue() -> list[Arrival]:
+
+def catalogue() -> list[Product]:
     """Read the products, which arrive over and over, from the data of the package."""
-    data = files("antiphon.cli.commands.demo").joinpath("products.json").read_bytes()
-    return msgspec.json.decode(data, type=list[Arrival])
+    return msgspec.json.decode(Path(__file__).with_name("products.json").read_bytes(), type=list[Product])
 
 
 class Store:
@@ -100,111 +67,55 @@ class Store:
         Raises:
             ConfigError: it is no such file, or cannot be written.
         """
-        self._path = path
-        database: sqlite3.Connection | None = None
         try:
-            database = sqlite3.connect(path, isolation_level=None)
-            database.execute(_SCHEMA)
+            self._database = sqlite3.connect(path, isolation_level=None)
+            self._database.execute("CREATE TABLE IF NOT EXISTS shelf (number INTEGER PRIMARY KEY, product TEXT)")
         except sqlite3.Error as error:
-            if database is not None:
-                database.close()
             raise ConfigError(f"{path}: {error}") from None
-        self._database = database
 
-    def add(self, arrival: Arrival) -> Product:
-        """Add a new product, and return it with its number."""
-        last = self._database.execute("SELECT max(number) FROM products").fetchone()[0]
-        number = _FIRST_NUMBER if last is None else last + 1
-        self._database.execute(
-            "INSERT INTO products (number, name, price, keywords) VALUES (?, ?, ?, ?)",
-            (number, arrival.name, arrival.price, json.dumps(arrival.keywords)),
-        )
-        return _product(number, arrival.name, arrival.price, json.dumps(arrival.keywords), None, None)
+    def save(self, product: Product) -> None:
+        """Store a product, in place of what its number had."""
+        row = (product.number, msgspec.json.encode(product).decode())
+        self._database.execute("INSERT OR REPLACE INTO shelf VALUES (?, ?)", row)
 
-    def describe(self, sku: str, description: str, model: str) -> None:
-        """Store a description and the model that wrote it."""
-        self._database.execute(
-            "UPDATE products SET description = ?, model = ? WHERE number = ?", (description, model, _number(sku))
-        )
-
-    def get(self, sku: str) -> Product | None:
-        """Return one product, or ``None``."""
-        row = self._database.execute(f"{_SELECT} WHERE number = ?", (_number(sku),)).fetchone()
-        return _product(*row) if row is not None else None
-
-    def described(self) -> list[Product]:
-        """Return the products that have a description, the oldest first."""
-        return self._all(f"{_SELECT} WHERE description IS NOT NULL ORDER BY number")
-
-    def undescribed(self) -> list[Product]:
-        """Return the products without a description, the oldest first."""
-        return self._all(f"{_SELECT} WHERE description IS NULL ORDER BY number")
+    def products(self) -> list[Product]:
+        """Return all products, the oldest first."""
+        rows = self._database.execute("SELECT product FROM shelf ORDER BY number")
+        return [msgspec.json.decode(text, type=Product) for (text,) in rows]
 
     def close(self) -> None:
         """Close the file."""
         self._database.close()
 
-    def _all(self, query: str) -> list[Product]:
-        return [_product(*row) for row in self._database.execute(query)]
 
-
-def _product(
-    number: int, name: str, price: float, keywords: str, description: str | None, model: str | None
-) -> Product:
-    return Product(
-        sku=f"P-{number}",
-        name=name,
-        price=price,
-        keywords=json.loads(keywords),
-        description=description,
-        model=model,
-    )
-
-
-def _number(sku: str) -> int:
-    digits = sku.removeprefix("P-")
-    return int(digits) if digits.isdecimal() and len(digits) < 10 else -1
-
-
-class Shop:
+class _Shop:
     """The store, and the products that wait for a description."""
 
     def __init__(self, store: Store, interval: float) -> None:
-        self.store = store
-        self._interval = interval
-        self._waiting: asyncio.Queue[Product] = asyncio.Queue(_MOST_WAITING)
+        self.store, self._interval = store, interval
+        self._arrivals = zip(cycle(catalogue()), cycle(_RHYTHM), strict=False)
+        self._arriving = asyncio.Lock()
+        self.waiting = [product for product in store.products() if product.description is None]
 
-    async def keep_arriving(self) -> None:
-        """Let products arrive for ever, at irregular intervals around the given one."""
-        for product in self.store.undescribed():
-            await self._waiting.put(product)
-        for arrival, pause in zip(cycle(catalogue()), cycle(_RHYTHM), strict=False):
+    async def take(self) -> Product:
+        """Take a product without a description; wait until one arrives, if there is none."""
+        async with self._arriving:
+            if self.waiting:
+                return self.waiting.pop(0)
+            arrived, pause = next(self._arrivals)
             await asyncio.sleep(self._interval * pause)
-            await self._waiting.put(self.store.add(arrival))
-
-    async def next(self) -> Product:
-        """Wait for a product without a description, and take it."""
-        return await self._waiting.get()
-
-    def put_back(self, product: Product) -> None:
-        """Return a product that could not be described; without room it waits until the next start."""
-        with contextlib.suppress(asyncio.QueueFull):
-            self._waiting.put_nowait(product)
+            product = structs.replace(arrived, number=1001 + len(self.store.products()))
+            self.store.save(product)
+            return product
 
 
 def make_server(path: str, interval: float) -> Server:
     """Make the server with a store in this file, where a product arrives about every ``interval`` seconds."""
 
     @asynccontextmanager
-    async def lifespan(_: Server) -> AsyncGenerator[Shop]:
-        shop = Shop(Store(path), interval)
-        arrivals = asyncio.create_task(shop.keep_arriving())
-        try:
-            yield shop
-        finally:
-            arrivals.cancel()
-            await asyncio.wait([arrivals])
-            shop.store.close()
+    async def lifespan(_: Server) -> AsyncGenerator[_Shop]:
+        with closing(Store(path)) as store:
+            yield _Shop(store, interval)
 
     server = Server(
         "catalogue",
@@ -215,7 +126,6 @@ def make_server(path: str, interval: float) -> Server:
     )
     server.tool(describe_new_products)
     server.resource("shop://products", name="products", mime_type="application/json")(products)
-    server.resource("shop://products/{sku}", name="product", mime_type="application/json")(product)
     return server
 
 
@@ -225,76 +135,48 @@ async def describe_new_products(count: Count, ctx: Context) -> str:
     Args:
         count: how many products to wait for
     """
-    shop: Shop = ctx.state
+    shop: _Shop = ctx.state
     stored = 0
     for number in range(1, count + 1):
-        arrived = await shop.next()
-        await ctx.info({"event": "product", **_fields(arrived)})
-        stored += await _describe(arrived, shop, ctx)
-        await ctx.progress(number, count, arrived.name)
+        product = await shop.take()
+        await ctx.info({"event": "product", "sku": product.sku, "name": product.name, "price": product.price})
+        stored += await _describe(product, shop, ctx)
+        await ctx.progress(number, count, product.name)
     if stored < count:
         raise ToolError(f"{stored} of {count} new products described and stored")
     return f"{stored} of {count} new products described and stored"
 
 
-async def _describe(product: Product, shop: Shop, ctx: Context) -> bool:
-    """Have one product described; tell whether it was.
-
-    After a refusal the product is unchanged, and others continue.
-    """
+async def _describe(product: Product, shop: _Shop, ctx: Context) -> bool:
+    """Have one product described; return whether it was. Otherwise it waits for the next call."""
+    text = ""
     try:
         reply = await ctx.sample(
             f"Create a selling product description for this product: {product.name} (price: {product.price:.2f} EUR), "
             f"keywords {', '.join(product.keywords)}",
-            system_prompt=_SYSTEM_PROMPT,
+            system_prompt="You are a helpful assistant assisting with product descriptions",
             max_tokens=300,
         )
+        text = reply.text.strip()
     except Rejected:
-        shop.put_back(product)
         return False
-    except BaseException:
-        # The call was given up, so the next call may describe this product.
-        shop.put_back(product)
-        raise
-    if not reply.text.strip():
-        shop.put_back(product)
-        return False
-    shop.store.describe(product.sku, reply.text, reply.model)
-    await ctx.info({"event": "stored", "sku": product.sku, "name": product.name})
-    return True
-
-
-def _fields(product: Product) -> dict[str, object]:
-    return {"sku": product.sku, "name": product.name, "price": product.price, "keywords": product.keywords}
+    finally:
+        if not text:
+            shop.waiting.append(product)
+    if text:
+        shop.store.save(structs.replace(product, description=reply.text, model=reply.model))
+        await ctx.info({"event": "stored", "sku": product.sku, "name": product.name})
+    return bool(text)
 
 
 async def products(ctx: Context) -> str:
     """Return the products that have a description, as JSON."""
-    shop: Shop = ctx.state
-    return msgspec.json.encode(shop.store.described()).decode()
-
-
-async def product(sku: str, ctx: Context) -> str:
-    """Return one product, as JSON."""
-    shop: Shop = ctx.state
-    found = shop.store.get(sku)
-    if found is None:
-        raise ResourceNotFound(f"There is no product {sku}", data={"uri": f"shop://products/{sku}"})
-    return msgspec.json.encode(found).decode()
-
-
-def serve() -> None:
-    """Serve over stdio, as the command line says."""
-    parser = argparse.ArgumentParser(description="The catalogue server of the demonstration.")
-    given = os.environ.get(STORE_VARIABLE)
-    parser.add_argument("--store", required=given is None, default=given, help="SQLite file of the shop")
-    parser.add_argument("--interval", type=float, default=2.0, help="seconds between two new products, about")
-    options = parser.parse_args()
-    try:
-        make_server(options.store, options.interval).run()
-    except AntiphonError as error:
-        sys.exit(str(error))
+    shop: _Shop = ctx.state
+    return msgspec.json.encode([each for each in shop.store.products() if each.description]).decode()
 
 
 if __name__ == "__main__":
-    serve()
+    try:
+        make_server(os.environ[STORE_VARIABLE], float(os.environ.get(INTERVAL_VARIABLE, "2"))).run()
+    except AntiphonError as error:
+        sys.exit(str(error))
