@@ -56,7 +56,7 @@ async def test_results_are_data_images_and_resources():
     found = [part.content for part in returned((await agent.run("Go")).all_messages())]
     assert found[0] == {"euros": 19.5}
     assert isinstance(found[1], BinaryContent) and (found[1].data, found[1].media_type) == (PNG, "image/png")
-    assert found[2] == "wool"
+    assert found[2] == "[file:///leaflet.txt]\nwool"
 
 
 async def test_errors_and_refusals_are_for_the_model():
@@ -181,6 +181,11 @@ async def test_the_path_of_a_file_is_a_gateway_to_its_servers(tmp_path: Path):
     entry = {"command": sys.executable, "args": [str(program)], "disabledTools": ["delete"]}
     file.write_text(json.dumps({"mcpServers": {"shop": entry}}))
     toolset = AntiphonToolset(file, host=Host(Scripted([]), policy=ALLOW, reviewer=None))
-    async with toolset:
-        offered = await toolset._agent_tools.offered()
-    assert [*offered] == ["shop__price"]
+    names: list[str] = []
+
+    def look(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        names.extend(tool.name for tool in info.function_tools)
+        return ModelResponse(parts=[TextPart("done")])
+
+    await Agent(FunctionModel(look), toolsets=[toolset]).run("Go")
+    assert names == ["shop__price"]

@@ -9,23 +9,16 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from antiphon.client.client import Client
 from antiphon.client.connection.server_files import filled, read_servers, variables_in
-from antiphon.errors import AntiphonError, ConfigError
+from antiphon.errors import ConfigError
 from antiphon.gateway.gateway import Gateway
-from antiphon.host.agent_run.offered_tools import (
-    MAX_RESULT,
-    OfferedTool,
-    call_tool,
-    describe_failure,
-    fit_for_model,
-    offer_tools,
-    refusal_of,
-)
+from antiphon.host.agent_run.offered_tools import OfferedTool, call_for_model, call_tool, offer_tools
 from antiphon.host.config.trust import Trust
 from antiphon.host.configured_host import open_host
 from antiphon.host.host import Host
@@ -35,12 +28,15 @@ from antiphon.machine.files import read_file
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
-__all__ = ["AgentTools", "Approval", "Tools", "Undecided"]
+__all__ = ["AgentTools", "Approval", "OnProgress", "Tools", "Undecided"]
 
 Tools = Client | Gateway | str | PathLike[str] | Sequence[Client]
 """A client or several, a gateway, or the path of a file that lists servers (``mcpServers``)."""
 Approval = Literal["host", "framework"]
 """Who decides what the policy leaves open: the host's reviewer, or the framework in its own way."""
+
+OnProgress = Callable[[str, float, float | None, str | None], object]
+"""Called with the tool's name, and the progress, the total and the message of a report."""
 
 
 class Undecided(Exception):
@@ -56,13 +52,18 @@ class AgentTools:
             file the host of ``open_host()``.
         approval: who decides what the policy leaves open; by default the host's reviewer.
         framework: its name, for the record.
+        on_progress: called with the tool's name, the progress, the total and the message of each report; by default
+            nobody is told.
 
     Raises:
         ConfigError: these cannot be combined.
     """
 
-    def __init__(self, tools: Tools, *, host: Host | None, approval: Approval, framework: str) -> None:
+    def __init__(
+        self, tools: Tools, *, host: Host | None, approval: Approval, framework: str, on_progress: OnProgress | None
+    ) -> None:
         self._tools, self._host, self._framework = tools, host, framework
+        self._on_progress = on_progress
         self._defers = approval == "framework"
         if approval not in ("host", "framework"):
             raise ConfigError(f'approval is "host" or "framework", not {approval!r}')
@@ -90,18 +91,17 @@ class AgentTools:
             if not self._entered:
                 await self._held.aclose()
 
-    async def offered(self) -> Mapping[str, OfferedTool]:
+    async def _offer(self) -> Mapping[str, OfferedTool]:
         """List the tools that a model may call, by the names for it."""
         return await offer_tools(self._clients)
 
-    async def call(
+    async def _call(
         self,
         offered: OfferedTool,
         arguments: Mapping[str, Any],
         *,
         approved: bool | None = None,
         reason: str | None = None,
-        progress: Callable[..., object] | None = None,
     ) -> CallToolResult:
         """Call a tool; what went wrong is a result for the model.
 
@@ -110,20 +110,19 @@ class AgentTools:
             arguments: its arguments.
             approved: what the framework's user has decided about exactly this call; ``None`` for nothing yet.
             reason: why it was refused, for the record.
-            progress: called with each progress report; by default nobody is told.
 
         Raises:
             Undecided: the framework has to ask.
         """
+        told = self._on_progress
+        progress = None if told is None else partial(told, offered.name)
         confirm: Host | _Confirmation | None = self._host
         if self._defers and self._host is not None:
             confirm = _Confirmation(self._host, _FrameworkReviewer(self._framework, approved, reason))
-        try:
-            return fit_for_model(await call_tool(offered, arguments, confirm, progress), MAX_RESULT)
-        except AntiphonError as error:
-            if refusal_of(error) == "deferred":
-                raise Undecided(str(error)) from None
-            return describe_failure(error)
+        result, refused = await call_for_model(call_tool(offered, arguments, confirm, progress))
+        if refused == "deferred":
+            raise Undecided
+        return result
 
     async def _connected(self, client: Client, held: AsyncExitStack) -> Client:
         if self._defers and client.confirmers:

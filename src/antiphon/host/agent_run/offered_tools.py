@@ -33,6 +33,7 @@ __all__ = [
     "ToolClient",
     "ToolSource",
     "as_sources",
+    "call_for_model",
     "call_tool",
     "describe_failure",
     "fit_for_model",
@@ -184,6 +185,26 @@ async def call_tool(
         if allowed is not True:
             raise Rejected(f"User rejected the call of {name!r}", data={"reason": "user"})
     return await source.call_tool(name, arguments)
+
+
+async def call_for_model(
+    calling: Awaitable[CallToolResult], most: int = MAX_RESULT
+) -> tuple[CallToolResult, str | None]:
+    """Wait for a call; return what the model gets of it, and why it was refused, if it was.
+
+    Args:
+        calling: the call.
+        most: most characters of the result.
+
+    Raises:
+        ConfigError, LocalProtocolError: the program made a mistake, which a model cannot mend.
+    """
+    refused = None
+    try:
+        result = await calling
+    except AntiphonError as error:
+        result, refused = describe_failure(error), refusal_of(error)
+    return fit_for_model(result, most), refused
 
 
 def describe_failure(error: AntiphonError) -> CallToolResult:

@@ -12,16 +12,14 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from antiphon.errors import AntiphonError, ConfigError, Rejected
+from antiphon.errors import ConfigError, Rejected
 from antiphon.host.agent_run.offered_tools import (
     ConfirmsCalls,
     OfferedTool,
     ToolSource,
+    call_for_model,
     call_tool,
-    describe_failure,
-    fit_for_model,
     offer_tools,
-    refusal_of,
 )
 from antiphon.host.own_request import OwnAnswer
 from antiphon.wire.content import ToolResultContent, ToolUseContent
@@ -225,12 +223,7 @@ class _ToolCalls:
     async def _use(self, step: int, use: ToolUseContent, at: int) -> ToolResultContent:
         async with self._room:
             await self._events.tell(ToolBegan(step=step, use=use))
-            refused = None
-            try:
-                result = await self._call(step, use, at)
-            except AntiphonError as error:
-                result, refused = describe_failure(error), refusal_of(error)
-            result = fit_for_model(result, self._max_result)
+            result, refused = await call_for_model(self._call(step, use, at), self._max_result)
             end = ToolEnded(step=step, use=use, result=result, refused=refused)
             self.ended.append(end)
             await self._events.tell(end)

@@ -23,13 +23,14 @@ from pydantic_ai.messages import (
     TextPart,
     TextPartDelta,
 )
+from pydantic_ai.models import Model as TheirModel
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from antiphon.host.catalogue import Model
 from antiphon.host.providers.base import Completion, FailureKind, Growth, ProviderFailure, Usage
 from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, packed
-from antiphon.host.providers.vendor.clients import Connected, connect, connect_embedder
+from antiphon.host.providers.vendor.clients import connect, connect_embedder
 from antiphon.host.providers.vendor.translation import completion, outgoing
 from antiphon.wire.sampling import CreateMessageRequestParams
 
@@ -68,14 +69,15 @@ _LONGEST_WORD = 48
 class Vendor:
     """A model of a vendor."""
 
-    def __init__(self, model: Model, key: str | None) -> None:
-        """Make the client; nothing is sent.
+    def __init__(self, model: Model, key: str | None, *, ready: TheirModel | None = None) -> None:
+        """Make the client; nothing is sent. ``ready``: is asked instead, and stays open.
 
         Raises:
             ConfigError: the provider is not known, or a package is missing.
         """
         self._model = model
-        self._connected = None if model.embeddings else connect(model, key)
+        self._connected = None if model.embeddings or ready else connect(model, key)
+        self._asked = self._connected.model if self._connected else ready
         self._embedder = connect_embedder(model, key) if model.embeddings else None
 
     async def generate(self, params: CreateMessageRequestParams, growth: Growth | None = None) -> Completion:
@@ -84,7 +86,7 @@ class Vendor:
         Raises:
             ProviderFailure: of any kind; its text contains nothing that was received.
         """
-        if self._connected is None:
+        if self._asked is None:
             raise ProviderFailure("unsupported", f"{self._model.name} makes embeddings only")
         # Converted outside of the ``try`` below, so that a mistake of ours is not taken for one of the
         # vendor's.
@@ -93,14 +95,14 @@ class Vendor:
         try:
             if coming is None:
                 response = await model_request(
-                    self._connected.model,
+                    self._asked,
                     messages,
                     model_settings=settings,
                     model_request_parameters=parameters,
                     instrument=False,
                 )
             else:
-                response = await self._streamed(self._connected, messages, settings, parameters, coming)
+                response = await self._streamed(self._asked, messages, settings, parameters, coming)
             return completion(response, params, self._model, names)
         except ProviderFailure:
             raise
@@ -113,14 +115,14 @@ class Vendor:
 
     async def _streamed(
         self,
-        connected: Connected,
+        asked: TheirModel,
         messages: list[ModelMessage],
         settings: ModelSettings,
         parameters: ModelRequestParameters,
         coming: _Coming,
     ) -> ModelResponse:
         streaming = model_request_stream(
-            connected.model,
+            asked,
             messages,
             model_settings=settings,
             model_request_parameters=parameters,

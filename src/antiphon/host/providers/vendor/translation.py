@@ -146,13 +146,13 @@ def _asked(message: SamplingMessage, names: Mapping[str, str], plain: _Plain) ->
         if isinstance(block, ToolResultContent):
             yield _returned(block, names, plain)
         else:
-            prompt.append(_content(block))
+            prompt.append(translate_block(block))
     if prompt:
         yield UserPromptPart(content=prompt[0] if len(prompt) == 1 and isinstance(prompt[0], str) else prompt)
 
 
 def _returned(block: ToolResultContent, names: Mapping[str, str], plain: _Plain) -> ToolReturnPart:
-    contents = [_content(inner) for inner in block.content]
+    contents = [translate_block(inner) for inner in block.content]
     if not contents and block.structured_content is not None:
         contents = [encode(block.structured_content).decode()]
     texts = [content for content in contents if isinstance(content, str)]
@@ -173,7 +173,12 @@ def _said(block: SamplingContent, plain: _Plain) -> ModelResponsePart:
     raise ProviderFailure("unsupported", "a message of the assistant holds what vendors take from the user only")
 
 
-def _content(block: object) -> str | BinaryContent:
+def translate_block(block: object) -> str | BinaryContent:
+    """Convert a block of text, media or a resource.
+
+    Raises:
+        ProviderFailure: it cannot be sent to a model.
+    """
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, ImageContent | AudioContent):
