@@ -28,6 +28,9 @@ PRINTED = {
         "without a token: 401\ntea, cups: for ann, who may orders:read\nrefused: 403\n"
         "tea, cups: for ann, who may orders:read, orders:write\nsugar is ordered\n"
     ),
+    "pydantic_ai_agent.py": (
+        "price: a scarf costs 20 EUR\norder: the policy of this host refuses it\ndone\npolicy allow\npolicy deny\n"
+    ),
     "resources.py": (
         "resources: ['book://index']\ntemplates: ['book://{title}/text']\nindex: emma, ulysses\n"
         "a book: Emma Woodhouse, handsome, clever, and rich...\nprompts: ['discuss']\n"
