@@ -6,20 +6,22 @@ Owns the options that say where it is.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from antiphon.cli.failures import Failed
+from antiphon.cli.open_client import run
 from antiphon.cli.options import ConfigFile, StorePlace
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
 from antiphon.host.store import MemoryStore, Store, open_store
 from antiphon.host.store.base import StoreStalled
 
-__all__ = ["StoreOptions", "configured", "configured_place", "opened_store"]
+__all__ = ["StoreOptions", "configured", "configured_place", "opened_store", "run_on_store"]
 
 _WORDS = ("default", "memory")
 """Words that are no path; see ``open_store``."""
@@ -69,6 +71,16 @@ async def opened_store(where: StoreOptions, *, make: bool = False) -> AsyncGener
             raise
         # An error of the connection does not name the address.
         raise Failed(f"{_shown(chosen)}: cannot be reached: {_reason(error)}") from error
+
+
+def run_on_store(where: StoreOptions, work: Callable[[Store], Coroutine[Any, Any, int | None]]) -> int:
+    """Run a command's work on the store that was named, and return its exit code; see ``open_client.run``."""
+
+    async def work_on() -> int | None:
+        async with opened_store(where) as opened:
+            return await work(opened)
+
+    return run(work_on())
 
 
 def configured(config: Path | None) -> Config:

@@ -22,14 +22,14 @@ from antiphon.cli.commands.audit.verify import (
     verify_store,
 )
 from antiphon.cli.groups import ListGroup
-from antiphon.cli.open_client import run
 from antiphon.cli.options import Json, complete_server
 from antiphon.cli.output.formats import write_line
 from antiphon.cli.quantities import past
 from antiphon.cli.signatures import Argument, Option
-from antiphon.cli.store import StoreOptions, opened_store
+from antiphon.cli.store import StoreOptions, run_on_store
 from antiphon.cli.targets import identities_of, names_of
 from antiphon.errors import ConfigError
+from antiphon.host.store import Store
 from antiphon.host.store.chain import RecordSearch, Step
 
 __all__ = ["commands"]
@@ -79,12 +79,8 @@ def list_(
         outcome=outcome,
         call=call,
     )
-
-    async def listed() -> None:
-        async with opened_store(where) as opened:
-            await list_records(opened, search, limit, names_of(where.settings), as_json=as_json)
-
-    return run(listed())
+    names = names_of(where.settings)
+    return run_on_store(where, lambda opened: list_records(opened, search, limit, names, as_json=as_json))
 
 
 @commands.command()
@@ -97,12 +93,8 @@ def show(
     where: StoreOptions,
 ) -> int:
     """Show every step of the ask that a record belongs to."""
-
-    async def shown() -> None:
-        async with opened_store(where) as opened:
-            await show_records(opened, record, names_of(where.settings), as_json=as_json)
-
-    return run(shown())
+    names = names_of(where.settings)
+    return run_on_store(where, lambda opened: show_records(opened, record, names, as_json=as_json))
 
 
 @commands.command()
@@ -137,11 +129,10 @@ def verify(
     if file is not None:
         return tell(verify_file(file, heads), as_json=as_json)
 
-    async def verified() -> int:
-        async with opened_store(where) as opened:
-            return tell(await verify_store(opened, heads), as_json=as_json)
+    async def verified(opened: Store) -> int:
+        return tell(await verify_store(opened, heads), as_json=as_json)
 
-    return run(verified())
+    return run_on_store(where, verified)
 
 
 @commands.command("anchor")
@@ -165,12 +156,7 @@ def anchor_(
     """
     if file is None and webhook is None and not log:
         raise ConfigError("say where: a FILE, --webhook or --log")
-
-    async def noted() -> int:
-        async with opened_store(where) as opened:
-            return await anchor(opened, file, webhook, log=log, as_json=as_json)
-
-    return run(noted())
+    return run_on_store(where, lambda opened: anchor(opened, file, webhook, log=log, as_json=as_json))
 
 
 @commands.command("export")
@@ -185,13 +171,12 @@ def export_(
 ) -> int:
     """Write all records, for other programs."""
 
-    async def exported() -> None:
-        async with opened_store(where) as opened:
-            count = await export(opened, form, output)
+    async def exported(opened: Store) -> None:
+        count = await export(opened, form, output)
         if output is not None and str(output) != "-":
             write_line(f"{count} records in {output}", sys.stderr)
 
-    return run(exported())
+    return run_on_store(where, exported)
 
 
 @commands.command("spend")
@@ -210,9 +195,5 @@ def spend_(
     With --json, a line for each day, server and model, money in nano-dollars as well.
     """
     names = names_of(where.settings)
-
-    async def spent() -> None:
-        async with opened_store(where) as opened:
-            await spend(opened, by, past(since, time.time()), names, as_json=as_json)
-
-    return run(spent())
+    moment = past(since, time.time())
+    return run_on_store(where, lambda opened: spend(opened, by, moment, names, as_json=as_json))

@@ -6,21 +6,18 @@ Owns the options.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from antiphon.cli.commands.policy.explain import judged_request, read_cases, tell, tell_cases
 from antiphon.cli.commands.policy.grants import lift, list_blocks, list_grants, revoke
 from antiphon.cli.commands.policy.show import effective, show
 from antiphon.cli.groups import ListGroup, ShowGroup
 from antiphon.cli.host_options import configuration
-from antiphon.cli.open_client import run
 from antiphon.cli.options import ConfigFile, Json, complete_server
 from antiphon.cli.signatures import Argument, Option
-from antiphon.cli.store import StoreOptions, opened_store
+from antiphon.cli.store import StoreOptions, run_on_store
 from antiphon.cli.targets import identities_of, names_of
-from antiphon.host.store import Store
 
 __all__ = ["commands"]
 
@@ -105,7 +102,7 @@ commands.add_command(blocks, "blocks")
 def list_given(*, as_json: Json = False, where: StoreOptions) -> int:
     """List your grants and their use; the usual command."""
     names = names_of(where.settings)
-    return _with_store(where, lambda opened: list_grants(opened, names, as_json=as_json))
+    return run_on_store(where, lambda opened: list_grants(opened, names, as_json=as_json))
 
 
 @grants.command("revoke")
@@ -117,13 +114,13 @@ def revoke_(
     where: StoreOptions,
 ) -> int:
     """Revoke grants: you are asked again at the next request."""
-    return _with_store(where, lambda opened: revoke(opened, ids))
+    return run_on_store(where, lambda opened: revoke(opened, ids))
 
 
 @blocks.command("list")
 def list_blocked(*, as_json: Json = False, where: StoreOptions) -> int:
     """List the servers you blocked; the usual command."""
-    return _with_store(where, lambda opened: list_blocks(opened, as_json=as_json))
+    return run_on_store(where, lambda opened: list_blocks(opened, as_json=as_json))
 
 
 @blocks.command("lift")
@@ -135,12 +132,4 @@ def lift_(
     where: StoreOptions,
 ) -> int:
     """Let a server ask again."""
-    return _with_store(where, lambda opened: lift(opened, server))
-
-
-def _with_store(where: StoreOptions, work: Callable[[Store], Coroutine[Any, Any, None]]) -> int:
-    async def done() -> None:
-        async with opened_store(where) as opened:
-            await work(opened)
-
-    return run(done())
+    return run_on_store(where, lambda opened: lift(opened, server))

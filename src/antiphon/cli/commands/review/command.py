@@ -26,11 +26,12 @@ from antiphon.cli.options import By, Json
 from antiphon.cli.output.formats import print_json, write_line
 from antiphon.cli.quantities import money, until
 from antiphon.cli.signatures import Argument, Option
-from antiphon.cli.store import StoreOptions, opened_store
+from antiphon.cli.store import StoreOptions, opened_store, run_on_store
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import UNBOUNDED, Decision, Regenerate, ReviewItem, Terms
+from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode
 
@@ -104,16 +105,15 @@ def show(id: Id, *, as_json: Json = False, where: StoreOptions) -> int:
     waits. What stands behind a bar was written by the server.
     """
 
-    async def shown() -> None:
-        async with opened_store(where) as opened:
-            question = await find(opened, id)
+    async def shown(opened: Store) -> None:
+        question = await find(opened, id)
         if as_json:
             print_json(question)
             return
         for row in draw(question, layout(), time.time()):
             write_line(row)
 
-    return run(shown())
+    return run_on_store(where, shown)
 
 
 @commands.command()
@@ -245,18 +245,17 @@ def edit(
     The editor is $VISUAL or $EDITOR. You see the difference first; a mistake opens the editor again.
     """
 
-    async def done() -> None:
-        async with opened_store(where) as opened:
-            decider = Decider(opened, by=by, as_json=as_json)
-            [question] = await decider.find([id])
-            item = question.item
-            if not isinstance(item, ReviewItem) or "edit" not in item.choices:
-                raise Failed(f"{question.id}: only a request that a model will answer can be edited")
-            if yes:
-                check_named(question, [id])
-            await decider.decide([question], [await edited(question, item, yes=yes, model=model)], "approved as edited")
+    async def done(opened: Store) -> None:
+        decider = Decider(opened, by=by, as_json=as_json)
+        [question] = await decider.find([id])
+        item = question.item
+        if not isinstance(item, ReviewItem) or "edit" not in item.choices:
+            raise Failed(f"{question.id}: only a request that a model will answer can be edited")
+        if yes:
+            check_named(question, [id])
+        await decider.decide([question], [await edited(question, item, yes=yes, model=model)], "approved as edited")
 
-    return run(done())
+    return run_on_store(where, done)
 
 
 @commands.command()
@@ -285,21 +284,20 @@ def answer(
     """
     text = read_answer(words or [])
 
-    async def done() -> None:
-        async with opened_store(where) as opened:
-            decider = Decider(opened, by=by, as_json=as_json)
-            [question] = await decider.find([id])
-            if text or defaults:
-                decision = answer_of(question, text, defaults=defaults)
-                await agree_in_person([question], [id], "send this answer")
-            else:
-                decision = await fill_in_person(question)
-            word = "answered"
-            if defaults and isinstance(decision, ElicitResult):
-                word += f" {inert_line(encode(decision.content).decode())}"
-            await decider.decide([question], [decision], word)
+    async def done(opened: Store) -> None:
+        decider = Decider(opened, by=by, as_json=as_json)
+        [question] = await decider.find([id])
+        if text or defaults:
+            decision = answer_of(question, text, defaults=defaults)
+            await agree_in_person([question], [id], "send this answer")
+        else:
+            decision = await fill_in_person(question)
+        word = "answered"
+        if defaults and isinstance(decision, ElicitResult):
+            word += f" {inert_line(encode(decision.content).decode())}"
+        await decider.decide([question], [decision], word)
 
-    return run(done())
+    return run_on_store(where, done)
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -320,14 +318,13 @@ def _decided(
 ) -> int:
     """Decide. ``verb`` names an action that allows something, which is shown first; a refusal is not."""
 
-    async def done() -> None:
-        async with opened_store(told.where) as opened:
-            decider = Decider(opened, by=told.by, as_json=told.as_json)
-            questions = await decider.find(ids)
-            made = [decision(question) for question in questions]
-            decisions = [await each if isinstance(each, Awaitable) else each for each in made]
-            if verb:
-                await agree_in_person(questions, ids, verb)
-            await decider.decide(questions, decisions, word)
+    async def done(opened: Store) -> None:
+        decider = Decider(opened, by=told.by, as_json=told.as_json)
+        questions = await decider.find(ids)
+        made = [decision(question) for question in questions]
+        decisions = [await each if isinstance(each, Awaitable) else each for each in made]
+        if verb:
+            await agree_in_person(questions, ids, verb)
+        await decider.decide(questions, decisions, word)
 
-    return run(done())
+    return run_on_store(told.where, done)
