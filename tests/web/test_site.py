@@ -10,7 +10,7 @@ from starlette.requests import Request
 from antiphon.host import MemoryStore
 from antiphon.host.review.keymap import keys_on
 from antiphon.host.review.review import ToolItem
-from antiphon.web.access import Access, Session
+from antiphon.web.guards import Access, Session
 from antiphon.web.render import STATIC
 from antiphon.web.site import ARMING, LISTED, Site
 from antiphon.wire.envelope import encode

@@ -26,7 +26,7 @@ from antiphon.machine.extras import describe_install
 
 __all__ = ["OpenedPage", "Opener", "PageReviewer", "page_opener"]
 
-_WEB = "antiphon.web.launch"
+_WEB = "antiphon.web.serve"
 
 
 class OpenedPage(Protocol):

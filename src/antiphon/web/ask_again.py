@@ -21,9 +21,9 @@ from antiphon.host.store.asks import Sought
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.web.guards import form_of
 from antiphon.web.history import told_of
-from antiphon.web.long_texts import piece
 from antiphon.web.own_requests import OwnRequest
 from antiphon.web.site import Site
+from antiphon.web.views import piece
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = ["again", "ask", "asked", "done", "stop", "text"]

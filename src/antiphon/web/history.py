@@ -14,9 +14,9 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from antiphon.host.audit.export import csv_lines, json_lines
 from antiphon.host.review.history import ENDINGS, METHODS, Told, sought_by, told
 from antiphon.host.review.question import Question
-from antiphon.web.long_texts import piece
 from antiphon.web.records import server_names
 from antiphon.web.site import Site
+from antiphon.web.views import piece
 
 __all__ = ["export", "history", "record", "text", "told_of"]
 

@@ -23,8 +23,7 @@ from antiphon.host.own_request import Asker
 from antiphon.host.review.behind_gateway import Servers
 from antiphon.host.store.base import Store
 from antiphon.web import actions, ask_again, history, records, views
-from antiphon.web.access import Access
-from antiphon.web.guards import COOKIE, Guards, form_of, is_plain, session_of
+from antiphon.web.guards import COOKIE, Access, Guards, form_of, is_plain, session_of
 from antiphon.web.render import STATIC
 from antiphon.web.site import Site
 from antiphon.web.texts import preferred, texts

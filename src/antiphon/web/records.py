@@ -1,11 +1,12 @@
 """Rules and sums: what is allowed, what was spent, and the models and servers.
 
-``host.review.spending`` computes sums; ``history`` shows asks. Nothing here changes anything.
+``host.review.spending`` computes sums; ``history`` shows asks. Nothing here changes anything. The chart of sums is
+numbers for a template, without a library or script; the table beside it has the same numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from starlette.requests import Request
@@ -16,13 +17,19 @@ from antiphon.host.review.behind_gateway import shown_servers
 from antiphon.host.review.history import server_names as names
 from antiphon.host.review.keymap import keys_on
 from antiphon.host.review.spending import spending as figures
-from antiphon.web.chart import chart
 from antiphon.web.site import THEMES, Site
 
-__all__ = ["grants", "models", "server_names", "servers", "settings", "spending"]
+__all__ = ["server_names"]
 
 _ROWS = 300
 """Rows of the table: the newest, some months. The command line lists all of them."""
+
+WIDTH, HEIGHT = 720, 220
+"""Size in the chart's own units; it is scaled to the available room."""
+_HEAD, _FOOT, _SIDE = 12, 22, 64
+"""Room above the bars, below them for days, and beside them for amounts."""
+_LINES = 4
+"""Most lines of the axis above zero."""
 
 
 async def grants(site: Site, request: Request) -> Response:
@@ -124,3 +131,85 @@ async def server_names(site: Site, identities: Iterable[str] = ()) -> dict[str, 
         await site.gather()
     known = site.config.server_names if site.config else {}
     return await names(site.store, site.queue, known, identities)
+
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the axis."""
+
+    amount: int
+    y: int
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of one series in a bar."""
+
+    series: int
+    """Index of the series."""
+    amount: int
+    y: int
+    height: int
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """One bar: its label, and its pieces from below."""
+
+    name: str
+    amount: int
+    x: int
+    width: int
+    pieces: list[Piece]
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """Bars side by side, over an axis."""
+
+    bars: list[Bar]
+    ticks: list[Tick]
+    left: int = _SIDE
+    foot: int = HEIGHT - _FOOT
+
+
+def chart(columns: Sequence[tuple[str, Mapping[int, int]]]) -> Chart:
+    """Lay out columns: each has a label, and an amount per series. An amount above 0 is always visible."""
+    most = max((sum(amounts.values()) for _, amounts in columns), default=0)
+    step = _step(most)
+    top = max(1, -(-most // step)) * step
+    room = HEIGHT - _HEAD - _FOOT
+    width = (WIDTH - _SIDE) // max(1, len(columns))
+    bars = [
+        Bar(
+            name=name,
+            amount=sum(amounts.values()),
+            x=_SIDE + at * width + 3,
+            width=max(1, width - 6),
+            pieces=_stacked(amounts, top, room),
+        )
+        for at, (name, amounts) in enumerate(columns)
+    ]
+    ticks = [
+        Tick(amount=amount, y=HEIGHT - _FOOT - amount * room // top)
+        for amount in range(0, top + 1 if most else 1, step)
+    ]
+    return Chart(bars=bars, ticks=ticks)
+
+
+def _stacked(amounts: Mapping[int, int], top: int, room: int) -> list[Piece]:
+    pieces: list[Piece] = []
+    foot = HEIGHT - _FOOT
+    for series, amount in sorted(amounts.items()):
+        if amount > 0:
+            height = min(max(2, amount * room // top), foot - _HEAD)
+            foot -= height
+            pieces.append(Piece(series=series, amount=amount, y=foot, height=height))
+    return pieces
+
+
+def _step(most: int) -> int:
+    """Return the distance between lines: 1, 2 or 5 times a power of ten, so that there are only a few."""
+    step, factors = 1, (2, 5, 10)
+    while most > step * _LINES:
+        wider = next((factor * step for factor in factors if most <= factor * step * _LINES), None)
+        if wider is not None:
+            return wider
+        step *= 10
+    return step

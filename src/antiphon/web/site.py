@@ -30,8 +30,7 @@ from antiphon.host.review.review import most_of
 from antiphon.host.review.summary import clock, first_words, outcome_text, span
 from antiphon.host.review.who import round_text, task_text
 from antiphon.host.store.base import Store
-from antiphon.web.access import Access, Session
-from antiphon.web.guards import is_plain, session_of
+from antiphon.web.guards import Access, Session, is_plain, session_of
 from antiphon.web.outcomes import OutcomeLists
 from antiphon.web.own_requests import ConfiguredAsker, OwnRequests
 from antiphon.web.queue_rows import QueueRows, Sifting

@@ -1,5 +1,6 @@
-"""The views of the page: the queue, one question, its media, and the stream of changes.
+"""The views of the page: the queue, one question, its media, its long texts, and the stream of changes.
 
+Only the piece of a long text that is shown is made inert: ten megabytes at once would hold the event loop for 0.3 s.
 Nothing here changes anything. ``actions`` has the decisions; ``history`` and ``records`` show the past.
 """
 
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import binascii
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,21 +17,24 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 
 from antiphon.host.checks.contents import binaries
 from antiphon.host.checks.media import inspect_media
+from antiphon.host.checks.risk import secret_spots
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.diff import pretty
 from antiphon.host.review.edit_call import argument_fields
 from antiphon.host.review.partials import LOOK, Partial, partials_in
+from antiphon.host.review.parts import Turn
 from antiphon.host.review.question import Question, reaches
 from antiphon.host.review.review import ReviewItem, ToolItem
 from antiphon.host.review.rows import ORDERS, arranged, first_rows
-from antiphon.host.review.shown import shape_of, show
+from antiphon.host.review.shown import Shown, shape_of, show
 from antiphon.host.review.summary import first_words, outcome_text
 from antiphon.host.review.who import who_of
 from antiphon.host.store.asks import AskRow, Sought
-from antiphon.web.long_texts import piece
 from antiphon.web.queue_rows import FILTERS, Sifting, group_changes
+from antiphon.web.render import PIECE
 from antiphon.web.site import Site
 
-__all__ = ["alike", "edit", "live", "media", "outcomes", "question", "queue", "similar", "text", "withdrawn"]
+__all__ = ["piece", "similar"]
 
 
 class GrowingAnswers:
@@ -266,3 +270,51 @@ async def _events(site: Site, request: Request) -> AsyncIterator[str]:
     finally:
         change.cancel()
         closing.cancel()
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete text, and its ranges that look like secrets."""
+
+    text: str
+    spots: tuple[tuple[int, int], ...] = ()
+
+
+def piece(site: Site, request: Request, shown: Shown | None, back: str) -> Response:
+    """Show a piece of a long text; the address of the request names the text and the first character.
+
+    Args:
+        site: the parts of the page.
+        request: the request.
+        shown: the question that the text is part of; ``None`` if it does not exist any more.
+        back: address of the page that shows the whole question.
+    """
+    key = request.path_params["key"]
+    whole = None if shown is None else next((text for name, text in _texts(shown) if name == key), None)
+    asked = request.query_params.get("from", "0")
+    start = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
+    if whole is None or start >= len(whole.text):
+        return site.html(request, "gone.html", status=404)
+    end = min(start + PIECE, len(whole.text))
+    return site.html(request, "text.html", whole=whole, start=start, end=end, back=back)
+
+
+def _texts(shown: Shown) -> Iterator[tuple[str, Whole]]:
+    """Yield each text of a question with its name in addresses."""
+    yield "message", Whole(text=shown.message)
+    yield "raw", Whole(text=shown.raw)
+    yield "arguments", Whole(text=shown.arguments)
+    yield "tool", Whole(text=shown.tool)
+    if shown.params is not None:
+        risks = () if shown.answer else shown.risks
+        yield "system", Whole(text=shown.params.system_prompt or "", spots=secret_spots(risks, "systemPrompt"))
+        for at, tool in enumerate(shown.params.tools or ()):
+            yield f"tools-{at}", Whole(text=pretty(tool))
+    yield from _parts("request", shown.turns)
+    yield from _parts("answer", () if shown.answer is None else (shown.answer,))
+    yield from _parts("rival", () if shown.rival is None else (shown.rival,))
+
+
+def _parts(of: str, turns: Sequence[Turn]) -> Iterator[tuple[str, Whole]]:
+    for at, turn in enumerate(turns):
+        for number, part in enumerate(turn.parts):
+            yield f"{of}-{at}-{number}", Whole(text=part.text, spots=part.spots)
