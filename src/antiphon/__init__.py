@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from antiphon.channel import Channel as Channel, Frame as Frame, Oversized as Oversized
     from antiphon.client.by_hand import BY_HAND as BY_HAND
     from antiphon.client.client import Client as Client
-    from antiphon.client.rounds.loop import RoundLimits as RoundLimits
-    from antiphon.client.rounds.pending import PendingRound as PendingRound
+    from antiphon.client.rounds.loop import PendingRound as PendingRound, RoundLimits as RoundLimits
     from antiphon.errors import (
         AntiphonError as AntiphonError,
         CallDiverged as CallDiverged,
@@ -97,8 +96,7 @@ else:
         "antiphon.channel": "Channel Frame Oversized",
         "antiphon.client.by_hand": "BY_HAND",
         "antiphon.client.client": "Client",
-        "antiphon.client.rounds.loop": "RoundLimits",
-        "antiphon.client.rounds.pending": "PendingRound",
+        "antiphon.client.rounds.loop": "PendingRound RoundLimits",
         "antiphon.errors": (
             "AntiphonError CallDiverged CallTimeout ClusterUnavailable ConfigError ConnectionClosed "
             "ElicitationUnavailable HeaderMismatch InsufficientScope InternalError InvalidParams "

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from antiphon import Client
-from antiphon.auth.client.redirect import has_browser
+from antiphon.auth.client.authorization_code import has_browser
 from antiphon.auth.client.renewal import claim_of
 from antiphon.auth.client.store import Document, Login
 from antiphon.cli.logins import auth_of_client, settings_of, until, usual_logins

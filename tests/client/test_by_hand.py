@@ -12,8 +12,7 @@ from msgspec import structs
 
 from antiphon import Client, Context, InvalidParams, LocalProtocolError, Rejected, RemoteProtocolError, Server
 from antiphon.client.by_hand import BY_HAND
-from antiphon.client.rounds.loop import RoundLimits
-from antiphon.client.rounds.pending import PendingRound
+from antiphon.client.rounds.loop import PendingRound, RoundLimits
 from antiphon.testing import Recorder, Script
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.prompts import GetPromptResult

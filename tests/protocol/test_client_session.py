@@ -14,7 +14,7 @@ from antiphon.errors import (
     RemoteProtocolError,
 )
 from antiphon.protocol.client_session import ClientSession, is_modern_error
-from antiphon.protocol.states import Phase
+from antiphon.protocol.session import Phase
 from antiphon.wire.common import ClientCapabilities, RequestParams
 from antiphon.wire.lifecycle import DiscoverResult, InitializeResult, ListChangedCapability, ServerCapabilities
 from antiphon.wire.methods import METHODS

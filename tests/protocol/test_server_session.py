@@ -10,7 +10,7 @@ import pytest
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Request
 from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
-from antiphon.protocol.states import Phase
+from antiphon.protocol.session import Phase
 from antiphon.wire.common import ClientCapabilities, SamplingCapability
 from antiphon.wire.lifecycle import ListChangedCapability, ServerCapabilities
 from antiphon.wire.methods import METHODS

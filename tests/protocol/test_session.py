@@ -13,7 +13,7 @@ from antiphon.errors import (
     NotInRevision,
 )
 from antiphon.protocol.events import Answered, Ignored, Replied, Request
-from antiphon.protocol.session import Session, shortened
+from antiphon.protocol.session import ALLOWED_BEFORE_READY, TRANSITIONS, Phase, Session, shortened
 from antiphon.wire.common import NotificationParams, RequestMeta
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, REVISIONS, Revision
@@ -303,3 +303,17 @@ def test_what_a_revision_deprecates_is_said_once() -> None:
     assert session.deprecation(sampling, LATEST) is None
     assert session.deprecation(elicitation, LATEST) is None
     assert session.deprecation(METHODS["roots/list"], LATEST_LEGACY) is None
+
+
+@pytest.mark.requirement("lifecycle.first")
+def test_the_only_way_leads_from_new_over_answered_to_ready():
+    """Two steps, each from one phase."""
+    assert TRANSITIONS == {
+        (Phase.NEW, "initialize"): Phase.ANSWERED,
+        (Phase.ANSWERED, "notifications/initialized"): Phase.READY,
+    }
+
+
+def test_what_is_served_before_the_handshake_needs_none():
+    """The handshake itself, a sign of life, and the question what the server speaks."""
+    assert {"initialize", "ping", "server/discover"} == ALLOWED_BEFORE_READY

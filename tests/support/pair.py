@@ -16,8 +16,7 @@ from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Notified, Outgoing, Replied, Request
 from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
-from antiphon.protocol.session import Session
-from antiphon.protocol.states import Phase
+from antiphon.protocol.session import Phase, Session
 from antiphon.wire.common import (
     ClientCapabilities,
     ElicitationCapability,

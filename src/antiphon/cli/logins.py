@@ -13,9 +13,9 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from antiphon.auth.client.authorization_code import has_browser, open_browser
 from antiphon.auth.client.file_store import FileLogins
 from antiphon.auth.client.oauth import OAuth, OpenPage
-from antiphon.auth.client.redirect import has_browser, open_browser
 from antiphon.auth.client.store import Login, LoginStore
 from antiphon.client.connection.targets import Address
 from antiphon.errors import ConfigError, Unauthorized

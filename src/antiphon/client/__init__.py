@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from antiphon.client.notifications import Change as Change, Listening as Listening
     from antiphon.client.rounds.loop import RoundLimits as RoundLimits
-    from antiphon.client.rounds.pending import Ask as Ask, PendingRound as PendingRound
+    from antiphon.client.rounds.loop import Ask as Ask, PendingRound as PendingRound
     from antiphon.client.task import TaskHandle as TaskHandle, TaskUpdate as TaskUpdate
     from antiphon.client.tool_calls import Confirmer as Confirmer, Confirming as Confirming
 else:
@@ -35,8 +35,7 @@ else:
         "antiphon.client.connection.targets": "Serves Target",
         "antiphon.client.middleware": "ClientMiddleware ClientNext ClientRequest",
         "antiphon.client.notifications": "Change Listening",
-        "antiphon.client.rounds.loop": "RoundLimits",
-        "antiphon.client.rounds.pending": "Ask PendingRound",
+        "antiphon.client.rounds.loop": "Ask PendingRound RoundLimits",
         "antiphon.client.task": "TaskHandle TaskUpdate",
         "antiphon.client.tool_calls": "Confirmer Confirming",
     }

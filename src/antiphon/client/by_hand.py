@@ -1,6 +1,6 @@
 """Calls whose rounds the caller answers by hand: inspect a round, keep it, and answer it later or in another process.
 
-Owns the public calls of ``client.rounds``: those of ``Client``, one round at a time. ``pending`` has the type of a
+Owns the public calls of ``client.rounds``: those of ``Client``, one round at a time. ``loop`` has the type of a
 round. Source: 2026-07-28 basic/patterns/mrtr.
 """
 
@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from antiphon.call_time import TimeLeft
 from antiphon.client.link import Link
 from antiphon.client.requests.calls import Calls
-from antiphon.client.rounds.pending import PendingRound
+from antiphon.client.rounds.loop import PendingRound
 from antiphon.client.tool_calls import ToolCalls
 from antiphon.errors import Rejected
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability, Wire

@@ -23,10 +23,9 @@ from antiphon.client.connection.targets import Address, Command, Opened, Serves,
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.middleware import ClientRequest, Stack
 from antiphon.client.notifications import Notices
+from antiphon.client.requests.attempts import PAUSES, RepeatingConnection, may_repeat
 from antiphon.client.requests.calls import Calls, loose_origin
-from antiphon.client.requests.retry import PAUSES, RepeatingConnection, may_repeat
-from antiphon.client.rounds.loop import RoundLimits
-from antiphon.client.rounds.pending import PendingRound
+from antiphon.client.rounds.loop import PendingRound, RoundLimits
 from antiphon.engine.connection import Connection
 from antiphon.engine.telemetry import Watch, watch
 from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError, PeerError
@@ -116,7 +115,7 @@ class Link:
         """Make a call. On a network, a lost connection or session is opened again, and the call repeated.
 
         2025-11-25 basic/transports, Session Management: on 404 a client "MUST start a new session". A call is repeated
-        if it was certainly not carried out, or if it may be carried out twice (see ``retry``). Otherwise its error is
+        if it was certainly not carried out, or if it may be carried out twice (``attempts``). Otherwise its error is
         raised, and the next call opens a new connection.
         """
         made = self._run(call, *args, **options) if self._is_on_network else call(self.calls, *args, **options)

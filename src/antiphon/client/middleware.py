@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 from msgspec import Raw, structs
 
 from antiphon.client.answers.answerers import asked_by, shaped
-from antiphon.client.rounds.pending import PendingRound
+from antiphon.client.rounds.loop import PendingRound
 from antiphon.errors import ConfigError
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import decode

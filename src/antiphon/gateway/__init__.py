@@ -4,14 +4,14 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
 if TYPE_CHECKING:
-    from antiphon.gateway.filters import Filters as Filters
+    from antiphon.gateway.names import Filters as Filters
     from antiphon.gateway.gateway import Gateway as Gateway
     from antiphon.gateway.gateway import Proxy as Proxy
     from antiphon.gateway.terms import RunOptions as RunOptions, SignIn as SignIn
     from antiphon.host.review.behind_gateway import ShownServer as ShownServer, ShownTool as ShownTool
 else:
     _HOMES = {
-        "antiphon.gateway.filters": "Filters",
+        "antiphon.gateway.names": "Filters",
         "antiphon.gateway.gateway": "Gateway Proxy",
         "antiphon.gateway.terms": "RunOptions SignIn",
         "antiphon.host.review.behind_gateway": "ShownServer ShownTool",

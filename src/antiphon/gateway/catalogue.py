@@ -11,10 +11,21 @@ from typing import Any, Literal, TypeVar
 from msgspec import Raw, Struct, structs
 
 from antiphon.errors import ConfigError
-from antiphon.gateway.filters import ALL, Filters
-from antiphon.gateway.names import Given, Style, exposed, is_plain, look, marked, server_names
+from antiphon.gateway.names import (
+    ALL,
+    Claim,
+    Filters,
+    Given,
+    Owners,
+    Style,
+    exposed,
+    is_plain,
+    look,
+    marked,
+    refused_claims,
+    server_names,
+)
 from antiphon.gateway.offer import Definition, Offer, place_of
-from antiphon.gateway.uri_owners import Claim, Owners, refused_claims
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.wire.common import LEFT_OUT
 from antiphon.wire.envelope import decode, encode
@@ -79,7 +90,7 @@ class Catalogue:
 
     ``offers``: by the name of the server. ``exposure``: which tools there are, and how they are called; another tool is
     neither listed nor found. ``left_out``: servers that were never listed. Resources keep their URIs; of several
-    servers' URIs and templates that overlap none is served, see ``uri_owners``.
+    servers' URIs and templates that overlap none is served, see ``names``.
     """
 
     def __init__(self, offers: Mapping[str, Offer], exposure: Exposure, left_out: Sequence[str] = ()) -> None:

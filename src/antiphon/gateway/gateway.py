@@ -23,13 +23,11 @@ from antiphon.errors import ConfigError, InternalError
 from antiphon.gateway.asks import Answerers, Clients, by_client, by_host
 from antiphon.gateway.catalogue import Exposure
 from antiphon.gateway.extensions import without_ours
-from antiphon.gateway.filters import ALL, Filters
 from antiphon.gateway.group import Group
-from antiphon.gateway.names import Given, Style
+from antiphon.gateway.names import ALL, Filters, Given, Owners, Style
 from antiphon.gateway.overview import ShownServers
 from antiphon.gateway.requests import SERVED, SUBSCRIBED, pass_on
 from antiphon.gateway.terms import Answered, ElicitsIn, RunOptions, SignIn, terms_of
-from antiphon.gateway.uri_owners import Owners
 from antiphon.host.config.gateway import QUICK_CANCEL
 from antiphon.host.host import Host
 from antiphon.host.review.behind_gateway import ShownServer

@@ -23,8 +23,7 @@ from antiphon.errors import (
 )
 from antiphon.protocol.capabilities import declares, extends, missing_for_ask, offers
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Replied, Request
-from antiphon.protocol.session import Session, read_params, shortened
-from antiphon.protocol.states import Phase
+from antiphon.protocol.session import Phase, Session, read_params, shortened
 from antiphon.wire.common import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,

@@ -26,8 +26,7 @@ from antiphon.protocol.call_record import first_id
 from antiphon.protocol.capabilities import missing_for_ask
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Request
 from antiphon.protocol.server_offer import Offer
-from antiphon.protocol.session import Session, read_params, shortened
-from antiphon.protocol.states import ALLOWED_BEFORE_READY, TRANSITIONS, Phase
+from antiphon.protocol.session import ALLOWED_BEFORE_READY, TRANSITIONS, Phase, Session, read_params, shortened
 from antiphon.wire.common import (
     PROGRESS_TOKEN,
     PROTOCOL_VERSION,

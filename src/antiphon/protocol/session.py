@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from enum import Enum
 from itertools import count
 from math import isfinite
 from typing import Any, ClassVar
@@ -52,8 +53,7 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side, unknown_notification
 from antiphon.wire.revisions import Revision
 
-__all__ = ["MAX_BATCH", "Session", "read_params", "shortened"]
-
+__all__ = ["ALLOWED_BEFORE_READY", "TRANSITIONS", "Phase", "Session", "read_params", "shortened"]
 
 MAX_BATCH = 256
 """Most messages in one batch. Each may start work, so the bound on the size of a frame is not enough."""
@@ -470,3 +470,26 @@ def _may_send(code: int) -> bool:
 def shortened(text: str) -> str:
     """Cut a peer's own text to the length that an error may repeat."""
     return text if len(text) <= _MAX_ECHO else f"{text[:_MAX_ECHO]}..."
+
+
+class Phase(Enum):
+    """Progress of the handshake of a legacy session."""
+
+    NEW = "new"
+    """No revision was agreed."""
+    ANSWERED = "answered"
+    """``initialize`` was answered, ``notifications/initialized`` not yet received (over HTTP the first request may
+    overtake it)."""
+    READY = "ready"
+    """Both sides may send what their capabilities allow."""
+
+
+TRANSITIONS: dict[tuple[Phase, str], Phase] = {
+    (Phase.NEW, "initialize"): Phase.ANSWERED,
+    (Phase.ANSWERED, "notifications/initialized"): Phase.READY,
+}
+"""(phase, method) to the next phase. A missing entry is an error for ``initialize``, and no effect for the
+notification."""
+
+ALLOWED_BEFORE_READY = frozenset({"initialize", "ping", "server/discover"})
+"""What a server serves in phase NEW, besides requests that carry modern ``_meta``."""

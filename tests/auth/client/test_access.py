@@ -7,7 +7,7 @@ import pytest
 from antiphon import Client
 from antiphon.auth.client.access import SignedIn, access_to
 from antiphon.auth.client.oauth import OAuth
-from antiphon.auth.client.registration import preregistered
+from antiphon.auth.client.sign_in import preregistered
 from antiphon.auth.client.store import MemoryLogins
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized

@@ -16,7 +16,7 @@ from antiphon.auth.client.authorization_code import (
 from antiphon.auth.client.discovery import Found, check_server, covers, fallback, first_scopes, resource_places, union
 from antiphon.auth.client.exchange import Answer, ClientIdentity
 from antiphon.auth.client.oauth import OAuth
-from antiphon.auth.client.registration import choose, registration_request
+from antiphon.auth.client.sign_in import choose, registration_request
 from antiphon.auth.client.token_endpoint import choose_method, refusal_of
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized

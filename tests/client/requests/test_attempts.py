@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from antiphon import Client
+from antiphon import Client, PeerError
 from antiphon.call_time import TimeLeft
+from antiphon.client.known_tools import KnownTools
+from antiphon.client.requests import attempts as module
+from antiphon.client.requests.attempts import may_repeat
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import CallTimeout
+from antiphon.transports.http.client.failures import is_broken
+from tests.support.child_server import ended, served, started
 from tests.support.raw_server import RawServer
+from tests.support.web import result, serving
 
 ONLY_STATE = {"resultType": "input_required", "requestState": "s"}
 DONE = {"content": [{"type": "text", "text": "done"}]}
+
+INFO = {"name": "web", "version": "1"}
 
 
 class Busy(RawServer):
@@ -112,3 +122,185 @@ def test_what_is_left_goes_on() -> None:
     time = TimeLeft(1.0)
     assert TimeLeft.of(time) is time
     assert TimeLeft.of(1.0).seconds == 1.0
+
+
+@pytest.mark.parametrize(
+    ("method", "may"),
+    [("tools/list", True), ("resources/read", True), ("prompts/get", True), ("subscriptions/listen", False)],
+)
+def test_what_changes_nothing_may_be_done_twice(method: str, may: bool) -> None:
+    """A subscription is its listener's to renew."""
+    assert may_repeat(method, None, KnownTools()) is may
+
+
+def resetting(bodies: list[Any], resets: int, *, after: int = 0) -> Any:
+    """Make a modern server that resets the connection of so many requests, ``after`` some behind the probe."""
+
+    async def answers(request: Any, seen: Any) -> Any:
+        done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+        if seen.body["method"] == "server/discover":
+            said = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": INFO}
+            return result(seen.body["id"], {**done, **said})
+        bodies.append(seen.body)
+        if after < len(bodies) <= after + resets:
+            request.transport.abort()
+            return web.Response()
+        if seen.body["method"] == "tools/list":
+            listed = {"name": "t", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+            return result(seen.body["id"], {**done, "tools": [listed]})
+        return result(seen.body["id"], {"resultType": "complete", "content": []})
+
+    return answers
+
+
+async def test_a_repetition_is_the_same_request_under_a_new_id() -> None:
+    """Params and the caller's ``_meta`` are those of the lost one; the progress token is the new id."""
+    bodies: list[Any] = []
+    answers = resetting(bodies, 0)
+
+    async def later(request: Any, seen: Any) -> Any:
+        if seen.body["method"] == "tools/call" and not any(each["method"] == "tools/call" for each in bodies):
+            bodies.append(seen.body)
+            request.transport.abort()
+            return web.Response()
+        return await answers(request, seen)
+
+    async with serving(later) as site, Client(site.url) as client:
+        await client.list_tools()
+        await client.call_tool("t", {"n": 12345678901234567890}, progress=print, meta={"com.example/a": 1})
+    first, again = bodies[1:]
+    assert first["id"] != again["id"]
+    for body in (first, again):
+        assert body["params"]["_meta"].pop("progressToken") == body["id"]
+    assert first["params"] == again["params"]
+    assert again["params"]["_meta"]["com.example/a"] == 1
+
+
+async def test_a_server_that_resets_each_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many tries, with pauses between; the error says how many it were."""
+    monkeypatch.setattr(module, "PAUSES", (0.01, 0.02, 0.03))
+    bodies: list[Any] = []
+    async with serving(resetting(bodies, 100)) as site, Client(site.url) as client:
+        with pytest.raises(PeerError, match="sent 4 times") as raised:
+            await client.list_tools()
+        assert is_broken(raised.value)
+        assert len(bodies) == 4
+
+
+async def test_a_failure_that_is_no_loss_is_not_repeated() -> None:
+    """The server has answered: that is its answer."""
+    bodies: list[Any] = []
+    answers = resetting(bodies, 0)
+
+    async def refusing(request: Any, seen: Any) -> Any:
+        if seen.body["method"] == "tools/list":
+            bodies.append(seen.body)
+            return web.Response(status=503)
+        return await answers(request, seen)
+
+    async with serving(refusing) as site, Client(site.url) as client:
+        with pytest.raises(PeerError, match="503"):
+            await client.list_tools()
+    assert len(bodies) == 1
+
+
+def unavailable(bodies: list[Any], times: int, headers: dict[str, str]) -> Any:
+    """Make a modern server that answers the first so many calls of an unmarked tool with 503."""
+
+    async def answers(_request: Any, seen: Any) -> Any:
+        if seen.body["method"] == "server/discover":
+            said = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": INFO}
+            done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+            return result(seen.body["id"], {**done, **said})
+        bodies.append(seen.body)
+        if len(bodies) <= times:
+            return web.Response(status=503, headers=headers)
+        return result(seen.body["id"], {"resultType": "complete", "content": []})
+
+    return answers
+
+
+async def test_what_was_not_accepted_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any tool: the server says itself, with a header of ours, that the request went nowhere."""
+    monkeypatch.setattr(module, "PAUSES", (0.0, 0.0))
+    bodies: list[Any] = []
+    async with serving(unavailable(bodies, 2, {"Antiphon-Not-Accepted": "1"})) as site, Client(site.url) as client:
+        await client.call_tool("t")
+    assert len(bodies) == 3
+
+
+async def test_a_503_alone_does_not_tell() -> None:
+    """A proxy may say so after it has handed the call on: a tool that is not marked is called once."""
+    bodies: list[Any] = []
+    async with serving(unavailable(bodies, 1, {})) as site, Client(site.url) as client:
+        with pytest.raises(PeerError, match="503"):
+            await client.call_tool("t")
+    assert len(bodies) == 1
+
+
+ASKING = '''
+from antiphon import Context, Server
+
+server = Server("gap", version="1", keys=[b"k" * 32])
+
+
+@server.tool
+async def ask(ctx: Context) -> str:
+    """Ask the client's model."""
+    return (await ctx.sample("?", max_tokens=5)).text
+'''
+
+
+async def test_a_gap_within_a_round_is_waited_out(tmp_path: Path) -> None:
+    """A person has answered: that nobody listens for a moment, as in a restart, does not lose what they said."""
+    async with served(ASKING, tmp_path) as (process, place):
+        again: list[Any] = []
+
+        async def answer(_params: Any, _origin: Any) -> str:
+            process.kill()
+            await ended(process)
+            asyncio.get_running_loop().call_later(0.6, begin)
+            return "said"
+
+        def begin() -> None:
+            again.append(started("serve", str(tmp_path / "program.py"), "--http", place))
+
+        try:
+            async with Client(f"http://{place}/mcp", sampling=answer, revision="2026-07-28") as client:
+                assert (await client.call_tool("ask")).text == "said"
+        finally:
+            for each in again:
+                each.kill()
+                each.communicate()
+
+
+async def test_before_the_first_round_an_absent_server_is_told_at_once(tmp_path: Path) -> None:
+    """Nobody has answered anything yet, and the caller may know better what to do."""
+    async with (
+        served(ASKING, tmp_path) as (process, place),
+        Client(f"http://{place}/mcp", revision="2026-07-28") as client,
+    ):
+        process.kill()
+        await ended(process)
+        with pytest.raises(PeerError, match=r"refused|closed|reset|broke off"):
+            await client.call_tool("ask")
+
+
+async def test_a_call_that_may_be_repeated_keeps_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a server knows it again; two calls have two names, and one that is never repeated has none."""
+    monkeypatch.setattr(module, "PAUSES", (0.0,))
+    bodies: list[Any] = []
+    async with serving(resetting(bodies, 0)) as site, Client(site.url) as client:
+        await client.call_tool("t")
+        _ = [tool async for tool in client.tools()]
+        for _ in range(2):
+            await client.call_tool("t")
+    names = [body["params"]["_meta"].get("antiphon/call") for body in bodies if body["method"] == "tools/call"]
+    assert names[0] is None
+    assert len({*names[1:]} - {None}) == 2
+    bodies.clear()
+    async with serving(resetting(bodies, 1, after=1)) as site, Client(site.url) as client:
+        _ = [tool async for tool in client.tools()]
+        await client.call_tool("t")
+    sent = [body["params"]["_meta"]["antiphon/call"] for body in bodies if body["method"] == "tools/call"]
+    assert (len(sent), len({*sent})) == (2, 1)

@@ -10,9 +10,9 @@ import pytest
 
 from antiphon.client.connection.server_files import Entry, read_servers
 from antiphon.errors import ConfigError
-from antiphon.gateway.filters import Filters
 from antiphon.gateway.hosts.entry_members import MEMBERS, translate_entry
 from antiphon.gateway.hosts.installation import KNOWN
+from antiphon.gateway.names import Filters
 
 DOCUMENTED = {
     "claude-desktop": "command args env",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import Client, Context, Server
-from antiphon.client.rounds.pending import PendingRound
+from antiphon.client.rounds.loop import PendingRound
 from antiphon.errors import AntiphonError, ConnectionClosed, InvalidParams, Rejected
 from antiphon.host import Approve, Host, MemoryStore, Outcome, Queue, Scripted, digest
 from antiphon.host.pipeline.handover import MAX_RELEASED, Released

@@ -22,8 +22,7 @@ from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.server_files import MAX_FILE
 from antiphon.client.connection.targets import Address, resolve
 from antiphon.errors import ConfigError
-from antiphon.gateway.filters import Filters
-from antiphon.gateway.names import Style
+from antiphon.gateway.names import Filters, Style
 from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, Answered, ElicitsIn, RunOptions, SignIn, Start
 from antiphon.host.config.gateway import GatewaySettings, Profile
 from antiphon.host.config.toml_files import config_paths

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from msgspec import Raw, ValidationError, convert, structs
 
-from antiphon.client.rounds.pending import PendingRound
+from antiphon.client.rounds.loop import PendingRound
 from antiphon.errors import ConfigError, InvalidParams, LocalProtocolError, MethodNotFound, Rejected
 from antiphon.wire.common import (
     ClientCapabilities,

@@ -22,8 +22,16 @@ from antiphon.call_time import TimeLeft, counting
 from antiphon.client.answers.answerers import Answers, Extension, PutAside, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
 from antiphon.client.requests.attempts import BecameTask, Forwarding, Sending, read_legacy, read_modern
-from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, answer_rounds, read_round, retry
-from antiphon.client.rounds.pending import Ask, PendingRound
+from antiphon.client.rounds.loop import (
+    Ask,
+    Asked,
+    PendingRound,
+    RoundLimits,
+    answer_all,
+    answer_rounds,
+    read_round,
+    retry,
+)
 from antiphon.engine.connection import OTHERS, Connection, Handler
 from antiphon.engine.telemetry import Watch
 from antiphon.errors import (

@@ -1,18 +1,19 @@
 """The client's loop of input rounds: call, answer, and call again until there is a result (from 2026-07-28).
 
 Works on functions: ``send`` makes one request, ``admit`` tells whether an ask may be answered, ``answer`` answers it.
-Owns the limits. A round is answered completely or not at all. Source: 2026-07-28 basic/patterns/mrtr.
+Owns the limits, and a round as a value that can be stored and continued in another process. A round is answered
+completely or not at all. Source: 2026-07-28 basic/patterns/mrtr.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from msgspec import DecodeError, Raw, Struct, structs
+from msgspec import DecodeError, Raw, Struct, field, structs
 
-from antiphon.errors import ConfigError, InvalidParams, RemoteProtocolError
+from antiphon.errors import ConfigError, InvalidParams, LocalProtocolError, RemoteProtocolError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.session import shortened
 from antiphon.wire.common import RoundParams, Wire
@@ -22,7 +23,17 @@ from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.origin import Round
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
 
-__all__ = ["DEFAULT_LIMITS", "Asked", "RoundLimits", "answer_all", "answer_rounds", "read_round", "retry"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "Ask",
+    "Asked",
+    "PendingRound",
+    "RoundLimits",
+    "answer_all",
+    "answer_rounds",
+    "read_round",
+    "retry",
+]
 
 R = TypeVar("R", bound=Wire)
 Admit = Callable[[MethodSpec, Wire], Wire]
@@ -31,6 +42,8 @@ Send = Callable[[RoundParams], Awaitable[R | InputRequiredResult]]
 
 MAX_STATE = 1024 * 1024
 """Longest ``requestState`` accepted, in characters, since every retry sends it back."""
+
+R_co = TypeVar("R_co", bound=Wire, covariant=True)
 
 
 class RoundLimits(Struct, frozen=True, kw_only=True):
@@ -184,3 +197,69 @@ def retry(params: RoundParams, answers: Mapping[str, Wire | Raw], state: str | N
     # "If the result does not contain requestState, the client MUST NOT include one in the retry."
     encoded = {key: Raw(encode(given)) for key, given in answers.items()}
     return structs.replace(params, input_responses=encoded or None, request_state=state)
+
+
+class Ask(Struct, frozen=True, kw_only=True):
+    """One question of a round."""
+
+    method: str
+    """``"sampling/createMessage"``, ``"elicitation/create"`` or ``"roots/list"``."""
+    raw: Raw = field(name="params", default=Raw(b"{}"))
+    """The params as JSON, limited to what an answerer may see."""
+
+    @property
+    def params(self) -> Any:
+        """The params, decoded: ``CreateMessageRequestParams``, ``ElicitRequestParams`` or ``RequestParams``."""
+        return decode(self.raw, METHODS[self.method].params)
+
+
+class PendingRound(Struct, Generic[R_co], frozen=True, kw_only=True, omit_defaults=True):
+    """A call that was answered with questions, with everything needed to continue it.
+
+    Plain data: ``msgspec.json.encode(pending)`` stores it, ``msgspec.json.decode(data, type=PendingRound)`` restores
+    it, in any process. Its type parameter is the type of the call's result. Anyone who holds it can continue the call,
+    so protect it like a password. Its ``repr`` leaves out ``requestState``.
+    """
+
+    method: str
+    """``"tools/call"``, ``"prompts/get"`` or ``"resources/read"``."""
+    params: Raw
+    """Params of the call as JSON: name and arguments, or the URI."""
+    asks: Mapping[str, Ask]
+    """The questions by their keys; if there are none, the call is just repeated."""
+    request_state: str | None = None
+    """The state to send back to the server unchanged; only the server can read it."""
+    number: int
+    """Which round of the call this is, from 1."""
+    asked: int
+    """Number of questions of the call so far, including those of this round."""
+    limits: RoundLimits
+    """The limits of the whole call."""
+    remaining: float | None = None
+    """Seconds left of the call's ``timeout``, without the time until it is continued; ``None`` for no deadline."""
+    call: str
+    """Names the call: ``origin.call.id`` of all its asks."""
+    identity: str
+    """The server it is for, as in ``origin.identity``: no other server may see the state or the answers."""
+    meta: dict[str, Any] | None = None
+    """Further members of ``_meta`` that the caller gave."""
+
+    def __repr__(self) -> str:
+        state = "None" if self.request_state is None else f"<{len(self.request_state)} characters>"
+        return (
+            f"PendingRound(method={self.method!r}, call={self.call!r}, number={self.number}, "
+            f"asks={list(self.asks)!r}, request_state={state})"
+        )
+
+    @property
+    def round_params(self) -> RoundParams:
+        """The params of the call, decoded.
+
+        Raises:
+            LocalProtocolError: the method has no rounds, so no client made this.
+        """
+        spec = METHODS.get(self.method)
+        if spec is None or not spec.rounds:
+            raise LocalProtocolError(f"{self.method} has no rounds")
+        read: Any = decode(self.params, spec.params)
+        return read

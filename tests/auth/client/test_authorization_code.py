@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from antiphon.auth.client.redirect import MAX_HEAD, Receiver
+from antiphon.auth.client.authorization_code import MAX_HEAD, Receiver
 from antiphon.errors import ConfigError
 
 
