@@ -135,14 +135,17 @@ class Mount:
         return made
 
     def _tool(self, tool: ServedTool, name: str) -> ServedTool:
-        listed = tool.mounted(name, Via(self, tool.name))
+        listed = tool.mounted(Via(self, tool.name))
+        listed.name = name
         if tool.via is None and tool.requires is not None and self.core.stands_for(tool.requires):
             # The mounted server's own model serves it, whatever the client offers.
             listed.requires = None
         return listed
 
     def _prompt(self, prompt: ServedPrompt, name: str) -> ServedPrompt:
-        return prompt.mounted(name, Via(self, prompt.name))
+        listed = prompt.mounted(Via(self, prompt.name))
+        listed.name = name
+        return listed
 
     def _readable(self, item: Any, uri: str) -> Any:
         return item.mounted(Via(self, uri))

@@ -1,4 +1,4 @@
-"""Options that features of several kinds share: annotations given as a mapping, and scopes of the caller's token.
+"""Parts that features of several kinds share: their function, their mount, annotations, and scopes of a token.
 
 Unknown annotations are refused at the decorator. Every request for a feature is checked for its scopes, over every
 transport; ``auth`` determines the scopes of a token.
@@ -7,8 +7,9 @@ transport; ``auth`` determines the scopes of a token.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any, Generic, Self, TypeVar, cast
 
 import msgspec
 from msgspec import structs
@@ -17,13 +18,67 @@ from antiphon.engine.connection import Connection
 from antiphon.errors import ConfigError, InsufficientScope
 from antiphon.json_schema.mismatch import suggest
 from antiphon.protocol.events import Request
+from antiphon.server.features.registry import Via
+from antiphon.server.functions.function import UserFunction
+from antiphon.wire import prompts, tools
 from antiphon.wire.common import Annotations
 from antiphon.wire.tools import ToolAnnotations
 
-__all__ = ["checked_scopes", "demand", "lacks", "read_annotations"]
+__all__ = ["NamedFeature", "ServedFeature", "checked_scopes", "demand", "read_annotations"]
 
 # RFC 6749, section 3.3: visible ASCII without quote and backslash, which would end the text in the header.
 _SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,256}"
+
+
+D = TypeVar("D", bound=prompts.Prompt | tools.Tool)
+
+
+class ServedFeature:
+    """A function that is served, and what it takes to call it."""
+
+    __slots__ = ("_function", "scopes", "via", "wants_context")
+
+    def __init__(self, function: UserFunction, scopes: Sequence[str], place: str) -> None:
+        self.scopes = checked_scopes(scopes, place) if scopes != () else ()
+        """What a caller's token has to allow."""
+        self.via: Via | None = None
+        """The mount that it came through, if it belongs to a mounted server."""
+        self.wants_context = function.context is not None
+        """Whether the function takes the context, and so may ask the client."""
+        self._function = function
+
+    @property
+    def code(self) -> bytes:
+        """The digest of the function's code."""
+        return self._function.code
+
+    def mounted(self, via: Via) -> Self:
+        """Return a copy of this for a server that mounts its own server.
+
+        Args:
+            via: the mount.
+        """
+        listed = copy(self)
+        listed.via = via
+        return listed
+
+
+class NamedFeature(ServedFeature, Generic[D]):
+    """A feature with a name, which a mount may change. Its definition may be made on first use."""
+
+    __slots__ = ("_build", "name")
+    name: str
+    _build: Callable[[], D] | D
+
+    @property
+    def definition(self) -> D:
+        """The feature as it is listed. Made on first use, since parsing docstrings takes time."""
+        build = self._build
+        if callable(build):
+            build = self._build = build()
+        if build.name != self.name:
+            build = self._build = structs.replace(build, name=self.name)
+        return build
 
 
 def checked_scopes(scopes: Sequence[str], place: str) -> tuple[str, ...]:
@@ -51,18 +106,12 @@ def demand(scopes: Iterable[str], request: Request, peer: Connection[Any]) -> No
         InsufficientScope: scopes are missing, or no token was verified; the error names all that are required.
     """
     required = tuple(scopes)
-    if lacks(required, request, peer):
-        raise InsufficientScope(scopes=required)
-
-
-def lacks(scopes: Iterable[str], request: Request, peer: Connection[Any]) -> bool:
-    """Tell whether a request lacks a token with these scopes."""
-    if request.caller is not None:
-        return not request.caller.has(scopes)
     # 2026-07-28 basic/authorization: "Implementations using an STDIO transport SHOULD NOT follow this
     # specification": the program that started us may do everything. Over a network an unverified request may do
     # nothing.
-    return not peer.is_local and any(True for _ in scopes)
+    allows = peer.is_local or not required if request.caller is None else request.caller.has(required)
+    if not allows:
+        raise InsufficientScope(scopes=required)
 
 
 A = TypeVar("A", Annotations, ToolAnnotations)

@@ -7,15 +7,12 @@ the function's parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from typing import Any, cast
 
 import msgspec
-from msgspec.structs import replace
 
 from antiphon.errors import ResultInvalid
-from antiphon.server.features.checked_options import checked_scopes
-from antiphon.server.features.registry import Via
+from antiphon.server.features.checked_options import NamedFeature
 from antiphon.server.functions.arguments import Arguments, text_choices
 from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.results import CONTENT
@@ -28,68 +25,33 @@ from antiphon.wire.prompts import GetPromptResult, PromptArgument, PromptMessage
 __all__ = ["ServedPrompt"]
 
 
-class ServedPrompt:
+class ServedPrompt(NamedFeature[wire.Prompt]):
     """A message template that a client can fill in. Make one with ``from_function``.
 
     Attributes: ``name``; ``definition`` as it is listed; ``choices``: the possible values of arguments that have only
     some.
     """
 
-    __slots__ = ("_arguments", "_build", "_definition", "_function", "_place", "choices", "name", "scopes", "via")
+    __slots__ = ("_arguments", "_place", "choices")
 
     def __init__(
         self, *, function: UserFunction, signature: Signature, arguments: Arguments, build: Callable[[], wire.Prompt],
         name: str, scopes: Sequence[str] = (),
     ) -> None:  # fmt: skip
+        super().__init__(function, scopes, f"prompt {name!r}")
         self.name = name
-        self.scopes = checked_scopes(scopes, f"prompt {name!r}")
-        """What a caller's token has to allow."""
-        self.via: Via | None = None
-        """The mount that it came through, if it belongs to a mounted server."""
+        self._build = build
         self.choices = text_choices(arguments.schema)
-        self._function = function
         self._place = signature.place
         self._arguments = arguments
-        self._build = build
-        self._definition: wire.Prompt | None = None
 
     def __repr__(self) -> str:
         return f"Prompt({self.name!r})"
 
     @property
-    def definition(self) -> wire.Prompt:
-        """The prompt as it is listed. Made on first use."""
-        if self._definition is None:
-            self._definition = self._build()
-        if self._definition.name != self.name:
-            self._definition = replace(self._definition, name=self.name)
-        return self._definition
-
-    def mounted(self, name: str, via: Via) -> ServedPrompt:
-        """Return this prompt as it is listed by a server that mounts the prompt's own server.
-
-        Args:
-            name: its name there.
-            via: the mount.
-        """
-        listed = copy(self)
-        listed.name, listed.via = name, via
-        return listed
-
-    @property
     def arguments(self) -> tuple[str, ...]:
         """Names of the arguments, in order."""
         return self._arguments.names
-
-    @property
-    def code(self) -> bytes:
-        """The digest of the function's code."""
-        return self._function.code
-
-    @property
-    def wants_context(self) -> bool:
-        """Whether the function takes the context, and so may ask the client."""
-        return self._function.context is not None
 
     async def get(self, arguments: Mapping[str, str] | None, context: Any = None) -> GetPromptResult:
         """Fill in the prompt.

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from copy import copy
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from antiphon.errors import ConfigError, ResourceNotFound, ResultInvalid
-from antiphon.server.features.checked_options import checked_scopes, read_annotations
-from antiphon.server.features.registry import Via
+from antiphon.server.features.checked_options import ServedFeature, read_annotations
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.server.functions.arguments import Arguments, takes_list, text_choices
 from antiphon.server.functions.function import UserFunction
@@ -31,39 +29,15 @@ TEXT, BINARY, JSON = "text/plain", "application/octet-stream", "application/json
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:"
 
 
-class _Readable:
+class _Readable(ServedFeature):
     """A function, and how its return value becomes contents."""
 
-    __slots__ = ("_function", "_mime_type", "_place", "scopes", "via")
+    __slots__ = ("_mime_type", "_place")
 
     def __init__(self, function: UserFunction, place: str, mime_type: str | None, scopes: Sequence[str]) -> None:
-        self.scopes = checked_scopes(scopes, place)
-        """What a caller's token has to allow."""
-        self.via: Via | None = None
-        """The mount that it came through, if it belongs to a mounted server."""
-        self._function = function
+        super().__init__(function, scopes, place)
         self._place = place
         self._mime_type = mime_type
-
-    def mounted(self, via: Via) -> Self:
-        """Return this as it is listed by a server that mounts its own server. The URI stays the same.
-
-        Args:
-            via: the mount.
-        """
-        listed = copy(self)
-        listed.via = via
-        return listed
-
-    @property
-    def code(self) -> bytes:
-        """The digest of the function's code."""
-        return self._function.code
-
-    @property
-    def wants_context(self) -> bool:
-        """Whether the function takes the context, and so may ask the client."""
-        return self._function.context is not None
 
     async def _read(self, uri: str, values: dict[str, Any], context: Any) -> ReadResourceResult:
         value = await self._function.run(values, context)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -19,8 +18,7 @@ from msgspec.structs import replace
 from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
-from antiphon.server.features.checked_options import checked_scopes, read_annotations
-from antiphon.server.features.registry import Via
+from antiphon.server.features.checked_options import NamedFeature, read_annotations
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.function import UserFunction, holds_context
 from antiphon.server.functions.results import ResultConverter, output_shape, text_result
@@ -50,17 +48,14 @@ _NAME = r"[A-Za-z0-9_.-]{1,128}"
 _Reader = Callable[[bytes | Raw], dict[str, Any]]
 
 
-class ServedTool:
+class ServedTool(NamedFeature[wire.Tool]):
     """A tool that clients can call. Make one with ``from_function``, ``raw`` or ``of_definition``.
 
     Attributes: ``name``; ``definition`` as it is listed; ``timeout`` in seconds (``None``: no limit of its own);
     ``requires``: the client capability that it needs; ``wants_context``: whether its function takes the context.
     """
 
-    __slots__ = (
-        "_arguments", "_build", "_function", "_read", "_repeats", "_results", "name", "once", "requires", "scopes",
-        "task", "timeout", "via", "wants_context",
-    )  # fmt: skip
+    __slots__ = ("_arguments", "_read", "_repeats", "_results", "once", "requires", "task", "timeout")
 
     def __init__(
         self,
@@ -82,50 +77,23 @@ class ServedTool:
         if requires is not None and requires not in get_args(Requirement):
             wanted = ", ".join(get_args(Requirement))
             raise ConfigError(f"tool {name!r}: requires= is one of {wanted}, not {requires!r}")
+        super().__init__(function, scopes, f"tool {name!r}")
         self.name = name
-        self.via: Via | None = None
-        """The mount that it came through, if it belongs to a mounted server."""
+        self._build = build
         self.task: AsTask = task
         """When a call becomes a task."""
         self.once = once
         """Whether one call must never become two runs."""
         self.timeout = timeout
         self.requires: Requirement | None = requires
-        self.scopes = checked_scopes(scopes, f"tool {name!r}")
-        """What a caller's token has to allow."""
-        self.wants_context = function.context is not None
-        """Whether the function takes the context, and so may ask the client."""
-        self._function = function
         self._read = read
         self._arguments = arguments
         """Validates the arguments of a tool whose schema was written by hand."""
         self._results = results
-        self._build = build
         self._repeats: bool | None = None
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
-
-    @property
-    def definition(self) -> wire.Tool:
-        """The tool as it is listed. Made on first use, since parsing docstrings takes time."""
-        build = self._build
-        if not isinstance(build, wire.Tool):
-            build = self._build = build()
-        if build.name != self.name:
-            build = self._build = replace(build, name=self.name)
-        return build
-
-    def mounted(self, name: str, via: Via) -> ServedTool:
-        """Return this tool as it is listed by a server that mounts the tool's own server.
-
-        Args:
-            name: its name there.
-            via: the mount.
-        """
-        listed = copy(self)
-        listed.name, listed.via = name, via
-        return listed
 
     @property
     def repeats(self) -> bool:
@@ -139,11 +107,6 @@ class ServedTool:
     def may_ask(self) -> bool:
         """Whether the function can reach the client: it takes the context, or holds one already."""
         return self.wants_context or holds_context(self._function.call)
-
-    @property
-    def code(self) -> bytes:
-        """The digest of the function's code."""
-        return self._function.code
 
     @property
     def is_async(self) -> bool:
