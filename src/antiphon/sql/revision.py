@@ -2,19 +2,37 @@
 
 Each set has one row with its revision, and the oldest revision whose code may work with it. A release that only adds
 what older code may ignore (a table, an index) raises the revision; one that adds what older code must not ignore raises
-both.
+both. Also the time and the inserts of both databases, as statements on such tables need them.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, func, insert, inspect, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Double,
+    MetaData,
+    Table,
+    Text,
+    func,
+    insert,
+    inspect,
+    literal,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
 
 from antiphon.errors import ConfigError
 
-__all__ = ["TableSet"]
+__all__ = ["TableSet", "insert_into", "time_of"]
 
 _log = logging.getLogger("antiphon")
 
@@ -100,3 +118,16 @@ class TableSet(NamedTuple):
                 "use another database"
             )
         return found.revision
+
+
+def insert_into(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """Begin an insert that can also overwrite, which each database writes in its own way."""
+    return (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
+
+
+def time_of(connection: Connection, at: float | None = None) -> ColumnElement[float]:
+    """Return ``at`` as a part of statements, or without it the time of the database."""
+    if at is None and connection.dialect.name != "sqlite":
+        # One clock for all processes, since their own clocks may differ.
+        return literal_column("extract(epoch from clock_timestamp())::float8", Double())
+    return literal(time.time() if at is None else at, Double())
