@@ -18,14 +18,8 @@ from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.model_api.dialects.failures import Failure
 from antiphon.model_api.dialects.members import Member, boolean, noted_in, number, objects, text, unusable
+from antiphon.wire import sampling as wire
 from antiphon.wire.content import TextContent, ToolUseContent
-from antiphon.wire.sampling import (
-    CreateMessageRequestParams,
-    ModelHint,
-    ModelPreferences,
-    SamplingMessage,
-    ToolChoice,
-)
 from antiphon.wire.tools import Tool
 
 __all__ = ["Asked", "Form", "Own", "Said", "asked_for", "content_of", "only_tool", "said", "tools_in"]
@@ -48,7 +42,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A request."""
 
-    params: CreateMessageRequestParams
+    params: wire.CreateMessageRequestParams
     model: str
     """Whether the program wants a stream."""
     n: int = 1
@@ -73,11 +67,11 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 class Own(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a request that each vendor writes differently, as its dialect has read them."""
 
-    messages: list[SamplingMessage]
+    messages: list[wire.SamplingMessage]
     system: str | None
     max_tokens: int
     tools: list[Tool]
-    choice: ToolChoice | None = None
+    choice: wire.ToolChoice | None = None
     stops: list[str] | None = None
     schema: tuple[Mapping[str, Any] | None] | None = None
     """The schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text."""
@@ -93,10 +87,10 @@ def asked_for(body: Mapping[str, Any], table: tuple[Member, ...], own: Own, *, o
     """
     noted = noted_in(body, table)
     model, temperature = text(body.get("model"), "model"), body.get("temperature")
-    params = CreateMessageRequestParams(
+    params = wire.CreateMessageRequestParams(
         messages=own.messages,
         max_tokens=own.max_tokens,
-        model_preferences=ModelPreferences(hints=[ModelHint(name=model)]) if model else None,
+        model_preferences=wire.ModelPreferences(hints=[wire.ModelHint(name=model)]) if model else None,
         system_prompt=own.system,
         temperature=None if temperature is None else number(temperature, "temperature"),
         stop_sequences=own.stops,
@@ -140,8 +134,8 @@ def only_tool(tools: Sequence[Tool], name: str, place: str) -> list[Tool]:
 
 
 def _formed(
-    params: CreateMessageRequestParams, schema: Mapping[str, Any] | None, *, offers_tools: bool
-) -> tuple[CreateMessageRequestParams, Form]:
+    params: wire.CreateMessageRequestParams, schema: Mapping[str, Any] | None, *, offers_tools: bool
+) -> tuple[wire.CreateMessageRequestParams, Form]:
     """Return a request that asks for JSON, and the form of its answer.
 
     Raises:
@@ -155,13 +149,13 @@ def _formed(
         raise unusable("schema", str(error)) from None
     if offers_tools and not params.tools and schema.get("type") == "object":
         tool = Tool(name=_TOOL, description=_BY_TOOL, input_schema=dict(schema))
-        choice = ToolChoice(mode="required")
+        choice = wire.ToolChoice(mode="required")
         return msgspec.structs.replace(params, tools=[tool], tool_choice=choice), Form(schema=schema, by_tool=True)
     written = f"{_BY_WORDS} It fits this JSON schema: {msgspec.json.encode(schema).decode()}"
     return _in_words(params, written), Form(schema=schema)
 
 
-def _in_words(params: CreateMessageRequestParams, words: str) -> CreateMessageRequestParams:
+def _in_words(params: wire.CreateMessageRequestParams, words: str) -> wire.CreateMessageRequestParams:
     system = f"{params.system_prompt}\n\n{words}" if params.system_prompt else words
     return msgspec.structs.replace(params, system_prompt=system)
 

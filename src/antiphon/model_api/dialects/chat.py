@@ -10,20 +10,9 @@ from typing import Any
 
 import msgspec
 
+from antiphon.model_api.dialects import members as typed
 from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, content_of, only_tool, tools_in
 from antiphon.model_api.dialects.failures import Failure, openai_error
-from antiphon.model_api.dialects.members import (
-    CHAT,
-    arguments,
-    boolean,
-    items,
-    members,
-    objects,
-    optional_text,
-    text,
-    unusable,
-    whole,
-)
 from antiphon.wire.content import (
     AudioContent,
     ImageContent,
@@ -45,68 +34,6 @@ MAX_CHOICES = 8
 _SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _STOPS = {"maxTokens": "length", "toolUse": "tool_calls", "contentFilter": "content_filter"}
 _SYSTEM = ("system", "developer")
-
-
-class Chat:
-    """``POST /v1/chat/completions``."""
-
-    keep_alive = b": keep-alive\n\n"
-
-    @staticmethod
-    def error(failure: Failure) -> bytes:
-        """Write a failure."""
-        return openai_error(failure)
-
-    @staticmethod
-    def read(body: Mapping[str, Any], *, offers_tools: bool) -> Asked:
-        """Read a request.
-
-        Raises:
-            Failure: it cannot be used.
-        """
-        system, messages = _conversation(body.get("messages"))
-        tools = tools_in(body, partial(function_tool, nested="function"))
-        tools, choice = tool_choice(tools, body.get("tool_choice"), nested="function")
-        most = body.get("max_completion_tokens", body.get("max_tokens"))
-        n = whole(body.get("n") or 1, "n")
-        if n > MAX_CHOICES:
-            raise unusable("n", f"at most {MAX_CHOICES}")
-        options = members(body.get("stream_options") or {}, "stream_options")
-        own = Own(
-            messages=messages,
-            system=system,
-            max_tokens=DEFAULT_TOKENS if most is None else whole(most, "max_tokens"),
-            tools=tools,
-            choice=choice,
-            stops=_stops(body.get("stop")),
-            schema=_schema(body.get("response_format")),
-            n=n,
-            counts=boolean(options.get("include_usage") or False, "stream_options.include_usage"),
-        )
-        return asked_for(body, CHAT, own, offers_tools=offers_tools)
-
-    @staticmethod
-    def respond(asked: Asked, answers: Sequence[Said]) -> bytes:
-        """Write the whole response."""
-        choices = [
-            {"index": at, "message": _message(each), "logprobs": None, "finish_reason": _stop(each)}
-            for at, each in enumerate(answers)
-        ]
-        return msgspec.json.encode(
-            {
-                "id": f"chatcmpl-{token_hex(12)}",
-                "object": "chat.completion",
-                "created": int(time.time()),
-                "model": answers[0].model,
-                "choices": choices,
-                "usage": _usage(answers),
-            }
-        )
-
-    @staticmethod
-    def stream(asked: Asked) -> _Stream:
-        """Begin a stream."""
-        return _Stream(asked)
 
 
 class _Stream:
@@ -150,6 +77,60 @@ class _Stream:
         return _event({**self._head, "choices": [choice]})
 
 
+class Chat:
+    """``POST /v1/chat/completions``."""
+
+    keep_alive = b": keep-alive\n\n"
+    error = staticmethod(openai_error)
+    stream = _Stream
+
+    @staticmethod
+    def read(body: Mapping[str, Any], *, offers_tools: bool) -> Asked:
+        """Read a request.
+
+        Raises:
+            Failure: it cannot be used.
+        """
+        system, messages = _conversation(body.get("messages"))
+        tools = tools_in(body, partial(function_tool, nested="function"))
+        tools, choice = tool_choice(tools, body.get("tool_choice"), nested="function")
+        most = body.get("max_completion_tokens", body.get("max_tokens"))
+        n = typed.whole(body.get("n") or 1, "n")
+        if n > MAX_CHOICES:
+            raise typed.unusable("n", f"at most {MAX_CHOICES}")
+        options = typed.members(body.get("stream_options") or {}, "stream_options")
+        own = Own(
+            messages=messages,
+            system=system,
+            max_tokens=DEFAULT_TOKENS if most is None else typed.whole(most, "max_tokens"),
+            tools=tools,
+            choice=choice,
+            stops=_stops(body.get("stop")),
+            schema=_schema(body.get("response_format")),
+            n=n,
+            counts=typed.boolean(options.get("include_usage") or False, "stream_options.include_usage"),
+        )
+        return asked_for(body, typed.CHAT, own, offers_tools=offers_tools)
+
+    @staticmethod
+    def respond(asked: Asked, answers: Sequence[Said]) -> bytes:
+        """Write the whole response."""
+        choices = [
+            {"index": at, "message": _message(each), "logprobs": None, "finish_reason": _stop(each)}
+            for at, each in enumerate(answers)
+        ]
+        return msgspec.json.encode(
+            {
+                "id": f"chatcmpl-{token_hex(12)}",
+                "object": "chat.completion",
+                "created": int(time.time()),
+                "model": answers[0].model,
+                "choices": choices,
+                "usage": _usage(answers),
+            }
+        )
+
+
 def _event(data: Mapping[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(data) + b"\n\n"
 
@@ -187,7 +168,7 @@ def _conversation(given: object) -> tuple[str | None, list[SamplingMessage]]:
     system: list[str] = []
     messages: list[SamplingMessage] = []
     results: list[ToolResultContent] = []
-    for message, place in objects(given, "messages"):
+    for message, place in typed.objects(given, "messages"):
         role = message.get("role")
         if role == "tool":
             results.append(_result(message, place))
@@ -202,7 +183,7 @@ def _conversation(given: object) -> tuple[str | None, list[SamplingMessage]]:
         elif role == "assistant":
             messages.append(SamplingMessage(role="assistant", content=list(_said(message, place))))
         else:
-            raise unusable(f"{place}.role", "must be system, developer, user, assistant or tool")
+            raise typed.unusable(f"{place}.role", "must be system, developer, user, assistant or tool")
     if results:
         messages.append(SamplingMessage(role="user", content=results))
     return "\n\n".join(system) or None, messages
@@ -215,17 +196,17 @@ def _content(value: object, place: str) -> list[SamplingContent]:
 def _part(part: Mapping[str, Any], place: str) -> SamplingContent:
     kind = part.get("type")
     if kind == "text":
-        return TextContent(text=text(part.get("text"), f"{place}.text"))
+        return TextContent(text=typed.text(part.get("text"), f"{place}.text"))
     if kind == "image_url":
-        image = members(part.get("image_url"), f"{place}.image_url")
-        return image_of(text(image.get("url"), f"{place}.image_url.url"), f"{place}.image_url.url")
+        image = typed.members(part.get("image_url"), f"{place}.image_url")
+        return image_of(typed.text(image.get("url"), f"{place}.image_url.url"), f"{place}.image_url.url")
     if kind == "input_audio":
-        sound = members(part.get("input_audio"), f"{place}.input_audio")
-        mime = _SOUNDS.get(text(sound.get("format"), f"{place}.input_audio.format"))
+        sound = typed.members(part.get("input_audio"), f"{place}.input_audio")
+        mime = _SOUNDS.get(typed.text(sound.get("format"), f"{place}.input_audio.format"))
         if mime is None:
-            raise unusable(f"{place}.input_audio.format", "must be wav or mp3")
-        return AudioContent(data=text(sound.get("data"), f"{place}.input_audio.data"), mime_type=mime)
-    raise unusable(f"{place}.type", "must be text, image_url or input_audio")
+            raise typed.unusable(f"{place}.input_audio.format", "must be wav or mp3")
+        return AudioContent(data=typed.text(sound.get("data"), f"{place}.input_audio.data"), mime_type=mime)
+    raise typed.unusable(f"{place}.type", "must be text, image_url or input_audio")
 
 
 def image_of(url: str, place: str) -> ImageContent:
@@ -233,7 +214,7 @@ def image_of(url: str, place: str) -> ImageContent:
     head, comma, data = url.partition(",")
     mime = head.removeprefix("data:").removesuffix(";base64")
     if not comma or not head.startswith("data:image/") or not head.endswith(";base64"):
-        raise unusable(place, "must be a data: URL with an image in base64; nothing is fetched")
+        raise typed.unusable(place, "must be a data: URL with an image in base64; nothing is fetched")
     return ImageContent(data=data, mime_type=mime.partition(";")[0])
 
 
@@ -242,12 +223,12 @@ def _plain(value: object, place: str) -> str:
     blocks = _content(value, place)
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
     if len(texts) != len(blocks):
-        raise unusable(place, "must be text")
+        raise typed.unusable(place, "must be text")
     return "\n".join(texts)
 
 
 def _result(message: Mapping[str, Any], place: str) -> ToolResultContent:
-    called = text(message.get("tool_call_id"), f"{place}.tool_call_id")
+    called = typed.text(message.get("tool_call_id"), f"{place}.tool_call_id")
     blocks = _content(message.get("content"), f"{place}.content")
     fitting = [block for block in blocks if isinstance(block, TextContent | ImageContent | AudioContent)]
     return ToolResultContent(tool_use_id=called, content=fitting)
@@ -255,39 +236,39 @@ def _result(message: Mapping[str, Any], place: str) -> ToolResultContent:
 
 def _said(message: Mapping[str, Any], place: str) -> Iterator[SamplingContent]:
     if message.get("refusal"):
-        yield TextContent(text=text(message["refusal"], f"{place}.refusal"))
+        yield TextContent(text=typed.text(message["refusal"], f"{place}.refusal"))
     if message.get("content"):
         content = message["content"]
-        parts: list[Any] = [content] if isinstance(content, str) else items(content, f"{place}.content")
+        parts: list[Any] = [content] if isinstance(content, str) else typed.items(content, f"{place}.content")
         for part in parts:
-            said = part if isinstance(part, str) else members(part, f"{place}.content")
+            said = part if isinstance(part, str) else typed.members(part, f"{place}.content")
             yield TextContent(text=said if isinstance(said, str) else _words(said, place))
-    for call, at in objects(message.get("tool_calls") or [], f"{place}.tool_calls"):
+    for call, at in typed.objects(message.get("tool_calls") or [], f"{place}.tool_calls"):
         yield _use(call, at)
 
 
 def _words(part: Mapping[str, Any], place: str) -> str:
-    return text(part.get("text", part.get("refusal")), f"{place}.content")
+    return typed.text(part.get("text", part.get("refusal")), f"{place}.content")
 
 
 def _use(call: Mapping[str, Any], place: str) -> ToolUseContent:
-    function = members(call.get("function"), f"{place}.function")
+    function = typed.members(call.get("function"), f"{place}.function")
     return ToolUseContent(
-        id=text(call.get("id"), f"{place}.id"),
-        name=text(function.get("name"), f"{place}.function.name"),
-        input=arguments(function.get("arguments"), f"{place}.function.arguments"),
+        id=typed.text(call.get("id"), f"{place}.id"),
+        name=typed.text(function.get("name"), f"{place}.function.name"),
+        input=typed.arguments(function.get("arguments"), f"{place}.function.arguments"),
     )
 
 
 def function_tool(tool: Mapping[str, Any], place: str, *, nested: str = "") -> Tool:
     """Read a tool. ``nested``: the member that holds its description; by default the tool itself."""
     if tool.get("type") != "function":
-        raise unusable(f"{place}.type", "must be function: the host runs no tools")
+        raise typed.unusable(f"{place}.type", "must be function: the host runs no tools")
     function, place = _described(tool, place, nested)
     return Tool(
-        name=text(function.get("name"), f"{place}.name"),
-        description=optional_text(function.get("description"), f"{place}.description"),
-        input_schema=dict(members(function.get("parameters") or {"type": "object"}, f"{place}.parameters")),
+        name=typed.text(function.get("name"), f"{place}.name"),
+        description=typed.optional_text(function.get("description"), f"{place}.description"),
+        input_schema=dict(typed.members(function.get("parameters") or {"type": "object"}, f"{place}.parameters")),
     )
 
 
@@ -297,31 +278,31 @@ def tool_choice(tools: list[Tool], value: object, *, nested: str = "") -> tuple[
         return tools, None
     if value in ("auto", "required", "none"):
         return tools, ToolChoice(mode=value)
-    function, place = _described(members(value, "tool_choice"), "tool_choice", nested)
-    name = text(function.get("name"), f"{place}.name")
+    function, place = _described(typed.members(value, "tool_choice"), "tool_choice", nested)
+    name = typed.text(function.get("name"), f"{place}.name")
     return only_tool(tools, name, f"{place}.name"), ToolChoice(mode="required")
 
 
 def _described(holder: Mapping[str, Any], place: str, nested: str) -> tuple[Mapping[str, Any], str]:
-    return (members(holder.get(nested), f"{place}.{nested}"), f"{place}.{nested}") if nested else (holder, place)
+    return (typed.members(holder.get(nested), f"{place}.{nested}"), f"{place}.{nested}") if nested else (holder, place)
 
 
 def _stops(value: object) -> list[str] | None:
     if value is None or isinstance(value, str):
         return None if value is None else [value]
-    return [text(each, f"stop[{at}]") for at, each in enumerate(items(value, "stop"))]
+    return [typed.text(each, f"stop[{at}]") for at, each in enumerate(typed.items(value, "stop"))]
 
 
 def _schema(value: object) -> tuple[Mapping[str, Any] | None] | None:
     """Return the schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text."""
     if value is None:
         return None
-    wanted = members(value, "response_format")
+    wanted = typed.members(value, "response_format")
     if wanted.get("type") == "json_schema":
-        named = members(wanted.get("json_schema"), "response_format.json_schema")
-        return (members(named.get("schema"), "response_format.json_schema.schema"),)
+        named = typed.members(wanted.get("json_schema"), "response_format.json_schema")
+        return (typed.members(named.get("schema"), "response_format.json_schema.schema"),)
     if wanted.get("type") == "json_object":
         return (None,)
     if wanted.get("type") != "text":
-        raise unusable("response_format.type", "must be text, json_object or json_schema")
+        raise typed.unusable("response_format.type", "must be text, json_object or json_schema")
     return None

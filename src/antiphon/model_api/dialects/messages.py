@@ -9,19 +9,9 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.host.budget import input_estimate
+from antiphon.model_api.dialects import members as typed
 from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, content_of, only_tool, tools_in
 from antiphon.model_api.dialects.failures import Failure, anthropic_error
-from antiphon.model_api.dialects.members import (
-    MESSAGES,
-    boolean,
-    items,
-    members,
-    objects,
-    optional_text,
-    text,
-    unusable,
-    whole,
-)
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool
@@ -31,53 +21,6 @@ __all__ = ["Messages"]
 _STOPS = {"maxTokens": "max_tokens", "toolUse": "tool_use", "stopSequence": "stop_sequence", "contentFilter": "refusal"}
 _MODES: Mapping[str, Literal["auto", "required", "none"]] = {"auto": "auto", "any": "required", "none": "none"}
 _HIDDEN = ("thinking", "redacted_thinking")
-
-
-class Messages:
-    """``POST /v1/messages``."""
-
-    keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
-
-    @staticmethod
-    def error(failure: Failure) -> bytes:
-        """Write a failure."""
-        return anthropic_error(failure)
-
-    @staticmethod
-    def read(body: Mapping[str, Any], *, offers_tools: bool, counting: bool = False) -> Asked:
-        """Read a request. ``counting``: only its tokens are to be counted, so it needs no ``max_tokens``.
-
-        Raises:
-            Failure: it cannot be used.
-        """
-        tools, choice = _choice(tools_in(body, _tool), body.get("tool_choice"))
-        stops, schema = body.get("stop_sequences"), _schema(body)
-        own = Own(
-            messages=_conversation(body.get("messages")),
-            system=_system(body.get("system")),
-            max_tokens=1 if counting else whole(body.get("max_tokens"), "max_tokens"),
-            tools=tools,
-            choice=choice,
-            stops=[text(each, "stop_sequences") for each in items(stops, "stop_sequences")] if stops else None,
-            schema=None if schema is None else (schema,),
-        )
-        return asked_for(body, MESSAGES, own, offers_tools=offers_tools)
-
-    @staticmethod
-    def respond(asked: Asked, answers: Sequence[Said]) -> bytes:
-        """Write the whole response."""
-        answer = answers[0]
-        content: list[dict[str, Any]] = (
-            [{"type": "text", "text": answer.text}] if answer.text or not answer.uses else []
-        )
-        content += [{"type": "tool_use", "id": use.id, "name": use.name, "input": use.input} for use in answer.uses]
-        usage = {"input_tokens": answer.usage.input_tokens, "output_tokens": answer.usage.output_tokens}
-        return msgspec.json.encode({**_blank(answer.model, usage), "content": content, "stop_reason": _stop(answer)})
-
-    @staticmethod
-    def stream(asked: Asked) -> _Stream:
-        """Begin a stream."""
-        return _Stream(asked)
 
 
 class _Stream:
@@ -128,6 +71,47 @@ class _Stream:
         return b"event: error\ndata: " + anthropic_error(failure) + b"\n\n"
 
 
+class Messages:
+    """``POST /v1/messages``."""
+
+    keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
+    error = staticmethod(anthropic_error)
+    stream = _Stream
+
+    @staticmethod
+    def read(body: Mapping[str, Any], *, offers_tools: bool, counting: bool = False) -> Asked:
+        """Read a request. ``counting``: only its tokens are to be counted, so it needs no ``max_tokens``.
+
+        Raises:
+            Failure: it cannot be used.
+        """
+        tools, choice = _choice(tools_in(body, _tool), body.get("tool_choice"))
+        stops, schema = body.get("stop_sequences"), _schema(body)
+        own = Own(
+            messages=_conversation(body.get("messages")),
+            system=_system(body.get("system")),
+            max_tokens=1 if counting else typed.whole(body.get("max_tokens"), "max_tokens"),
+            tools=tools,
+            choice=choice,
+            stops=[typed.text(each, "stop_sequences") for each in typed.items(stops, "stop_sequences")]
+            if stops
+            else None,
+            schema=None if schema is None else (schema,),
+        )
+        return asked_for(body, typed.MESSAGES, own, offers_tools=offers_tools)
+
+    @staticmethod
+    def respond(asked: Asked, answers: Sequence[Said]) -> bytes:
+        """Write the whole response."""
+        answer = answers[0]
+        content: list[dict[str, Any]] = (
+            [{"type": "text", "text": answer.text}] if answer.text or not answer.uses else []
+        )
+        content += [{"type": "tool_use", "id": use.id, "name": use.name, "input": use.input} for use in answer.uses]
+        usage = {"input_tokens": answer.usage.input_tokens, "output_tokens": answer.usage.output_tokens}
+        return msgspec.json.encode({**_blank(answer.model, usage), "content": content, "stop_reason": _stop(answer)})
+
+
 def _event(kind: str, data: Mapping[str, Any]) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode({"type": kind, **data}))
 
@@ -155,21 +139,21 @@ def _stop(answer: Said) -> str:
 def _system(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value or None
-    return "\n\n".join(_text_block(block, place) for block, place in objects(value, "system")) or None
+    return "\n\n".join(_text_block(block, place) for block, place in typed.objects(value, "system")) or None
 
 
 def _text_block(block: Mapping[str, Any], place: str) -> str:
     if block.get("type") != "text":
-        raise unusable(f"{place}.type", "must be text")
-    return text(block.get("text"), f"{place}.text")
+        raise typed.unusable(f"{place}.type", "must be text")
+    return typed.text(block.get("text"), f"{place}.text")
 
 
 def _conversation(given: object) -> list[SamplingMessage]:
     messages: list[SamplingMessage] = []
-    for message, place in objects(given, "messages"):
+    for message, place in typed.objects(given, "messages"):
         role = message.get("role")
         if role not in ("user", "assistant"):
-            raise unusable(f"{place}.role", "must be user or assistant")
+            raise typed.unusable(f"{place}.role", "must be user or assistant")
         blocks = _blocks(message.get("content"), f"{place}.content")
         # In MCP a message with tool results holds nothing else.
         results = [block for block in blocks if isinstance(block, ToolResultContent)]
@@ -192,17 +176,17 @@ def _block(block: Mapping[str, Any], place: str) -> SamplingContent | None:
         return None
     if kind == "tool_use":
         return ToolUseContent(
-            id=text(block.get("id"), f"{place}.id"),
-            name=text(block.get("name"), f"{place}.name"),
-            input=members(block.get("input"), f"{place}.input"),
+            id=typed.text(block.get("id"), f"{place}.id"),
+            name=typed.text(block.get("name"), f"{place}.name"),
+            input=typed.members(block.get("input"), f"{place}.input"),
         )
     if kind == "tool_result":
         inner = block.get("content")
         found = [] if inner is None else _blocks(inner, f"{place}.content")
         return ToolResultContent(
-            tool_use_id=text(block.get("tool_use_id"), f"{place}.tool_use_id"),
+            tool_use_id=typed.text(block.get("tool_use_id"), f"{place}.tool_use_id"),
             content=[each for each in found if isinstance(each, TextContent | ImageContent)],
-            is_error=boolean(block.get("is_error") or False, f"{place}.is_error"),
+            is_error=typed.boolean(block.get("is_error") or False, f"{place}.is_error"),
         )
     return _shown(block, place)
 
@@ -210,47 +194,47 @@ def _block(block: Mapping[str, Any], place: str) -> SamplingContent | None:
 def _shown(block: Mapping[str, Any], place: str) -> SamplingContent:
     kind = block.get("type")
     if kind == "text":
-        return TextContent(text=text(block.get("text"), f"{place}.text"))
-    source = members(block.get("source") or {}, f"{place}.source")
+        return TextContent(text=typed.text(block.get("text"), f"{place}.text"))
+    source = typed.members(block.get("source") or {}, f"{place}.source")
     data = source.get("data")
     if kind == "image" and source.get("type") == "base64":
-        mime = text(source.get("media_type"), f"{place}.source.media_type")
-        return ImageContent(data=text(data, f"{place}.source.data"), mime_type=mime)
+        mime = typed.text(source.get("media_type"), f"{place}.source.media_type")
+        return ImageContent(data=typed.text(data, f"{place}.source.data"), mime_type=mime)
     if kind == "document" and source.get("type") == "text":
-        return TextContent(text=text(data, f"{place}.source.data"))
-    raise unusable(place, "must be text, an image as base64, a document of text, a tool_use or a tool_result")
+        return TextContent(text=typed.text(data, f"{place}.source.data"))
+    raise typed.unusable(place, "must be text, an image as base64, a document of text, a tool_use or a tool_result")
 
 
 def _tool(tool: Mapping[str, Any], place: str) -> Tool:
     if tool.get("type") not in (None, "custom"):
-        raise unusable(f"{place}.type", "tools of the vendor are not offered: the host runs none")
+        raise typed.unusable(f"{place}.type", "tools of the vendor are not offered: the host runs none")
     return Tool(
-        name=text(tool.get("name"), f"{place}.name"),
-        description=optional_text(tool.get("description"), f"{place}.description"),
-        input_schema=dict(members(tool.get("input_schema"), f"{place}.input_schema")),
+        name=typed.text(tool.get("name"), f"{place}.name"),
+        description=typed.optional_text(tool.get("description"), f"{place}.description"),
+        input_schema=dict(typed.members(tool.get("input_schema"), f"{place}.input_schema")),
     )
 
 
 def _choice(tools: list[Tool], value: object) -> tuple[list[Tool], ToolChoice | None]:
     if value is None or not tools:
         return tools, None
-    wanted = members(value, "tool_choice")
+    wanted = typed.members(value, "tool_choice")
     kind = wanted.get("type")
     if kind == "tool":
-        name = text(wanted.get("name"), "tool_choice.name")
+        name = typed.text(wanted.get("name"), "tool_choice.name")
         return only_tool(tools, name, "tool_choice.name"), ToolChoice(mode="required")
     mode = _MODES.get(kind) if isinstance(kind, str) else None
     if mode is None:
-        raise unusable("tool_choice.type", "must be auto, any, tool or none")
+        raise typed.unusable("tool_choice.type", "must be auto, any, tool or none")
     return tools, ToolChoice(mode=mode)
 
 
 def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    config = members(body.get("output_config") or {}, "output_config")
+    config = typed.members(body.get("output_config") or {}, "output_config")
     wanted = config.get("format") or body.get("output_format")
     if wanted is None:
         return None
-    form = members(wanted, "output_config.format")
+    form = typed.members(wanted, "output_config.format")
     if form.get("type") != "json_schema":
-        raise unusable("output_config.format.type", "must be json_schema")
-    return members(form.get("schema"), "output_config.format.schema")
+        raise typed.unusable("output_config.format.type", "must be json_schema")
+    return typed.members(form.get("schema"), "output_config.format.schema")

@@ -12,69 +12,16 @@ from typing import Any
 
 import msgspec
 
+from antiphon.model_api.dialects import members as typed
 from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, content_of, tools_in
 from antiphon.model_api.dialects.chat import DEFAULT_TOKENS, function_tool, image_of, tool_choice
 from antiphon.model_api.dialects.failures import Failure, openai_error
-from antiphon.model_api.dialects.members import (
-    RESPONSES,
-    arguments,
-    members,
-    objects,
-    optional_text,
-    text,
-    unusable,
-    whole,
-)
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage
 
 __all__ = ["Responses"]
 
 _SYSTEM = ("system", "developer")
-
-
-class Responses:
-    """``POST /v1/responses``."""
-
-    keep_alive = b": keep-alive\n\n"
-
-    @staticmethod
-    def error(failure: Failure) -> bytes:
-        """Write a failure."""
-        return openai_error(failure)
-
-    @staticmethod
-    def read(body: Mapping[str, Any], *, offers_tools: bool) -> Asked:
-        """Read a request.
-
-        Raises:
-            Failure: it cannot be used.
-        """
-        system, messages = _conversation(body.get("input"))
-        instructions = optional_text(body.get("instructions"), "instructions")
-        tools, choice = tool_choice(tools_in(body, function_tool), body.get("tool_choice"))
-        most = body.get("max_output_tokens")
-        own = Own(
-            messages=messages,
-            system="\n\n".join(each for each in (instructions, *system) if each) or None,
-            max_tokens=DEFAULT_TOKENS if most is None else whole(most, "max_output_tokens"),
-            tools=tools,
-            choice=choice,
-            schema=_schema(body.get("text")),
-        )
-        return asked_for(body, RESPONSES, own, offers_tools=offers_tools)
-
-    @staticmethod
-    def respond(asked: Asked, answers: Sequence[Said]) -> bytes:
-        """Write the whole response."""
-        answer = answers[0]
-        blank = _blank(f"resp_{token_hex(12)}", answer.model)
-        return msgspec.json.encode({**blank, **_end(answer), "output": _output(answer, f"msg_{token_hex(12)}")})
-
-    @staticmethod
-    def stream(asked: Asked) -> _Stream:
-        """Begin a stream."""
-        return _Stream(asked)
 
 
 class _Stream:
@@ -146,6 +93,42 @@ class _Stream:
         number_, self._number = self._number, self._number + 1
         written = msgspec.json.encode({"type": kind, "sequence_number": number_, **data})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), written)
+
+
+class Responses:
+    """``POST /v1/responses``."""
+
+    keep_alive = b": keep-alive\n\n"
+    error = staticmethod(openai_error)
+    stream = _Stream
+
+    @staticmethod
+    def read(body: Mapping[str, Any], *, offers_tools: bool) -> Asked:
+        """Read a request.
+
+        Raises:
+            Failure: it cannot be used.
+        """
+        system, messages = _conversation(body.get("input"))
+        instructions = typed.optional_text(body.get("instructions"), "instructions")
+        tools, choice = tool_choice(tools_in(body, function_tool), body.get("tool_choice"))
+        most = body.get("max_output_tokens")
+        own = Own(
+            messages=messages,
+            system="\n\n".join(each for each in (instructions, *system) if each) or None,
+            max_tokens=DEFAULT_TOKENS if most is None else typed.whole(most, "max_output_tokens"),
+            tools=tools,
+            choice=choice,
+            schema=_schema(body.get("text")),
+        )
+        return asked_for(body, typed.RESPONSES, own, offers_tools=offers_tools)
+
+    @staticmethod
+    def respond(asked: Asked, answers: Sequence[Said]) -> bytes:
+        """Write the whole response."""
+        answer = answers[0]
+        blank = _blank(f"resp_{token_hex(12)}", answer.model)
+        return msgspec.json.encode({**blank, **_end(answer), "output": _output(answer, f"msg_{token_hex(12)}")})
 
 
 def _blank(id: str, model: str) -> dict[str, Any]:
@@ -220,7 +203,7 @@ def _conversation(given: object) -> tuple[list[str], list[SamplingMessage]]:
         return [], [SamplingMessage(role="user", content=TextContent(text=given))]
     system: list[str] = []
     turns: list[tuple[str, list[SamplingContent]]] = []
-    for item, place in objects(given, "input"):
+    for item, place in typed.objects(given, "input"):
         role, blocks = _item(item, place)
         if role in _SYSTEM:
             system += [block.text for block in blocks if isinstance(block, TextContent)]
@@ -250,21 +233,21 @@ def _item(item: Mapping[str, Any], place: str) -> tuple[str, list[SamplingConten
     if kind == "function_call":
         return "assistant", [_use(item, place)]
     if kind == "function_call_output":
-        called = text(item.get("call_id"), f"{place}.call_id")
+        called = typed.text(item.get("call_id"), f"{place}.call_id")
         return "user", [ToolResultContent(tool_use_id=called, content=_content(item.get("output"), f"{place}.output"))]
     if kind != "message":
-        raise unusable(f"{place}.type", "must be message, function_call, function_call_output or reasoning")
+        raise typed.unusable(f"{place}.type", "must be message, function_call, function_call_output or reasoning")
     role = item.get("role")
     if role not in ("user", "assistant", *_SYSTEM):
-        raise unusable(f"{place}.role", "must be user, assistant, system or developer")
+        raise typed.unusable(f"{place}.role", "must be user, assistant, system or developer")
     return role, _content(item.get("content"), f"{place}.content")
 
 
 def _use(item: Mapping[str, Any], place: str) -> ToolUseContent:
     return ToolUseContent(
-        id=text(item.get("call_id"), f"{place}.call_id"),
-        name=text(item.get("name"), f"{place}.name"),
-        input=arguments(item.get("arguments"), f"{place}.arguments"),
+        id=typed.text(item.get("call_id"), f"{place}.call_id"),
+        name=typed.text(item.get("name"), f"{place}.name"),
+        input=typed.arguments(item.get("arguments"), f"{place}.arguments"),
     )
 
 
@@ -275,22 +258,22 @@ def _content(value: object, place: str) -> list[Any]:
 def _part(part: Mapping[str, Any], place: str) -> TextContent | ImageContent:
     kind = part.get("type")
     if kind in ("input_text", "output_text", "text"):
-        return TextContent(text=text(part.get("text"), f"{place}.text"))
+        return TextContent(text=typed.text(part.get("text"), f"{place}.text"))
     if kind == "refusal":
-        return TextContent(text=text(part.get("refusal"), f"{place}.refusal"))
+        return TextContent(text=typed.text(part.get("refusal"), f"{place}.refusal"))
     if kind == "input_image":
-        return image_of(text(part.get("image_url"), f"{place}.image_url"), f"{place}.image_url")
-    raise unusable(f"{place}.type", "must be input_text, output_text or input_image")
+        return image_of(typed.text(part.get("image_url"), f"{place}.image_url"), f"{place}.image_url")
+    raise typed.unusable(f"{place}.type", "must be input_text, output_text or input_image")
 
 
 def _schema(value: object) -> tuple[Mapping[str, Any] | None] | None:
     """Return the schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text."""
-    form = members(members(value or {}, "text").get("format") or {}, "text.format")
+    form = typed.members(typed.members(value or {}, "text").get("format") or {}, "text.format")
     kind = form.get("type", "text")
     if kind == "json_schema":
-        return (members(form.get("schema"), "text.format.schema"),)
+        return (typed.members(form.get("schema"), "text.format.schema"),)
     if kind == "json_object":
         return (None,)
     if kind != "text":
-        raise unusable("text.format.type", "must be text, json_object or json_schema")
+        raise typed.unusable("text.format.type", "must be text, json_object or json_schema")
     return None
