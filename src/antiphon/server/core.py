@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from msgspec import Raw
 
+from antiphon import errors
 from antiphon.engine.connection import Connection
-from antiphon.errors import (
-    CallTimeout,
-    PeerError,
-    ProtocolError,
-    ResourceNotFound,
-    ResultInvalid,
-    SamplingFailed,
-    ToolError,
-)
 from antiphon.protocol.capabilities import declares
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
@@ -224,7 +216,7 @@ class Core:
         """
         found = self.resource(uri)
         if found is None:
-            raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
+            raise errors.ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
         return (self, found) if found.via is None else found.via.mount.core.owner_of(uri)
 
     def _templates_of(self, scheme: str) -> Sequence[ServedTemplate]:
@@ -245,18 +237,18 @@ class Core:
 
         An exception that is not meant for others is logged, and only its type is sent, unless ``error_details`` is on.
         """
-        if isinstance(error, PeerError):
+        if isinstance(error, errors.PeerError):
             return error.message
-        if isinstance(error, ToolError):
+        if isinstance(error, errors.ToolError):
             return str(error)
-        if isinstance(error, ProtocolError | CallTimeout | SamplingFailed):
+        if isinstance(error, errors.ProtocolError | errors.CallTimeout | errors.SamplingFailed):
             # Our own text about an ask that could not be sent or was not answered; it contains no data of the author.
             return f"{name}: {error}"
         log.error("tool %r failed", name, exc_info=error)
         kind = type(error).__name__
         if self._error_details:
             return f"{name} failed: {kind}: {error}"
-        if isinstance(error, ResultInvalid) and error.mismatch:
+        if isinstance(error, errors.ResultInvalid) and error.mismatch:
             return f"{name} failed: its result does not fit its output schema: {error.mismatch}"
         return f"{name} failed: {kind}"
 

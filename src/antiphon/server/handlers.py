@@ -14,16 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
 
+from antiphon import errors
 from antiphon.engine.connection import LATER, OTHERS, Connection, Handler, Later
-from antiphon.errors import (
-    ElicitationUnavailable,
-    InsufficientScope,
-    InvalidParams,
-    MethodNotFound,
-    MissingCapability,
-    PeerError,
-    SamplingUnavailable,
-)
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Call, Handled, within
@@ -58,9 +50,9 @@ __all__ = ["Handlers"]
 
 Peer = Connection[ServerSession]
 
-_UNAVAILABLE: dict[str, type[MissingCapability]] = {
-    "sampling": SamplingUnavailable,
-    "elicitation": ElicitationUnavailable,
+_UNAVAILABLE: dict[str, type[errors.MissingCapability]] = {
+    "sampling": errors.SamplingUnavailable,
+    "elicitation": errors.ElicitationUnavailable,
 }
 
 
@@ -172,9 +164,9 @@ class Handlers:
             return Handled(params.name, body, self._middleware.code)
         try:
             sent = find(params, request, peer)
-        except InsufficientScope:
+        except errors.InsufficientScope:
             raise
-        except PeerError:
+        except errors.PeerError:
             # There is no such target, unless the middleware changes the name.
             return Handled(_subject(params), body, self._middleware.code)
         code = sent.code
@@ -254,7 +246,7 @@ class Handlers:
         if via is not None:
             return self._mounted_tool_call(via, params, request, peer)
         if tool is None:
-            raise InvalidParams(f"Unknown tool: {params.name}")
+            raise errors.InvalidParams(f"Unknown tool: {params.name}")
         demand(tool.scopes, request, peer)
 
         async def body(call: Call) -> CallToolResult:
@@ -301,7 +293,7 @@ class Handlers:
             # that only the garbage collector frees.
             if tool.scopes and (short := _required_beyond(cause_of(error))):
                 # "servers SHOULD include all scopes required for the current operation in a single challenge"
-                raise InsufficientScope(scopes=short.union(tool.scopes)) from None
+                raise errors.InsufficientScope(scopes=short.union(tool.scopes)) from None
             if _is_for_the_peer(cause_of(error), request):
                 raise
             text = self._core.failure_text(tool.name, cause_of(error))
@@ -354,7 +346,7 @@ class Handlers:
             inner = mount.behind.target(structs.replace(params, name=via.name), request, peer)
             return inner.around(params.name, inner.body, inner.code, asks=True)
         if prompt is None:
-            raise InvalidParams(f"Unknown prompt: {params.name}")
+            raise errors.InvalidParams(f"Unknown prompt: {params.name}")
         demand(prompt.scopes, request, peer)
         code = partial(self._code, prompt)
         return Handled(
@@ -383,7 +375,7 @@ class Handlers:
                 return await mount.behind.answer(_completing(params, via), request, peer)
         else:
             for mount in self._mounts.answering:
-                with suppress(InvalidParams):
+                with suppress(errors.InvalidParams):
                     return await mount.behind.answer(params, request, peer)
         return await self._core.completions.complete(params)
 
@@ -445,7 +437,7 @@ class Handlers:
 
 def _unknown(request: Request, _peer: Peer) -> Wire:
     """Refuse a method of an extension that no middleware has served."""
-    raise MethodNotFound(f"Method not found: {request.method.name}")
+    raise errors.MethodNotFound(f"Method not found: {request.method.name}")
 
 
 async def _outcome(outcome: Wire | Raw | Later | CoroutineType[Any, Any, Any], request: Request) -> Any:
@@ -495,22 +487,22 @@ def _useless(tool: ServedTool, needed: Requirement, request: Request) -> CallToo
         return _failed(text)
     feature, _, part = needed.partition(".")
     parts: dict[str, object] = {part: {}} if part else {}
-    raise _UNAVAILABLE.get(feature, MissingCapability)(text, data={"requiredCapabilities": {feature: parts}})
+    raise _UNAVAILABLE.get(feature, errors.MissingCapability)(text, data={"requiredCapabilities": {feature: parts}})
 
 
 def _is_for_the_peer(error: Exception, request: Request) -> bool:
     """Tell whether an exception of a tool is a protocol error; all others are results, which a model can act on."""
-    if not isinstance(error, PeerError) or error.remote:
+    if not isinstance(error, errors.PeerError) or error.remote:
         return False
     if isinstance(error, ArgumentError):
         # 2025-11-25 server/tools: input validation errors are tool execution errors, for the model to correct.
         return not request.revision.argument_errors_are_results
-    return request.revision.modern or not isinstance(error, MissingCapability)
+    return request.revision.modern or not isinstance(error, errors.MissingCapability)
 
 
 def _required_beyond(error: Exception) -> frozenset[str]:
     """Return the scopes that a handler itself has found missing; none for any other error."""
-    return error.scopes if isinstance(error, InsufficientScope) and not error.remote else frozenset()
+    return error.scopes if isinstance(error, errors.InsufficientScope) and not error.remote else frozenset()
 
 
 def _failed(text: str) -> CallToolResult:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 from antiphon.errors import InvalidParams, LocalProtocolError, ToolError
 from antiphon.machine.other_frameworks import explain_other_names
 from antiphon.server.functions.results import content_of
+from antiphon.wire import sampling as wire
 from antiphon.wire.content import (
     AudioContent,
     ImageContent,
@@ -20,16 +21,6 @@ from antiphon.wire.content import (
     TextContent,
     ToolResultContent,
     ToolUseContent,
-)
-from antiphon.wire.sampling import (
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    IncludeContext,
-    ModelHint,
-    ModelPreferences,
-    SamplingMessage,
-    ToolChoice,
-    check_conversation,
 )
 from antiphon.wire.tools import Tool
 
@@ -47,11 +38,11 @@ __all__ = ["DEFAULT_MAX_TOKENS", "Message", "Messages", "Preferences", "Sample",
 DEFAULT_MAX_TOKENS = 1_024
 """Most tokens of an answer where the author gives no number: a page of text, and cheap on any model."""
 
-Message = str | TextContent | ImageContent | AudioContent | SamplingMessage
+Message = str | TextContent | ImageContent | AudioContent | wire.SamplingMessage
 """A message: text or a block of content is the user's."""
 
 Messages = Message | Sequence[Message]
-Preferences = str | Sequence[str] | ModelPreferences | Mapping[str, float | str | Sequence[str]]
+Preferences = str | Sequence[str] | wire.ModelPreferences | Mapping[str, float | str | Sequence[str]]
 """A model's name, several in order of preference, priorities as in ``{"cost": 0.3, "hints": ["sonnet"]}``, or the type
 of the protocol."""
 
@@ -76,11 +67,11 @@ def sampling_params(
     temperature: float | None = None,
     stop_sequences: Sequence[str] | None = None,
     model_preferences: Preferences | None = None,
-    include_context: IncludeContext | None = None,
+    include_context: wire.IncludeContext | None = None,
     metadata: Mapping[str, Any] | None = None,
     tools: Sequence[Tool] | None = None,
-    tool_choice: str | ToolChoice | None = None,
-) -> CreateMessageRequestParams:
+    tool_choice: str | wire.ToolChoice | None = None,
+) -> wire.CreateMessageRequestParams:
     """Build the params of ``sampling/createMessage`` from what an author writes.
 
     Raises:
@@ -100,10 +91,10 @@ def sampling_params(
         raise LocalProtocolError(
             f'include_context must be "none", "thisServer" or "allServers", got {include_context!r}'
         )
-    choice = ToolChoice(mode=_mode(tool_choice)) if isinstance(tool_choice, str) else tool_choice
+    choice = wire.ToolChoice(mode=_mode(tool_choice)) if isinstance(tool_choice, str) else tool_choice
     if choice is not None and choice.mode == "required" and not tools:
         raise LocalProtocolError('tool_choice="required" needs tools=')
-    return CreateMessageRequestParams(
+    return wire.CreateMessageRequestParams(
         messages=_conversation(messages),
         max_tokens=max_tokens,
         system_prompt=system_prompt,
@@ -117,11 +108,11 @@ def sampling_params(
     )
 
 
-def _conversation(messages: Messages) -> list[SamplingMessage]:
+def _conversation(messages: Messages) -> list[wire.SamplingMessage]:
     if isinstance(messages, str):
         # The usual case, in which no rule can be broken.
-        return [SamplingMessage(role="user", content=TextContent(text=messages))]
-    single = isinstance(messages, (SamplingMessage, *_BLOCKS))
+        return [wire.SamplingMessage(role="user", content=TextContent(text=messages))]
+    single = isinstance(messages, (wire.SamplingMessage, *_BLOCKS))
     if not single and (isinstance(messages, Mapping | bytes) or not hasattr(messages, "__iter__")):
         raise LocalProtocolError(f"messages is a {type(messages).__name__}: give {_WHAT}, or a list of these")
     given = cast("Sequence[Message]", [messages] if single else messages)
@@ -130,29 +121,29 @@ def _conversation(messages: Messages) -> list[SamplingMessage]:
         raise LocalProtocolError("messages must not be empty")
     try:
         # 2025-11-25 client/sampling: "Servers MUST ensure that ... each ToolUseContent item is responded to".
-        check_conversation(conversation)
+        wire.check_conversation(conversation)
     except InvalidParams as error:
         raise LocalProtocolError(error.message) from None
     return conversation
 
 
-def _message(given: object, at: int) -> SamplingMessage:
-    if isinstance(given, SamplingMessage):
+def _message(given: object, at: int) -> wire.SamplingMessage:
+    if isinstance(given, wire.SamplingMessage):
         return given
     if isinstance(given, str):
-        return SamplingMessage(role="user", content=TextContent(text=given))
+        return wire.SamplingMessage(role="user", content=TextContent(text=given))
     if isinstance(given, _BLOCKS):
-        return SamplingMessage(role="user", content=given)
+        return wire.SamplingMessage(role="user", content=given)
     raise LocalProtocolError(f"messages[{at}] is a {type(given).__name__}: give {_WHAT}")
 
 
-def _preferences(given: Preferences) -> ModelPreferences:
-    if isinstance(given, ModelPreferences):
+def _preferences(given: Preferences) -> wire.ModelPreferences:
+    if isinstance(given, wire.ModelPreferences):
         wanted = given
     elif isinstance(given, Mapping):
         wanted = _priorities(cast("Mapping[str, Any]", given))
     else:
-        wanted = ModelPreferences(hints=_hints(given))
+        wanted = wire.ModelPreferences(hints=_hints(given))
     for name in _PRIORITIES:
         value: object = getattr(wanted, f"{name}_priority")
         if value is not None and not _is_share(value):
@@ -160,14 +151,14 @@ def _preferences(given: Preferences) -> ModelPreferences:
     return wanted
 
 
-def _priorities(given: Mapping[str, Any]) -> ModelPreferences:
+def _priorities(given: Mapping[str, Any]) -> wire.ModelPreferences:
     unknown = sorted(set(given) - {*_PRIORITIES, "hints"})
     if unknown:
         raise LocalProtocolError(
             f'model_preferences: unknown {", ".join(map(repr, unknown))}; known are "cost", "speed", "intelligence" '
             '(each from 0 to 1) and "hints"'
         )
-    return ModelPreferences(
+    return wire.ModelPreferences(
         hints=_hints(given["hints"]) if "hints" in given else None,
         cost_priority=given.get("cost"),
         speed_priority=given.get("speed"),
@@ -175,7 +166,7 @@ def _priorities(given: Mapping[str, Any]) -> ModelPreferences:
     )
 
 
-def _hints(names: str | Sequence[str]) -> list[ModelHint]:
+def _hints(names: str | Sequence[str]) -> list[wire.ModelHint]:
     if not hasattr(names, "__iter__"):
         raise LocalProtocolError(
             f"model_preferences must be a model's name, a list of names, a mapping or ModelPreferences, got {names!r}"
@@ -184,7 +175,7 @@ def _hints(names: str | Sequence[str]) -> list[ModelHint]:
     for name in cast("list[object]", found):
         if not isinstance(name, str):
             raise LocalProtocolError(f"model_preferences: a model's name is text, got {name!r}")
-    return [ModelHint(name=name) for name in found]
+    return [wire.ModelHint(name=name) for name in found]
 
 
 def _is_share(value: object) -> bool:
@@ -214,8 +205,8 @@ class Sample(Generic[T]):
 
     def __init__(
         self,
-        messages: Sequence[SamplingMessage],
-        answer: CreateMessageResult,
+        messages: Sequence[wire.SamplingMessage],
+        answer: wire.CreateMessageResult,
         value: T,
         *,
         turns: int = 1,
@@ -223,7 +214,7 @@ class Sample(Generic[T]):
     ) -> None:
         self.answer = answer
         """The last answer, as received."""
-        self.messages: list[SamplingMessage] = [*messages]
+        self.messages: list[wire.SamplingMessage] = [*messages]
         """The conversation, including uses of tools, their results and the answer; pass it on to continue."""
         self.value = value
         """The answer converted to ``result_type``; ``None`` without a ``result_type``."""
@@ -257,7 +248,7 @@ class Sample(Generic[T]):
         """The tools the model wants to use, in order."""
         return [block for block in self.content if isinstance(block, ToolUseContent)]
 
-    def with_results(self, results: Mapping[str, Any]) -> list[SamplingMessage]:
+    def with_results(self, results: Mapping[str, Any]) -> list[wire.SamplingMessage]:
         """Answer every use of a tool, and return the conversation to continue with.
 
         Args:
@@ -285,7 +276,7 @@ class Sample(Generic[T]):
             for use in uses
             for result in (results[use.id],)
         ]
-        return [*self.messages, SamplingMessage(role="user", content=blocks)]
+        return [*self.messages, wire.SamplingMessage(role="user", content=blocks)]
 
     def __repr__(self) -> str:
         value = f", value={self.value!r}" if self.value is not None else ""

@@ -29,15 +29,9 @@ from antiphon.server.calls.call import Call
 from antiphon.server.core import Core
 from antiphon.server.fallback import Fallback
 from antiphon.server.functions.shape import Shape
+from antiphon.wire import sampling as wire
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.envelope import decode, encode, too_deep
-from antiphon.wire.sampling import (
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    IncludeContext,
-    SamplingMessage,
-    ToolChoice,
-)
 
 __all__ = ["MAX_STEPS", "SampleOptions", "Turn", "TurnOptions", "Turns", "TypedAnswer", "one_step"]
 
@@ -51,7 +45,7 @@ _REMEDY = (
     "or give the server a model of its own: Server(sampling_fallback=...)"
 )
 
-_NO_TOOLS = ToolChoice(mode="none")
+_NO_TOOLS = wire.ToolChoice(mode="none")
 
 
 class TurnOptions(TypedDict, total=False):
@@ -62,9 +56,9 @@ class TurnOptions(TypedDict, total=False):
     temperature: float | None
     stop_sequences: Sequence[str] | None
     model_preferences: Preferences | None
-    include_context: IncludeContext | None
+    include_context: wire.IncludeContext | None
     metadata: Mapping[str, Any] | None
-    tool_choice: str | ToolChoice | None
+    tool_choice: str | wire.ToolChoice | None
 
 
 class SampleOptions(TurnOptions, total=False):
@@ -81,10 +75,10 @@ class SampleOptions(TurnOptions, total=False):
 class Turn(Struct, frozen=True, eq=False):
     """One answer, and the conversation up to and including it."""
 
-    params: CreateMessageRequestParams
+    params: wire.CreateMessageRequestParams
     """The request."""
-    answer: CreateMessageResult
-    messages: list[SamplingMessage]
+    answer: wire.CreateMessageResult
+    messages: list[wire.SamplingMessage]
 
     @property
     def uses(self) -> list[ToolUseContent]:
@@ -107,7 +101,7 @@ class Turns(Struct, eq=False):
     """Turns so far."""
 
     async def complete(
-        self, params: CreateMessageRequestParams, tools: Toolbox | None, max_steps: int, result_type: Any
+        self, params: wire.CreateMessageRequestParams, tools: Toolbox | None, max_steps: int, result_type: Any
     ) -> Sample[Any]:
         """Do the work of ``ctx.sample``. ``result_type``: a type with a JSON form, or ``None``."""
         if max_steps < 1:
@@ -121,7 +115,7 @@ class Turns(Struct, eq=False):
         turn, value = await self._read(await self._run(params, tools, max_steps), wanted)
         return self.sample(turn, value)
 
-    async def ask(self, params: CreateMessageRequestParams) -> Turn:
+    async def ask(self, params: wire.CreateMessageRequestParams) -> Turn:
         """Do one turn."""
         self.count += 1
         try:
@@ -137,10 +131,10 @@ class Turns(Struct, eq=False):
             answer = await self._ask_server(params)
         if type(answer.content) is not TextContent and any(isinstance(one, ToolResultContent) for one in answer.blocks):
             raise SamplingFailed("The answer holds results of tools, which only the server may give", text=answer.text)
-        messages = [*params.messages, SamplingMessage(role="assistant", content=answer.content)]
+        messages = [*params.messages, wire.SamplingMessage(role="assistant", content=answer.content)]
         return Turn(params, answer, messages)
 
-    async def _ask_server(self, params: CreateMessageRequestParams) -> CreateMessageResult:
+    async def _ask_server(self, params: wire.CreateMessageRequestParams) -> wire.CreateMessageResult:
         fallback = self._model
         if fallback is None:
             raise SamplingUnavailable("Nobody can complete: the client offers no sampling, nor is there a fallback")
@@ -150,21 +144,21 @@ class Turns(Struct, eq=False):
 
         # A step, so that the server's own model is asked once for each ask, and a replay uses the recorded
         # answer.
-        return decode(await self.call.step("sampling_fallback", complete), CreateMessageResult)
+        return decode(await self.call.step("sampling_fallback", complete), wire.CreateMessageResult)
 
     @property
     def _model(self) -> Fallback | None:
         # A mounted server without a model of its own uses that of the server its clients are connected to.
         return (self.core.fallback or self.call.core.fallback) if self.fallback else None
 
-    def _ask_client(self, params: CreateMessageRequestParams) -> Awaitable[CreateMessageResult]:
+    def _ask_client(self, params: wire.CreateMessageRequestParams) -> Awaitable[wire.CreateMessageResult]:
         if params.include_context not in (None, "none"):
             params = self._gated(params)
         # A key names one ask on the wire, so the turns after the first get names derived from it.
         key = self.key if self.key is None or self.count == 1 else f"{self.key}-{self.count}"
-        return self.call.ask("sampling/createMessage", params, CreateMessageResult, key=key, timeout=self.timeout)
+        return self.call.ask("sampling/createMessage", params, wire.CreateMessageResult, key=key, timeout=self.timeout)
 
-    def _gated(self, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
+    def _gated(self, params: wire.CreateMessageRequestParams) -> wire.CreateMessageRequestParams:
         facts = self.call.facts
         if may_include_context(facts.revision, facts.capabilities):
             return params
@@ -174,7 +168,7 @@ class Turns(Struct, eq=False):
             log.warning("include_context=%r is left out: the client offers no sampling.context", params.include_context)
         return replace(params, include_context=None)
 
-    async def _run(self, params: CreateMessageRequestParams, tools: Toolbox | None, max_steps: int) -> Turn:
+    async def _run(self, params: wire.CreateMessageRequestParams, tools: Toolbox | None, max_steps: int) -> Turn:
         """Ask until the model has finished, at most ``max_steps`` times.
 
         Raises:
@@ -191,7 +185,7 @@ class Turns(Struct, eq=False):
                 params = await self.serve(turn, tools)
         raise SamplingFailed(f"The model still wants to use tools after {max_steps} turns; see max_steps=")
 
-    async def serve(self, turn: Turn, tools: Toolbox) -> CreateMessageRequestParams:
+    async def serve(self, turn: Turn, tools: Toolbox) -> wire.CreateMessageRequestParams:
         """Run the tools that a turn wants to use; return the next request."""
         uses = turn.uses
         if len(uses) > MAX_USES:
@@ -218,7 +212,7 @@ class Turns(Struct, eq=False):
         except MismatchError as error:
             problem = error
         said = turn.messages if turn.answer.text else turn.params.messages
-        question = SamplingMessage(role="user", content=TextContent(text=wanted.repair(problem)))
+        question = wire.SamplingMessage(role="user", content=TextContent(text=wanted.repair(problem)))
         choice = _NO_TOOLS if turn.params.tools else None
         turn = await self.ask(replace(turn.params, messages=[*said, question], tool_choice=choice))
         try:
@@ -231,7 +225,7 @@ class Turns(Struct, eq=False):
             ) from None
 
     def sample(
-        self, turn: Turn, value: Any = None, *, messages: Sequence[SamplingMessage] | None = None
+        self, turn: Turn, value: Any = None, *, messages: Sequence[wire.SamplingMessage] | None = None
     ) -> Sample[Any]:
         """Make the author's result; ``messages`` if the conversation continued after the turn."""
         return Sample(messages or turn.messages, turn.answer, value, turns=self.count, by=self.by)

@@ -23,19 +23,9 @@ from typing import Any, TypeVar, cast
 
 from msgspec import DecodeError, Raw, Struct
 
+from antiphon import errors
 from antiphon.channel import Releases
 from antiphon.engine.connection import Connection
-from antiphon.errors import (
-    CallTimeout,
-    ElicitationUnavailable,
-    InvalidParams,
-    LocalProtocolError,
-    MissingCapability,
-    NotInRevision,
-    RemoteProtocolError,
-    SamplingUnavailable,
-    ToolError,
-)
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import NO_SESSIONS, ServerSession
 from antiphon.server.core import Core
@@ -73,7 +63,7 @@ def read_answer(key: str, answer: Raw, spec: MethodSpec) -> Answer:
     try:
         return Answer(answer, _decode_answer(answer, spec))
     except DecodeError as error:
-        raise InvalidParams(f"Invalid params: inputResponses.{key}: {error}") from None
+        raise errors.InvalidParams(f"Invalid params: inputResponses.{key}: {error}") from None
 
 
 def read_given(answer: Raw, spec: MethodSpec) -> Answer | None:
@@ -89,7 +79,7 @@ def read_reply(answer: Raw, spec: MethodSpec) -> Wire:
     try:
         return _decode_answer(answer, spec)
     except DecodeError as error:
-        raise RemoteProtocolError(f"The client's answer to {spec.name} cannot be read: {error}") from None
+        raise errors.RemoteProtocolError(f"The client's answer to {spec.name} cannot be read: {error}") from None
 
 
 log = logging.getLogger("antiphon.server")
@@ -109,9 +99,9 @@ def _decode_answer(answer: Raw, spec: MethodSpec) -> Wire:
 
 R = TypeVar("R", bound=Wire)
 
-_UNAVAILABLE: dict[str, type[MissingCapability]] = {
-    "sampling/createMessage": SamplingUnavailable,
-    "elicitation/create": ElicitationUnavailable,
+_UNAVAILABLE: dict[str, type[errors.MissingCapability]] = {
+    "sampling/createMessage": errors.SamplingUnavailable,
+    "elicitation/create": errors.ElicitationUnavailable,
 }
 
 _HANDSHAKE = 60.0
@@ -185,16 +175,16 @@ class Call:
         if key is not None and (key.__class__ is not str or not key):
             # Answers come back under the key, so with an unusable one the question would be repeated for
             # ever.
-            raise LocalProtocolError(f"key= of {method} must be a text that is not empty, got {key!r}")
+            raise errors.LocalProtocolError(f"key= of {method} must be a text that is not empty, got {key!r}")
         spec, session, facts = METHODS.get(method), self.connection.session, self.request or self.first
         if spec is None:
             if facts.revision.modern:
-                raise NotInRevision(f"{method} is no ask of revision {facts.revision.name}")
+                raise errors.NotInRevision(f"{method} is no ask of revision {facts.revision.name}")
             spec = unknown_request(method)
         try:
             lowered = session.check_ask(spec, params, facts)
-        except MissingCapability as error:
-            kind = _UNAVAILABLE.get(method, MissingCapability)
+        except errors.MissingCapability as error:
+            kind = _UNAVAILABLE.get(method, errors.MissingCapability)
             text = f"The client does not offer {_named(error.data)}, which {method} needs"
             if not session.is_kept:
                 text = f"{method}: {NO_SESSIONS}"
@@ -211,7 +201,9 @@ class Call:
         """
         self.check_outside_steps(spec)
         if self.request is None:
-            raise LocalProtocolError(f"{spec.name}: the call has ended; await every ask before the handler returns")
+            raise errors.LocalProtocolError(
+                f"{spec.name}: the call has ended; await every ask before the handler returns"
+            )
         if not self.request.revision.modern and not self.connection.ready.is_set():
             await self._until_ready(spec, timeout)
         ask, request = self.connection.session.ask, self.connection.request
@@ -239,12 +231,14 @@ class Call:
     def check_outside_steps(spec: MethodSpec) -> None:
         """Raise ``LocalProtocolError`` within a step."""
         if (name := _STEP.get()) is not None:
-            raise LocalProtocolError(f"{spec.name} is asked within the step {name!r}: ask first, then take the step")
+            raise errors.LocalProtocolError(
+                f"{spec.name} is asked within the step {name!r}: ask first, then take the step"
+            )
 
     async def go_on_as_task(self, *, required: bool) -> bool:
         """See ``Context.go_on_as_task``: this call cannot."""
         if required:
-            raise MissingCapability(
+            raise errors.MissingCapability(
                 f"The client does not offer the extension {TASKS}",
                 data={"requiredCapabilities": {"extensions": {TASKS: {}}}},
             )
@@ -256,7 +250,7 @@ class Call:
             async with asyncio.timeout(_HANDSHAKE if timeout is None else min(timeout, _HANDSHAKE)):
                 await self.connection.ready.wait()
         except TimeoutError:
-            raise CallTimeout(f"{spec.name} was not sent: the client did not complete the handshake") from None
+            raise errors.CallTimeout(f"{spec.name} was not sent: the client did not complete the handshake") from None
 
     @property
     def is_told(self) -> bool:
@@ -382,7 +376,7 @@ async def within(seconds: float, name: str, work: Awaitable[Awaited]) -> Awaited
             return await work
     except TimeoutError:
         if clock.limit.expired():
-            raise ToolError(f"{name} did not finish within {seconds:g} s") from None
+            raise errors.ToolError(f"{name} did not finish within {seconds:g} s") from None
         raise
     finally:
         clock.is_over = True

@@ -23,18 +23,7 @@ from collections.abc import Callable, Sequence
 from antiphon.errors import AntiphonError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.machine.listening_sockets import accept_rest
-from antiphon.server.serving.worker_link import (
-    VARIABLE,
-    Closed,
-    Leave,
-    Link,
-    Message,
-    Move,
-    Others,
-    Ready,
-    Take,
-    Welcome,
-)
+from antiphon.server.serving import worker_link
 from antiphon.transports.cluster.unix import Hub
 
 __all__ = ["Parent", "serve_workers"]
@@ -72,7 +61,9 @@ _AT_ONCE = 64
 class Worker:
     """One process that serves, as its parent sees it."""
 
-    def __init__(self, number: int, heard: Callable[[Worker, Message, socket.socket | None], object], hub: Hub) -> None:
+    def __init__(
+        self, number: int, heard: Callable[[Worker, worker_link.Message, socket.socket | None], object], hub: Hub
+    ) -> None:
         self.number = number
         self.replica = ""
         """Its name in the cluster; empty until it serves."""
@@ -97,7 +88,7 @@ class Worker:
         with theirs, their_life, their_shared:
             self.process = _started(theirs.fileno(), their_life.fileno(), their_shared.fileno())
         hub.serve(shared, self._given_up)
-        self.link = Link(ours)
+        self.link = worker_link.Link(ours)
         self.link.start(lambda message, connection: heard(self, message, connection), lambda: None)
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._wait, args=(loop,), name=f"worker {number}", daemon=True).start()
@@ -143,7 +134,7 @@ class Worker:
     def finish(self, grace: float) -> None:
         """Tell it to give its connections back, and to end within these seconds and ``STOP``."""
         self._is_told = True
-        self.link.send(Leave(grace))
+        self.link.send(worker_link.Leave(grace))
 
     async def leave(self, grace: float = 0.0) -> None:
         """Let it finish its open requests, and end; kill it if it does not.
@@ -176,7 +167,7 @@ def _started(*files: int) -> subprocess.Popen[bytes]:
     Ctrl-C reaches all processes of a terminal. A worker is started with SIGINT blocked, so that only its parent acts on
     it; the parent gets a SIGINT that arrives meanwhile when the worker was started.
     """
-    environment = {**os.environ, VARIABLE: ",".join(map(str, files))}
+    environment = {**os.environ, worker_link.VARIABLE: ",".join(map(str, files))}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         return subprocess.Popen(
@@ -209,7 +200,7 @@ class Parent:
         """Waits for replaced workers, which finish their open requests."""
         self._failures = 0
         self._turn = 0
-        self._held: deque[tuple[socket.socket, Take]] = deque()
+        self._held: deque[tuple[socket.socket, worker_link.Take]] = deque()
         """Connections that no worker could take yet."""
         self._again: asyncio.TimerHandle | None = None
         """The timer until connections are accepted again."""
@@ -258,7 +249,7 @@ class Parent:
 
     def _start(self, number: int) -> Worker:
         worker = self._workers[number] = Worker(number, self._heard, self._hub)
-        worker.link.send(Welcome(self._key))
+        worker.link.send(worker_link.Welcome(self._key))
         return worker
 
     async def _begins(self, worker: Worker) -> bool:
@@ -277,9 +268,9 @@ class Parent:
             self._stop()
         return False
 
-    def _heard(self, worker: Worker, message: Message, connection: socket.socket | None) -> None:
+    def _heard(self, worker: Worker, message: worker_link.Message, connection: socket.socket | None) -> None:
         match message:
-            case Ready():
+            case worker_link.Ready():
                 worker.replica = message.replica
                 worker.is_ready = True
                 worker.began.set()
@@ -287,10 +278,10 @@ class Parent:
                 on_listening, self._on_listening = self._on_listening, None
                 if on_listening is not None:
                     on_listening(self._listening[0].getsockname()[1])
-            case Closed():
+            case worker_link.Closed():
                 worker.ended_connections = message.count
-            case Move() if connection is not None:
-                self._place(connection, Take(message.request), message.replica)
+            case worker_link.Move() if connection is not None:
+                self._place(connection, worker_link.Take(message.request), message.replica)
             case _:
                 pass
 
@@ -299,7 +290,7 @@ class Parent:
 
     def _tell_others(self) -> None:
         """Tell the workers which of them can be given connections."""
-        others = Others([each.replica for each in self._serving()])
+        others = worker_link.Others([each.replica for each in self._serving()])
         for worker in self._workers.values():
             worker.link.send(others)
 
@@ -330,9 +321,9 @@ class Parent:
                 log.warning("connections cannot be accepted now: %s", error)
                 self._pause()
                 return
-            self._place(connection, Take())
+            self._place(connection, worker_link.Take())
 
-    def _place(self, connection: socket.socket, take: Take, replica: str = "") -> None:
+    def _place(self, connection: socket.socket, take: worker_link.Take, replica: str = "") -> None:
         """Give a connection to the worker of this name, or else to the one with the fewest, once one takes it."""
         if self._hand_over(connection, take, replica):
             connection.close()
@@ -340,7 +331,7 @@ class Parent:
             self._held.append((connection, take))
             self._pause()
 
-    def _hand_over(self, connection: socket.socket, take: Take, replica: str = "") -> bool:
+    def _hand_over(self, connection: socket.socket, take: worker_link.Take, replica: str = "") -> bool:
         self._turn += 1
 
         def rank(each: Worker) -> tuple[bool, int, int]:
@@ -392,7 +383,7 @@ class Parent:
         for number in range(1, self._count + 1):
             new = Worker(number, self._heard, self._hub)
             self._others.add(new)
-            new.link.send(Welcome(self._key))
+            new.link.send(worker_link.Welcome(self._key))
             try:
                 async with asyncio.timeout(START):
                     await new.began.wait()
@@ -421,7 +412,7 @@ class Parent:
             asyncio.get_running_loop().remove_reader(each.fileno())
         if self._again is not None:
             self._again.cancel()
-        rest = [(connection, Take()) for each in self._listening for connection in accept_rest(each)]
+        rest = [(connection, worker_link.Take()) for each in self._listening for connection in accept_rest(each)]
         for connection, take in (*self._held, *rest):
             # To a worker that answers it before it leaves, if one takes it.
             self._hand_over(connection, take)

@@ -18,15 +18,8 @@ from antiphon.protocol.http.rules import Gate, Refusal
 from antiphon.transports.cluster.base import LEASE
 from antiphon.transports.http.server.asgi import Http, unavailable
 from antiphon.transports.http.server.event_store import EventStore
+from antiphon.transports.http.server.replicas import records
 from antiphon.transports.http.server.replicas.moving_response import MovingResponse, is_request
-from antiphon.transports.http.server.replicas.records import (
-    KNOWN_FOR,
-    Common,
-    KnownHomes,
-    SessionRecord,
-    SessionRecords,
-    SharedEvents,
-)
 from antiphon.transports.http.server.replicas.relay import Relays
 from antiphon.transports.http.server.session import Place, Session
 from antiphon.transports.http.server.sessions import Sessions
@@ -51,7 +44,7 @@ others find that out within a quarter of their lease, and record as many as they
 _HELD = 60.0
 """Seconds for which an answer or a notification of a client waits for the engine, before it is refused."""
 
-_STAYS = 2 * KNOWN_FOR
+_STAYS = 2 * records.KNOWN_FOR
 """Seconds for which a replica that stops still refuses requests of the others, which may not know yet that a session
 has left it."""
 
@@ -80,7 +73,7 @@ class Membership:
 
     def __init__(
         self,
-        common: Common,
+        common: records.Common,
         sessions: Sessions,
         store: EventStore,
         make: Callable[[Http, Place], Session],
@@ -97,9 +90,9 @@ class Membership:
         self._make = make
         self._serve = serve
         self._pause = idle_timeout / 2
-        self._records = SessionRecords(common, _LONGER * idle_timeout)
+        self._records = records.SessionRecords(common, _LONGER * idle_timeout)
         self._relays = Relays(common, serve, path, gate)
-        self._homes = KnownHomes()
+        self._homes = records.KnownHomes()
         self._moving: dict[bytes, asyncio.Future[None]] = {}
         """Sessions that are being restored here, or leave."""
         self._released: dict[bytes, asyncio.Future[None]] = {}
@@ -138,7 +131,7 @@ class Membership:
         await self._relays.close()
         # Nobody asks the engine again before that: what they send to a replica that is gone would be lost.
         await asyncio.sleep(self._relays.last_asked + _STAYS - asyncio.get_running_loop().time())
-        if isinstance(self._store, SharedEvents):
+        if isinstance(self._store, records.SharedEvents):
             await self._store.close()
         running = [each for each in (self._keeper, self._recorder) if each is not None]
         self._keeper = self._recorder = None
@@ -367,7 +360,7 @@ class Membership:
                 return True
         return False
 
-    async def _look_up(self, id: bytes) -> tuple[SessionRecord, bytes] | None:
+    async def _look_up(self, id: bytes) -> tuple[records.SessionRecord, bytes] | None:
         """Find the record of a session, and give the session up if it lived here and lives elsewhere now."""
         if self._cluster.is_past_lease:
             # First, so that nobody takes over what is found to live here.
@@ -396,7 +389,7 @@ class Membership:
             self._homes.forget(id)
         return response.is_done
 
-    async def _passed_on(self, id: bytes, record: SessionRecord, response: MovingResponse) -> bool:
+    async def _passed_on(self, id: bytes, record: records.SessionRecord, response: MovingResponse) -> bool:
         """Let a response come from the home of its session; return ``False`` if that has died."""
         if response.http.is_relayed:
             # Whoever has passed it on looks for the session again.
@@ -427,7 +420,7 @@ class Membership:
             self._unsure_until = now + _UNSURE
         return now < self._unsure_until
 
-    async def _restored(self, http: Http, id: bytes, record: SessionRecord, stored: bytes) -> bool:
+    async def _restored(self, http: Http, id: bytes, record: records.SessionRecord, stored: bytes) -> bool:
         """Become the home of a session; tell whether it lives here now."""
         moving = self._moving.get(id)
         if moving is not None:
