@@ -6,8 +6,7 @@ import asyncio
 import os
 
 from antiphon.channel import Frame
-from antiphon.transports.stdio.byte_stream import FrameReader, FrameWriter
-from antiphon.transports.stdio.threads import connect_reader, connect_writer
+from antiphon.transports.stdio.threads import FrameReader, FrameWriter, connect_reader, connect_writer
 
 
 def opened(fd, mode):

@@ -8,12 +8,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from antiphon import BY_HAND, Client, PendingRound
+from antiphon.server.serving import worker
+from antiphon.server.serving.worker import StopWatch, told_to_stop
 from tests.support.network import Bare, call, modern_call, request_bytes
 from tests.support.raw_client import said
 from tests.support.started_workers import PATIENCE, started
@@ -161,3 +165,65 @@ def test_the_collector_looks_less_often_and_not_at_what_was_there(chosen, expect
     command = [sys.executable, "-c", COLLECTING, *chosen]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["True", str(expected)]
+
+
+class Served:
+    """What uvicorn's server has: a handler of signals, and a flag."""
+
+    def __init__(self, grace: float | None = None) -> None:
+        self.should_exit = False
+        self.config = SimpleNamespace(timeout_graceful_shutdown=grace)
+
+    def handle_exit(self, *_: object) -> None:
+        """Be a handler of signals."""
+        self.should_exit = True
+
+
+@pytest.fixture
+def handled() -> Iterator[None]:
+    """Put the handlers of signals back."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handled")
+def test_a_server_that_was_told_to_stop_is_seen() -> None:
+    """By the method that handles its signals, and only then."""
+    server = Served()
+    signal.signal(signal.SIGTERM, server.handle_exit)
+    assert told_to_stop() is None
+    server.should_exit = True
+    assert told_to_stop() is server
+
+
+@pytest.mark.usefixtures("handled")
+@pytest.mark.parametrize(("grace", "left"), [(None, None), (3, 2.25), (0, 0.0)])
+async def test_the_application_has_what_the_server_leaves(
+    grace: float | None, left: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Less than the server's own grace, so that it never has to cancel anything."""
+    monkeypatch.setattr(worker, "_LOOK", 0.01)
+    server, given = Served(grace), asyncio.get_running_loop().create_future()
+
+    async def stop(seconds: float | None) -> None:
+        given.set_result(seconds)
+
+    watch = StopWatch(stop)
+    signal.signal(signal.SIGTERM, server.handle_exit)
+    watch.start()
+    server.should_exit = True
+    async with asyncio.timeout(30):
+        seconds = await given
+    assert seconds == (None if left is None else pytest.approx(left, abs=0.25))
+    watch.end()
+
+
+async def test_a_watch_that_has_ended_looks_no_more() -> None:
+    """Also where it never began."""
+    watch = StopWatch(lambda _grace: asyncio.sleep(0))
+    watch.end()
+    watch.start()
+    watch.end()
+    assert watch._timer is None

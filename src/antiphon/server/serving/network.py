@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 from antiphon.errors import ConfigError, RemoteProtocolError
 from antiphon.machine.other_frameworks import find_remedy
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
-from antiphon.server.serving.asgi_server import StopWatch
-from antiphon.server.serving.worker import collect_less
+from antiphon.server.serving.worker import StopWatch, collect_less
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -508,7 +507,7 @@ def _tls(options: dict[str, Any]) -> SSLContext | None:
         if key is not None:
             raise ConfigError("TLS: a key alone is of no use: give the certificate, too (tls_cert)")
         return None
-    from antiphon.transports.http.server.tls import server_context
+    from antiphon.transports.http.server.settings import server_context
 
     return server_context(cert, key, password)
 

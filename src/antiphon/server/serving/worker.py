@@ -2,7 +2,8 @@
 
 Also the memory settings of every process that only serves. The C library returns large blocks to the system as soon as
 they are free, and each new one needs pages that must be found and cleared: a third of the time of a call with an
-argument of 1 MiB.
+argument of 1 MiB. ``StopWatch`` detects that another ASGI server around us was told to stop, since uvicorn tells an
+application only after every response has ended.
 """
 
 from __future__ import annotations
@@ -15,36 +16,25 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from antiphon.machine.asyncio_tasks import start_in
-from antiphon.server.serving.worker_link import (
-    Closed,
-    Ends,
-    Leave,
-    Link,
-    Message,
-    Move,
-    Others,
-    Ready,
-    Take,
-    Welcome,
-)
+from antiphon.server.serving import worker_link
 from antiphon.transports.cluster.unix import UnixCluster
 
 if TYPE_CHECKING:
     from antiphon.server.serving.service import Service
     from antiphon.transports.http.server.shutdown import GracefulServer
 
-__all__ = ["LAST", "collect_less", "keep_large_blocks", "serve_as_worker", "watch_parent"]
+__all__ = ["LAST", "StopWatch", "collect_less", "keep_large_blocks", "serve_as_worker", "told_to_stop", "watch_parent"]
 
 LAST = 15.0
 """Seconds that a worker has to end by itself after the process that started it is gone."""
 
 
-def watch_parent(ends: Ends) -> None:
+def watch_parent(ends: worker_link.Ends) -> None:
     """End this process when its parent has ended in any way, even if the event loop here is blocked."""
     signal.signal(signal.SIGINT, _leave_to_parent)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
@@ -63,7 +53,7 @@ def _outlive_nobody(life: socket.socket) -> None:
     os._exit(1)
 
 
-async def serve_as_worker(service: Service, make: Callable[[], GracefulServer], ends: Ends) -> None:
+async def serve_as_worker(service: Service, make: Callable[[], GracefulServer], ends: worker_link.Ends) -> None:
     """Serve the connections that come, until told to stop by a signal.
 
     ``make``: makes the network server; called after the cluster of the workers was joined, which it needs.
@@ -71,7 +61,7 @@ async def serve_as_worker(service: Service, make: Callable[[], GracefulServer], 
     has_cluster = service.replicas is not None
     if not has_cluster:
         service.join(UnixCluster(ends.shared))
-    link = Link(ends.messages)
+    link = worker_link.Link(ends.messages)
     worker = _Serving(service, make(), link, has_cluster=has_cluster)
     serving = asyncio.ensure_future(worker.serve())
     link.start(worker.got, lambda: None)
@@ -82,7 +72,7 @@ async def serve_as_worker(service: Service, make: Callable[[], GracefulServer], 
 
 
 class _Serving:
-    def __init__(self, service: Service, network: GracefulServer, link: Link, *, has_cluster: bool) -> None:
+    def __init__(self, service: Service, network: GracefulServer, link: worker_link.Link, *, has_cluster: bool) -> None:
         self._service = service
         self._network = network
         self._link = link
@@ -108,27 +98,27 @@ class _Serving:
         signal.signal(signal.SIGINT, _leave_to_parent)
         replicas = self._service.replicas
         assert replicas is not None
-        self._link.send(Ready(replicas.own_name))
+        self._link.send(worker_link.Ready(replicas.own_name))
 
     def _report(self) -> None:
         """Report how many connections have ended, if the number has changed since the last report."""
         ended = self._taken - len(self._taking) - len(self._network.server_state.connections)
         if ended != self._ended:
             self._ended = ended
-            self._link.send(Closed(ended))
+            self._link.send(worker_link.Closed(ended))
 
-    def got(self, message: Message, connection: socket.socket | None) -> None:
+    def got(self, message: worker_link.Message, connection: socket.socket | None) -> None:
         match message:
-            case Welcome():
+            case worker_link.Welcome():
                 if not self._has_cluster:
                     self._service.share(message.key)
                 self._welcome.set()
-            case Take() if connection is not None:
+            case worker_link.Take() if connection is not None:
                 self._taken += 1
                 start_in(self._taking, self._take(connection, message.request))
-            case Others():
+            case worker_link.Others():
                 self._others = frozenset(message.replicas)
-            case Leave():
+            case worker_link.Leave():
                 self._leaves = True
                 self._network.leave(message.grace)
             case _:
@@ -137,7 +127,7 @@ class _Serving:
     def _give(self, connection: socket.socket, request: bytes, replica: str) -> bool:
         """Give a connection, through the parent, to the worker that has its session, or to any if this one leaves."""
         is_wanted = replica in self._others or (self._leaves and not replica)
-        return is_wanted and self._link.hand_over(connection, Move(replica, request))
+        return is_wanted and self._link.hand_over(connection, worker_link.Move(replica, request))
 
     async def _take(self, connection: socket.socket, request: bytes) -> None:
         try:
@@ -195,3 +185,66 @@ def _is_chosen() -> bool:
     return "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "") or any(
         name.startswith("MALLOC_") and name.endswith("_") for name in os.environ
     )
+
+
+_LOOK = 0.25
+"""Seconds between two checks whether the server was told to stop."""
+
+_SPARE = 0.5
+"""Seconds of the server's grace period left unused, so that the server never has to cancel anything."""
+
+
+def told_to_stop() -> object:
+    """Return the server that was told to stop, or ``None``.
+
+    A server of uvicorn's kind handles SIGTERM in a method, and then sets a flag. Other servers are not detected; nor is
+    one outside of the main thread, which receives no signals.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        server = getattr(signal.getsignal(number), "__self__", None)
+        if getattr(server, "should_exit", False) is True:
+            return server
+    return None
+
+
+def _grace(server: object) -> float | None:
+    """Return the seconds after which a server cancels open requests; ``None`` if it waits for ever."""
+    given = getattr(getattr(server, "config", None), "timeout_graceful_shutdown", None)
+    return max(0.0, given - _LOOK - _SPARE) if isinstance(given, int | float) else None
+
+
+class StopWatch:
+    """Checks whether the surrounding server was told to stop, and has the application end open responses.
+
+    ``stop`` is called with the seconds that the server leaves for this, ``None`` if it sets no limit.
+    """
+
+    def __init__(self, stop: Callable[[float | None], Awaitable[None]]) -> None:
+        self._stop = stop
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopping: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start checking; has no effect if it was started before."""
+        if self._timer is None and self._stopping is None:
+            self._timer = asyncio.get_running_loop().call_later(_LOOK, self._look)
+
+    def end(self) -> None:
+        """Stop checking."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        server = told_to_stop()
+        if server is None:
+            self.start()
+        else:
+            self._stopping = asyncio.get_running_loop().create_task(self._end(_grace(server)))
+
+    async def _end(self, grace: float | None) -> None:
+        try:
+            await self._stop(grace)
+        finally:
+            self._stopping = None

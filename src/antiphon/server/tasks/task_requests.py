@@ -1,31 +1,42 @@
 """The requests of clients about tasks: to make a call a task, and to poll, answer and cancel it.
 
-For all but the principal that made a task, the task does not exist.
+For all but the principal that made a task, the task does not exist. For ``tasks/result`` of 2025-11-25 each ask of
+a task is sent as a request on the stream of the request that waits, and its answer is stored like one of
+``tasks/update``; while no client waits, an ask stays open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import CoroutineType
 from typing import Any
 
+import msgspec
+from msgspec import DecodeError, Raw
+
+from antiphon import errors
 from antiphon.engine.connection import LATER, Connection, Later
-from antiphon.errors import InvalidParams, MethodNotFound, MissingCapability, TemporarilyUnavailable
 from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import Handled, read_answer
+from antiphon.server.calls.call import Handled, read_answer, read_reply
+from antiphon.server.calls.journal import Kind
 from antiphon.server.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
-from antiphon.server.tasks.awaited_results import AwaitedResults
 from antiphon.server.tasks.served_tasks import ServedTasks, wish_of
 from antiphon.server.tasks.stored_tasks import OutOfRoom, unknown_task
-from antiphon.server.tasks.task_record import TaskRecord
+from antiphon.server.tasks.task_record import TaskAsk, TaskRecord
 from antiphon.server.tasks.task_states import TaskEvent
+from antiphon.wire import task as wire
 from antiphon.wire.common import ClientCapabilities, EmptyResult, Wire
 from antiphon.wire.content import TextContent
+from antiphon.wire.envelope import ErrorObject, decode, encode
+from antiphon.wire.failure import from_wire, to_wire
 from antiphon.wire.methods import METHODS
 from antiphon.wire.subscriptions import SubscriptionFilter
-from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult, TaskParams, UpdateTaskParams
 from antiphon.wire.tools import CallToolResult
 
 __all__ = ["TaskRequests", "check_declared"]
@@ -39,10 +50,10 @@ def check_declared(client: ClientCapabilities | None) -> None:
     Raises:
         MissingCapability: it does not.
     """
-    if not extends(client, TASKS):
-        raise MissingCapability(
-            f"The client does not offer the extension {TASKS}",
-            data={"requiredCapabilities": {"extensions": {TASKS: {}}}},
+    if not extends(client, wire.TASKS):
+        raise errors.MissingCapability(
+            f"The client does not offer the extension {wire.TASKS}",
+            data={"requiredCapabilities": {"extensions": {wire.TASKS: {}}}},
         )
 
 
@@ -67,7 +78,7 @@ class TaskRequests:
 
     def as_task(
         self, request: Request, peer: Peer, handled: Handled, serve: Callable[[], Later]
-    ) -> CallToolResult | CoroutineType[Any, Any, CreateTaskResult | Later] | None:
+    ) -> CallToolResult | CoroutineType[Any, Any, wire.CreateTaskResult | Later] | None:
         """Make a call a task if its client can have one; return ``None`` if it is served as any other call.
 
         ``serve`` serves it without a task.
@@ -80,7 +91,7 @@ class TaskRequests:
             return self._as_wished(request, peer, handled)
         if handled.task == "never":
             return None
-        if request.revision.modern and extends(request.capabilities, TASKS):
+        if request.revision.modern and extends(request.capabilities, wire.TASKS):
             if handled.task == "allowed":
                 return self._begin_or_serve(request, peer, handled, serve)
             return None if handled.task == "later" else self._tasks.begin(peer, request, handled)
@@ -88,30 +99,30 @@ class TaskRequests:
             return None
         if request.revision.modern:
             check_declared(request.capabilities)
-        text = f"{handled.name} needs a client that offers the extension {TASKS}"
+        text = f"{handled.name} needs a client that offers the extension {wire.TASKS}"
         return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
     async def _begin_or_serve(
         self, request: Request, peer: Peer, handled: Handled, serve: Callable[[], Any]
-    ) -> CreateTaskResult | Later:
+    ) -> wire.CreateTaskResult | Later:
         """Make a call a task; serve it at once if the store has no room or cannot be written."""
         try:
             return await self._tasks.begin(peer, request, handled)
-        except (OutOfRoom, TemporarilyUnavailable):
+        except (OutOfRoom, errors.TemporarilyUnavailable):
             return serve()
 
     def _as_wished(
         self, request: Request, peer: Peer, handled: Handled
-    ) -> CoroutineType[Any, Any, CreateTaskResult] | None:
+    ) -> CoroutineType[Any, Any, wire.CreateTaskResult] | None:
         is_wished = wish_of(request) is not None
         if is_wished and handled.task in ("allowed", "required"):
             return self._tasks.begin(peer, request, handled)
         # 2025-11-25: "Receivers that do not declare the task capability MUST process requests of that type normally";
         # others "SHOULD return a -32601 (Method not found) error", and "MUST" where a task is required.
         if is_wished and self._tasks.core.capabilities().tasks is not None:
-            raise MethodNotFound(f"{handled.name} cannot be called as a task")
+            raise errors.MethodNotFound(f"{handled.name} cannot be called as a task")
         if handled.task == "required":
-            raise MethodNotFound(f"{handled.name} must be called as a task")
+            raise errors.MethodNotFound(f"{handled.name} must be called as a task")
         return None
 
     # --- tasks --------------------------------------------------------------------------------------------------
@@ -136,14 +147,14 @@ class TaskRequests:
         except Exception as error:
             peer.reply_error(request, error)
 
-    async def get(self, request: Request, peer: Peer) -> GetTaskResult:
+    async def get(self, request: Request, peer: Peer) -> wire.GetTaskResult:
         """Serve ``tasks/get``."""
-        params: TaskParams = request.params
+        params: wire.TaskParams = request.params
         return self._tasks.seen(await self.owned(request, peer, params.task_id))
 
     async def update(self, request: Request, peer: Peer) -> EmptyResult:
         """Serve ``tasks/update``: answers to asks that are not open (any more) are ignored."""
-        params: UpdateTaskParams = request.params
+        params: wire.UpdateTaskParams = request.params
         record = await self.owned(request, peer, params.task_id)
         asks = {ask.key: ask for ask in record.asks if ask.key in params.input_responses}
         answers = {key: params.input_responses[key] for key in asks}
@@ -155,7 +166,7 @@ class TaskRequests:
 
     async def cancel(self, request: Request, peer: Peer) -> Wire:
         """Serve ``tasks/cancel``: the handler is cancelled, and decides what becomes of it."""
-        params: TaskParams = request.params
+        params: wire.TaskParams = request.params
         record = await self.owned(request, peer, params.task_id)
         now = await self._tasks.clock()
         if request.revision.asks_for_tasks:
@@ -165,7 +176,7 @@ class TaskRequests:
             self._tasks.stop(after)
         return EmptyResult()
 
-    async def _cancel_at_once(self, record: TaskRecord, now: float) -> GetTaskResult:
+    async def _cancel_at_once(self, record: TaskRecord, now: float) -> wire.GetTaskResult:
         """Cancel a task in the way of 2025-11-25, whatever becomes of its handler.
 
         Raises:
@@ -187,13 +198,13 @@ class TaskRequests:
         if after is None:
             raise unknown_task()
         if not is_ours:
-            raise InvalidParams(f"The task cannot be cancelled: it is {after.status}")
+            raise errors.InvalidParams(f"The task cannot be cancelled: it is {after.status}")
         call = self._tasks.calls.get(record.id)
         if call is not None:
             call.end("the client cancelled the task")
         return self._tasks.seen(after)
 
-    async def visible(self, request: Request, peer: Peer, ids: Sequence[str]) -> dict[str, GetTaskResult]:
+    async def visible(self, request: Request, peer: Peer, ids: Sequence[str]) -> dict[str, wire.GetTaskResult]:
         """Return the tasks with these ids that a client may see, in the form for clients."""
         check_declared(request.capabilities)
         found = {id: await self._tasks.stored.get(id) for id in dict.fromkeys(ids)}
@@ -222,3 +233,174 @@ class TaskRequests:
 def _cancelled(record: TaskRecord, now: float) -> TaskRecord | None:
     after = record.moved(TaskEvent.CANCEL, now)
     return None if record.is_over or after.state is record.state else after
+
+
+log = logging.getLogger("antiphon.server")
+Owned = Callable[[Request, Peer, str], Awaitable[TaskRecord]]
+"""Returns a task, if it is the sender's."""
+
+_LOOK = 5.0
+"""Seconds between two reads of a task without news, because the end of its time to live is no news."""
+
+_STORE_AGAIN = 1.0
+"""Seconds between two attempts to store an answer, while the store fails."""
+
+
+class AwaitedResults:
+    """The requests of this process that wait for the end of a task."""
+
+    def __init__(self, tasks: ServedTasks, owned: Owned) -> None:
+        self._tasks = tasks
+        self._owned = owned
+        self._asked: dict[str, _Asked] = {}
+
+    async def result(self, request: Request, peer: Peer) -> CallToolResult:
+        """Serve ``tasks/result``.
+
+        Raises:
+            InvalidParams: there is no such task (any more).
+            PeerError: its call has failed, or it was cancelled.
+        """
+        params: wire.TaskParams = request.params
+        with self._tasks.news(params.task_id) as news, self._held(params.task_id) as asked:
+            waiting = _Waiting(self._tasks, asked, request, peer)
+            try:
+                while True:
+                    news.clear()
+                    record = await self._owned(request, peer, params.task_id)
+                    await waiting.take(record, news)
+                    if record.is_over:
+                        return _outcome(record)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_LOOK):
+                            await news.wait()
+            finally:
+                await waiting.end()
+
+    @contextlib.contextmanager
+    def _held(self, id: str) -> Generator[_Asked]:
+        asked = self._asked.setdefault(id, _Asked(lambda: self._held(id)))
+        asked.holders += 1
+        try:
+            yield asked
+        finally:
+            asked.holders -= 1
+            if not asked.holders:
+                del self._asked[id]
+
+
+class _Asked:
+    """The asks of one task that this process has sent, kept while a request waits for the task.
+
+    A waiting request may read the task just before an answer to another one is stored, and must not ask that again.
+    """
+
+    def __init__(self, hold: Callable[[], AbstractContextManager[_Asked]]) -> None:
+        self.keys: set[str] = set()
+        """Keys of asks that were sent to a client, answered or not."""
+        self.holders = 0
+        self.hold = hold
+
+
+class _Waiting:
+    """One waiting request."""
+
+    def __init__(self, tasks: ServedTasks, asked: _Asked, request: Request, peer: Peer) -> None:
+        self._tasks = tasks
+        self._asked = asked
+        self._request = request
+        self._peer = peer
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._told: tuple[str, str | None] | None = None
+
+    async def take(self, record: TaskRecord, news: asyncio.Event) -> None:
+        """Send what is new of a task: its status, and its asks; withdraw asks that are not open any more."""
+        if self._told != (record.status, record.message):
+            self._told = record.status, record.message
+            notice = METHODS["notifications/tasks/status"]
+            told = wire.as_experiment(self._tasks.seen(record))
+            wait = self._peer.send(self._peer.session.notify(notice, told, self._request), self._request)
+            if wait is not None:
+                await wait
+        open_keys = {ask.key for ask in record.asks} if record.status == "input_required" else set[str]()
+        for key, asking in self._asking.items():
+            if key not in open_keys:
+                asking.cancel()
+        for ask in record.asks:
+            if ask.key in open_keys and ask.key not in self._asking and ask.key not in self._asked.keys:
+                self._asked.keys.add(ask.key)
+                self._asking[ask.key] = asyncio.ensure_future(self._ask(record, ask, news))
+
+    async def end(self) -> None:
+        """Withdraw the open asks; the task keeps them for the next request that waits."""
+        for asking in self._asking.values():
+            asking.cancel()
+        await asyncio.gather(*self._asking.values(), return_exceptions=True)
+
+    async def _ask(self, record: TaskRecord, ask: TaskAsk, news: asyncio.Event) -> None:
+        is_answered = False
+        try:
+            kind, given = await self._put(record, ask)
+            is_answered = True
+            # Stored even if the waiting request is cancelled now, so that a person is not asked again.
+            await asyncio.shield(self._tasks.aside(self._store(record, ask, kind, given)))
+        except (errors.MissingCapability, errors.NotInRevision):
+            # This client is not the one that made the call; one that offers it may come.
+            log.info("a task asks for what the client that waits for it does not offer")
+        except errors.ConnectionClosed:
+            pass
+        except errors.AntiphonError as error:
+            log.warning("an ask of a task could not be answered: %s", type(error).__name__)
+        finally:
+            if not is_answered:
+                self._asked.keys.discard(ask.key)
+            for other in self._tasks.awaiting(record.id) - {news}:
+                other.set()
+
+    async def _store(self, record: TaskRecord, ask: TaskAsk, kind: Kind, given: bytes) -> None:
+        with self._asked.hold():
+            while not self._tasks.closed:
+                try:
+                    await self._tasks.answered(record, {ask.key: (kind, given)})
+                except OutOfRoom as error:
+                    if kind == "error":
+                        raise
+                    kind, given = "error", encode(to_wire(error))
+                except errors.PeerError:
+                    # The time of the task is over.
+                    return
+                except Exception as error:
+                    log.warning("an answer to a task could not be stored: %s", type(error).__name__)
+                    await asyncio.sleep(_STORE_AGAIN)
+                else:
+                    return
+
+    async def _put(self, record: TaskRecord, ask: TaskAsk) -> tuple[Kind, bytes]:
+        """Ask the client; return its answer, or the error that it answers with."""
+        spec, session = METHODS[ask.method], self._peer.session
+        session.check_ask(spec, decode(Raw(ask.params), spec.params), self._request)
+        # "The receiver MUST include the related-task metadata in the request to associate it with the task."
+        related = {wire.RELATED_TASK: {"taskId": record.id}}
+        outgoing = session.ask(spec, Raw(ask.params), self._request, is_checked=True, meta=related)
+        try:
+            given = await self._peer.request(outgoing)
+            read_reply(given, spec)
+        except errors.PeerError as error:
+            return "error", encode(ErrorObject(code=error.code, message=error.message, data=error.data))
+        return "answer", bytes(given)
+
+
+def _outcome(record: TaskRecord) -> CallToolResult:
+    """Return "exactly what the underlying request would have returned", with the task that it belongs to."""
+    if record.status == "failed":
+        failure = from_wire(decode(Raw(record.outcome), ErrorObject))
+        failure.remote = False
+        raise failure
+    if record.status == "cancelled":
+        raise errors.InternalError("The task was cancelled")
+    try:
+        result = decode(Raw(record.outcome), CallToolResult)
+    except DecodeError:
+        raise errors.InternalError("The result of the task cannot be read") from None
+    related = {wire.RELATED_TASK: {"taskId": record.id}}
+    return msgspec.structs.replace(result, meta={**(result.meta or {}), **related})

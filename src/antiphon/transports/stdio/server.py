@@ -20,8 +20,7 @@ from typing import IO, ClassVar
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConfigError, ConnectionClosed, LocalProtocolError
 from antiphon.transports.inbox import ClosedOnce, Receiving
-from antiphon.transports.stdio.byte_stream import FrameReader, FrameWriter
-from antiphon.transports.stdio.threads import connect_reader, connect_writer
+from antiphon.transports.stdio.threads import FrameReader, FrameWriter, connect_reader, connect_writer
 
 __all__ = ["StdioServerChannel"]
 

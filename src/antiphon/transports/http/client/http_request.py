@@ -20,21 +20,7 @@ from pathlib import Path
 from types import CoroutineType
 from typing import Any
 
-from aiohttp import (
-    ClientConnectionError,
-    ClientConnectorError,
-    ClientError,
-    ClientHttpProxyError,
-    ClientMiddlewareType,
-    ClientPayloadError,
-    ClientResponse,
-    ClientSession,
-    ClientTimeout,
-    ConnectionTimeoutError,
-    DummyCookieJar,
-    InvalidURL,
-    TCPConnector,
-)
+import aiohttp
 from multidict import istr
 from yarl import URL
 
@@ -146,9 +132,9 @@ def new_session(
     ssl: tls.SSLContext | bool = True,
     proxy: str | None = None,
     trust_env: bool = False,
-    middlewares: Sequence[ClientMiddlewareType] = (),
+    middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
     access: Access | None = None,
-) -> ClientSession:
+) -> aiohttp.ClientSession:
     """Make the aiohttp session of one channel; ``access`` may watch its connections.
 
     The number of connections is not limited here: a limit could keep the answer to an ask from the call that waits for
@@ -161,9 +147,9 @@ def new_session(
             access.connects(str(address[0]))
         return socket.socket(family, kind, protocol)
 
-    return ClientSession(
-        connector=TCPConnector(ssl=ssl, limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=open_socket),
-        cookie_jar=DummyCookieJar(),
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=ssl, limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=open_socket),
+        cookie_jar=aiohttp.DummyCookieJar(),
         proxy=proxy,
         trust_env=trust_env,
         max_headers=_MAX_HEADERS,
@@ -189,7 +175,7 @@ class Web:
     def __init__(
         self,
         url: URL,
-        session: ClientSession,
+        session: aiohttp.ClientSession,
         headers: Mapping[str, str] | None = None,
         *,
         connect_timeout: float = CONNECT_TIMEOUT,
@@ -199,7 +185,7 @@ class Web:
         self.url = url
         """Where requests are sent; a redirect within the origin changes it."""
         self.session = session
-        self._timeout = ClientTimeout(total=None, sock_connect=connect_timeout)
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout)
         self._headers = checked_headers(headers or {})
         self._access = access
         self._pause = pause
@@ -223,7 +209,7 @@ class Web:
         *,
         url: URL | None = None,
         ask: bool = False,
-    ) -> CoroutineType[Any, Any, ClientResponse]:
+    ) -> CoroutineType[Any, Any, aiohttp.ClientResponse]:
         """Make a request and return the response when its head has arrived; the caller releases it. Await it at once.
 
         ``ask``: a person may be asked to sign in if that is what it takes.
@@ -238,7 +224,7 @@ class Web:
 
     async def _admitted(
         self, entry: Entry, method: str, headers: Mapping[str, str], data: bytes | None, url: URL | None, *, ask: bool
-    ) -> ClientResponse:
+    ) -> aiohttp.ClientResponse:
         while True:
             response = await self._followed(method, headers, data, url, entry)
             entry.answered(response.headers)
@@ -246,7 +232,7 @@ class Web:
                 return response
             response.release()
 
-    async def _let_in(self, entry: Entry, response: ClientResponse, *, ask: bool) -> bool:
+    async def _let_in(self, entry: Entry, response: aiohttp.ClientResponse, *, ask: bool) -> bool:
         """Do what it takes to be let in, and tell whether to send the request again."""
         status = response.status
         lines = response.headers.getall("WWW-Authenticate", [])
@@ -280,7 +266,7 @@ class Web:
 
     async def _followed(
         self, method: str, headers: Mapping[str, str], data: bytes | None, url: URL | None, entry: Entry | None = None
-    ) -> ClientResponse:
+    ) -> aiohttp.ClientResponse:
         target = url or self.url
         for _ in range(_MAX_REDIRECTS):
             sent = {**self._headers, **headers}
@@ -298,7 +284,9 @@ class Web:
                 self.url = target
         raise HttpFailure(UNUSABLE, f"{self.where} redirects more than {_MAX_REDIRECTS} times")
 
-    async def _once(self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None) -> ClientResponse:
+    async def _once(
+        self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None
+    ) -> aiohttp.ClientResponse:
         """Make one request.
 
         While the process has too many files open, wait for a connection; nothing is sent before that.
@@ -311,16 +299,20 @@ class Web:
                 return await self.session.request(
                     method, url, headers=headers, data=body, allow_redirects=False, timeout=self._timeout
                 )
-            except (ClientConnectorError, ConnectionTimeoutError, ClientHttpProxyError) as error:
+            except (
+                aiohttp.ClientConnectorError,
+                aiohttp.ConnectionTimeoutError,
+                aiohttp.ClientHttpProxyError,
+            ) as error:
                 if not are_used_up(error) or clock() >= until:
                     raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: {said(error)}") from None
-            except InvalidURL:
+            except aiohttp.InvalidURL:
                 raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: no valid address") from None
-            except (ClientConnectionError, OSError, ClientError) as error:
+            except (aiohttp.ClientConnectionError, OSError, aiohttp.ClientError) as error:
                 raise HttpFailure(BROKEN, f"{shown(url)} broke off before it answered: {said(error)}") from None
             await asyncio.sleep(PAUSE)
 
-    async def refusal(self, response: ClientResponse) -> tuple[bytes, str]:
+    async def refusal(self, response: aiohttp.ClientResponse) -> tuple[bytes, str]:
         """Read the body of a refusal, up to a limit, and the line of it that can be shown."""
         try:
             async with asyncio.timeout(_REFUSAL_TIMEOUT):
@@ -330,7 +322,7 @@ class Web:
         return body, first_line(body, response.content_type)
 
 
-async def read_body(response: ClientResponse, limit: int) -> bytes:
+async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
     """Read a body of at most ``limit`` bytes.
 
     Raises:
@@ -347,25 +339,25 @@ async def read_body(response: ClientResponse, limit: int) -> bytes:
             if size > limit:
                 raise HttpFailure(UNUSABLE, f"{shown(response.url)} answered with more than {limit} bytes")
             chunks.append(chunk)
-    except (ClientError, OSError) as error:
+    except (aiohttp.ClientError, OSError) as error:
         raise HttpFailure(BROKEN, f"{shown(response.url)} broke off within its answer: {said(error)}") from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 _WORDS: dict[type[Exception], str] = {
-    ConnectionTimeoutError: "no connection within the time for it",
-    ClientPayloadError: "the answer is not complete",
-    ClientConnectionError: "the connection was closed",
-    ClientError: "what it said is no HTTP",
+    aiohttp.ConnectionTimeoutError: "no connection within the time for it",
+    aiohttp.ClientPayloadError: "the answer is not complete",
+    aiohttp.ClientConnectionError: "the connection was closed",
+    aiohttp.ClientError: "what it said is no HTTP",
 }
 """Our own messages instead of the library's; the more specific ones first."""
 
 
 def said(error: Exception) -> str:
     """Describe in our own words what happened. The library's text would show the whole address and internal names."""
-    if isinstance(error, ClientHttpProxyError):
+    if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"HTTP {error.status} {error.message}"
-    cause: object = error.os_error if isinstance(error, ClientConnectorError) else error
+    cause: object = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, OSError) and (words := _of_system(cause)):
         return words
     return next((words for kind, words in _WORDS.items() if isinstance(error, kind)), "the connection broke")
@@ -384,7 +376,7 @@ def _of_system(error: OSError) -> str:
     return error.strerror or ""
 
 
-def _redirected(response: ClientResponse, source: URL, *, safe: bool) -> URL:
+def _redirected(response: aiohttp.ClientResponse, source: URL, *, safe: bool) -> URL:
     """Say where a redirect leads. Only to the same origin: what we send and who we are is meant for no other."""
     try:
         target = source.join(URL(response.headers.get("Location", "")))
@@ -427,7 +419,7 @@ def most_at_once() -> int:
 
 def are_used_up(error: Exception) -> bool:
     """Tell whether a connection could not be opened because too many files are open."""
-    cause = error.os_error if isinstance(error, ClientConnectorError) else error
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return isinstance(cause, OSError) and cause.errno in _USED_UP
 
 

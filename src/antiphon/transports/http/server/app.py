@@ -18,19 +18,8 @@ from antiphon.protocol.http import rules
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
 from antiphon.protocol.http.rules import Gate, Refusal
 from antiphon.protocol.salvage import salvage_reply
-from antiphon.transports.http.server.asgi import (
-    AsgiHttp,
-    Http,
-    Receive,
-    Scope,
-    Send,
-    follow_lifespan,
-    refuse,
-    send_empty,
-    unavailable,
-)
-from antiphon.transports.http.server.batch import MAX_BATCH, serve_batch
-from antiphon.transports.http.server.body import read_body
+from antiphon.transports.http.server import asgi
+from antiphon.transports.http.server.body import MAX_BATCH, read_body, serve_batch
 from antiphon.transports.http.server.entrance import admitted, answers_page, document_at, send_document, send_preflight
 from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
@@ -149,14 +138,14 @@ class HttpApp:
         self._quiet = asyncio.Event()
         """Set when no request is being served any more, after draining has begun."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Serve one ASGI scope."""
         if scope["type"] == "http":
-            await self.serve(AsgiHttp(scope, receive, send))
+            await self.serve(asgi.AsgiHttp(scope, receive, send))
         else:
             await self._other_scope(scope, receive, send)
 
-    async def serve(self, http: Http) -> None:
+    async def serve(self, http: asgi.Http) -> None:
         """Serve a request."""
         if not self._is_let_in(http) and not await self._let_in(http):
             return
@@ -187,11 +176,11 @@ class HttpApp:
         )
         self._sessions.on_expiry = self._membership.ended
 
-    async def _serve_elsewhere(self, http: Http, body: bytes | None) -> None:
+    async def _serve_elsewhere(self, http: asgi.Http, body: bytes | None) -> None:
         """Serve a request that has come through another replica, or whose session has just come here."""
         if self._draining and self._session(http) is None:
             # It has left meanwhile; who has passed the request on looks for it again.
-            await unavailable(http, _UNAVAILABLE)
+            await asgi.unavailable(http, _UNAVAILABLE)
             return
         self._open += 1
         try:
@@ -201,9 +190,9 @@ class HttpApp:
             if self._draining:
                 self._note_quiet()
 
-    async def _other_scope(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _other_scope(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         if scope["type"] == "lifespan":
-            await follow_lifespan(receive, send, self._reopen, self.close)
+            await asgi.follow_lifespan(receive, send, self._reopen, self.close)
         else:
             # A WebSocket: refused before it is accepted.
             await receive()
@@ -231,7 +220,7 @@ class HttpApp:
 
     # --- every request ------------------------------------------------------------------------------------------
 
-    def _is_let_in(self, http: Http) -> bool:
+    def _is_let_in(self, http: asgi.Http) -> bool:
         """Tell whether a request may proceed to its body, if that can be decided without waiting or responding."""
         return (
             self._open < self._settings.max_open
@@ -243,35 +232,35 @@ class HttpApp:
             and (self._gate is None or self._is_remembered(http, self._gate))
         )
 
-    def _is_remembered(self, http: Http, gate: Gate) -> bool:
+    def _is_remembered(self, http: asgi.Http, gate: Gate) -> bool:
         caller = gate.known(http.method, self._path, http.headers)
         if caller is not None:
             http.sent_by(caller, gate)
         return caller is not None
 
-    async def _let_in(self, http: Http) -> bool:
+    async def _let_in(self, http: asgi.Http) -> bool:
         """Check the path, the token and the method; refuse what may not proceed, and tell whether it may."""
         if self._settings.health and http.path in (_HEALTH, _READY):
             # Before the guard: whoever probes a container knows it by its address alone. Nothing is told but a status.
-            await send_empty(http, self._health(http))
+            await asgi.send_empty(http, self._health(http))
             return False
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
         document = None if refusal is not None or self._gate is None else document_at(self._gate, http)
         if refusal is None and document is None and not self._is_here(http):
             refusal = Refusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
         if refusal is not None:
-            await refuse(http, refusal)
+            await asgi.refuse(http, refusal)
         elif answers_page(http):
             await send_preflight(http, _METHODS)
         elif document is not None:
             await send_document(http, document)
         elif self._closed or self._open >= self._settings.max_open:
-            await unavailable(http, _UNAVAILABLE)
+            await asgi.unavailable(http, _UNAVAILABLE)
         else:
             return self._gate is None or await admitted(http, self._gate, self._path)
         return False
 
-    def _health(self, http: Http) -> int:
+    def _health(self, http: asgi.Http) -> int:
         """Return the status that says whether this process serves, or whether it is ready for new requests."""
         if http.method not in {"GET", "HEAD"}:
             return 405
@@ -289,27 +278,27 @@ class HttpApp:
         if not is_busy and not self._stateless.is_busy:
             self._quiet.set()
 
-    def _is_here(self, http: Http) -> bool:
+    def _is_here(self, http: asgi.Http) -> bool:
         path = http.local_path.rstrip("/")
         # If mounted in another application, the mount point itself is the endpoint, too.
         return path == self._path or (not path and http.local_path != http.path)
 
-    async def _other(self, http: Http) -> None:
+    async def _other(self, http: asgi.Http) -> None:
         method = http.method
         if method not in {"GET", "DELETE"} or self._settings.stateless or names_modern(http.headers):
             # 2026-07-28: "HTTP GET or DELETE to the MCP endpoint: respond with 405 Method Not Allowed." 2025-11-25: a
             # server that offers no stream at GET, and one that lets no client end its session, answer so, too.
-            await refuse(http, Refusal(405, InvalidRequest("Method not allowed")), None, self._allow)
+            await asgi.refuse(http, Refusal(405, InvalidRequest("Method not allowed")), None, self._allow)
         else:
             await self._get_or_delete(http, method)
 
-    async def _get_or_delete(self, http: Http, method: str) -> None:
+    async def _get_or_delete(self, http: asgi.Http, method: str) -> None:
         session = self._session(http)
         refusal = rules.check_legacy(http.headers, None)
         if refusal is None and method == "GET" and not rules.accepts_events(http.headers):
             refusal = Refusal(406, InvalidRequest("Accept must list text/event-stream"))
         if refusal is not None:
-            await refuse(http, refusal)
+            await asgi.refuse(http, refusal)
         elif session is None or (self._membership is not None and self._membership.doubts(http)):
             await self._without_session(http, None)
         elif method == "DELETE":
@@ -317,18 +306,18 @@ class HttpApp:
                 # First, so that nobody restores it from its record.
                 await self._membership.ended(session)
             await self._sessions.remove(session)
-            await send_empty(http, 204)
+            await asgi.send_empty(http, 204)
         else:
             await session.serve_stream(http, http.headers.get(rules.LAST_EVENT_ID))
             self._sessions.touch(session)
 
     # --- POST ---------------------------------------------------------------------------------------------------
 
-    def _post(self, http: Http, body: bytes | None = None) -> Awaitable[None]:
+    def _post(self, http: asgi.Http, body: bytes | None = None) -> Awaitable[None]:
         if body is None:
             refusal = rules.check_media(http.headers, json_only=self._settings.json_only)
             if refusal is not None:
-                return refuse(http, refusal)
+                return asgi.refuse(http, refusal)
             # Nearly always the whole body has arrived.
             body = http.take_body(self._settings.max_body)
             if body is None:
@@ -343,34 +332,36 @@ class HttpApp:
             return self._membership.serve(http, body)
         return self._post_legacy(http, envelope, body)
 
-    def _is_elsewhere(self, http: Http, membership: Membership) -> bool:
+    def _is_elsewhere(self, http: asgi.Http, membership: Membership) -> bool:
         return membership.is_asked(http) and (self._session(http) is None or membership.doubts(http))
 
-    async def _without_session(self, http: Http, body: bytes | None) -> None:
+    async def _without_session(self, http: asgi.Http, body: bytes | None) -> None:
         """Serve a request whose session, if it names one, does not live here."""
         if self._membership is not None and self._membership.is_asked(http):
             await self._membership.serve(http, body)
         else:
-            await refuse(http, _without_session(http))
+            await asgi.refuse(http, _without_session(http))
 
-    async def _read_and_post(self, http: Http) -> None:
+    async def _read_and_post(self, http: asgi.Http) -> None:
         body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
-        await (refuse(http, body) if isinstance(body, Refusal) else self._post(http, body))
+        await (asgi.refuse(http, body) if isinstance(body, Refusal) else self._post(http, body))
 
-    def _post_modern(self, http: Http, envelope: Envelope, body: bytes) -> Awaitable[None]:
+    def _post_modern(self, http: asgi.Http, envelope: Envelope, body: bytes) -> Awaitable[None]:
         refusal = rules.check_id(envelope)
         if refusal is not None:
-            return refuse(http, refusal, rules.id_of(envelope))
+            return asgi.refuse(http, refusal, rules.id_of(envelope))
         params = read_modern(http.headers, envelope, self._parameters, http.principal)
         if isinstance(params, Refusal):
-            return refuse(http, params, rules.id_of(envelope))
+            return asgi.refuse(http, params, rules.id_of(envelope))
         if self._draining:
             return self._refer(http, body)
         if self._membership is None or http.is_relayed or getattr(params, "request_state", None) is None:
             return self._stateless.serve(http, envelope, params)
         return self._post_round(http, envelope, params, body)
 
-    def _post_round(self, http: Http, envelope: Envelope, params: RequestParams | None, body: bytes) -> Awaitable[None]:
+    def _post_round(
+        self, http: asgi.Http, envelope: Envelope, params: RequestParams | None, body: bytes
+    ) -> Awaitable[None]:
         """Serve a further request of a call that has rounds, which another replica may hold."""
 
         async def pass_on(holder: str) -> None:
@@ -379,50 +370,50 @@ class HttpApp:
 
         return self._stateless.serve(http, envelope, params, pass_on=pass_on)
 
-    def _post_legacy(self, http: Http, envelope: Envelope, body: bytes) -> Awaitable[None]:
+    def _post_legacy(self, http: asgi.Http, envelope: Envelope, body: bytes) -> Awaitable[None]:
         refusal = rules.check_id(envelope) or rules.check_legacy(http.headers, envelope)
         if refusal is not None:
-            return refuse(http, refusal, rules.id_of(envelope))
+            return asgi.refuse(http, refusal, rules.id_of(envelope))
         if self._draining and rules.is_request(envelope):
             return self._refer(http, body)
         if self._settings.stateless or (envelope.method == "initialize" and rules.SESSION_ID not in http.headers):
             return self._post_outside_sessions(http, envelope)
         session = self._session(http)
         if session is None:
-            return refuse(http, _without_session(http), rules.id_of(envelope))
+            return asgi.refuse(http, _without_session(http), rules.id_of(envelope))
         if rules.is_request(envelope):
             is_free = not session.is_live(envelope.id)
-            return session.serve(http, envelope) if is_free else refuse(http, _ID_IN_USE, rules.id_of(envelope))
+            return session.serve(http, envelope) if is_free else asgi.refuse(http, _ID_IN_USE, rules.id_of(envelope))
         wait = session.take(envelope)
-        return send_empty(http, 202) if wait is None else self._accept_after(http, wait)
+        return asgi.send_empty(http, 202) if wait is None else self._accept_after(http, wait)
 
-    async def _refer(self, http: Http, body: bytes) -> None:
+    async def _refer(self, http: asgi.Http, body: bytes) -> None:
         """Have another process serve a request that comes while this one leaves; refuse it if none can."""
         if self._membership is not None and self._session(http) is not None:
             await self._membership.serve_after(http, body)
         elif not http.move("", body):
-            await unavailable(http, _UNAVAILABLE)
+            await asgi.unavailable(http, _UNAVAILABLE)
 
-    def _post_outside_sessions(self, http: Http, envelope: Envelope) -> Awaitable[None]:
+    def _post_outside_sessions(self, http: asgi.Http, envelope: Envelope) -> Awaitable[None]:
         if self._settings.stateless:
             return self._stateless.serve(http, envelope, None, rules.assumed(http.headers))
         return self._open_session(http, envelope)
 
-    async def _accept_after(self, http: Http, wait: Awaitable[None]) -> None:
+    async def _accept_after(self, http: asgi.Http, wait: Awaitable[None]) -> None:
         await wait
-        await send_empty(http, 202)
+        await asgi.send_empty(http, 202)
 
-    def _session(self, http: Http) -> Session | None:
+    def _session(self, http: asgi.Http) -> Session | None:
         """Return the session that a request names, if it is the sender's."""
         id = http.headers.get(rules.SESSION_ID)
         return None if id is None else self._sessions.find(id, http.principal)
 
-    async def _open_session(self, http: Http, envelope: Envelope) -> None:
+    async def _open_session(self, http: asgi.Http, envelope: Envelope) -> None:
         if not rules.is_request(envelope):
-            await refuse(http, _NEEDS_SESSION)
+            await asgi.refuse(http, _NEEDS_SESSION)
             return
         if self._sessions.is_full(http.principal):
-            await unavailable(http, "Too many sessions")
+            await asgi.unavailable(http, "Too many sessions")
             return
         session = Session(self._connect, http, self._settings, self._store)
         exchange = session.begin(http, envelope)
@@ -434,7 +425,7 @@ class HttpApp:
                 is_open = session.opened(exchange.reply)
                 if is_open and self._membership is not None and not await self._membership.opened(session):
                     is_open = False
-                    await unavailable(http, "The replicas of this server cannot reach each other")
+                    await asgi.unavailable(http, "The replicas of this server cannot reach each other")
                     return
                 if is_open:
                     self._sessions.add(session)
@@ -445,7 +436,7 @@ class HttpApp:
             if not is_open:
                 await end(session)
 
-    async def _not_a_message(self, http: Http, body: bytes, error: PeerError) -> None:
+    async def _not_a_message(self, http: asgi.Http, body: bytes, error: PeerError) -> None:
         """Answer a body that is not one message: a batch, or something that cannot be read."""
         if self._membership is not None and self._is_elsewhere(http, self._membership):
             await self._membership.serve(http, body)
@@ -461,9 +452,9 @@ class HttpApp:
         waits = session.take(reply) if reply is not None and session is not None else None
         if waits is not None:
             await waits
-        await refuse(http, Refusal(400, error), recover_id(body) if reply is None else None)
+        await asgi.refuse(http, Refusal(400, error), recover_id(body) if reply is None else None)
 
-    async def _post_in_session(self, http: Http, batch: Sequence[Raw]) -> None:
+    async def _post_in_session(self, http: asgi.Http, batch: Sequence[Raw]) -> None:
         """Serve a batch in its session; where none are kept, it has one to itself."""
         if not self._settings.stateless:
             await self._check_batch(http, self._session(http), batch)
@@ -474,18 +465,18 @@ class HttpApp:
         finally:
             await end(session)
 
-    async def _check_batch(self, http: Http, session: Session | None, batch: Sequence[Raw]) -> None:
+    async def _check_batch(self, http: asgi.Http, session: Session | None, batch: Sequence[Raw]) -> None:
         if session is None:
             # 2025-03-26 basic/lifecycle: "The initialize request MUST NOT be part of a JSON-RPC batch"
-            await refuse(http, _without_session(http))
+            await asgi.refuse(http, _without_session(http))
         elif not batch or len(batch) > MAX_BATCH:
-            await refuse(http, _TOO_MANY if batch else _EMPTY)
+            await asgi.refuse(http, _TOO_MANY if batch else _EMPTY)
         elif not session.takes_batches or names_modern(http.headers):
-            await refuse(http, _NO_BATCHES)
+            await asgi.refuse(http, _NO_BATCHES)
         else:
             await self._post_batch(http, session, [bytes(each) for each in batch])
 
-    async def _post_batch(self, http: Http, session: Session, batch: Sequence[bytes]) -> None:
+    async def _post_batch(self, http: asgi.Http, session: Session, batch: Sequence[bytes]) -> None:
         messages: list[Envelope] = []
         refused: list[bytes] = []
         ids: set[object] = set()
@@ -510,5 +501,5 @@ class HttpApp:
             self._sessions.touch(session)
 
 
-def _without_session(http: Http) -> Refusal:
+def _without_session(http: asgi.Http) -> Refusal:
     return _NEEDS_SESSION if rules.SESSION_ID not in http.headers else _NO_SESSION
