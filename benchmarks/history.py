@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 import httpx
 
 from antiphon.host import Store, open_store
-from antiphon.host.review.behind_gateway import ShownServer
+from antiphon.host.review.definitions import ShownServer
 from antiphon.host.store.base import Change, ReviewRow
 from antiphon.host.store.chain import Record, Step
 from antiphon.web import RunningPage, running_page

@@ -10,8 +10,8 @@ import pytest
 
 from antiphon.host.catalogue import Model, PriceStep
 from antiphon.host.checks.policy import Policy, Rule
-from antiphon.host.config.parse import Defaults, read
 from antiphon.host.config.settings import STANDARD, AccessTokens, Budget, Caps, Notify, Reviewing, ServerEntry
+from antiphon.host.config.toml_files import Defaults, read
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT
 from antiphon.host.providers.persistence import Patience
 from tests.test_docs import PAGES, blocks, title

@@ -12,7 +12,7 @@ import pytest
 from antiphon.cli.commands.policy.explain import CallCase, judged_case
 from antiphon.host.checks.conditions import VARIABLES
 from antiphon.host.checks.policy import Policy, decide
-from antiphon.host.config.parse import read
+from antiphon.host.config.toml_files import read
 
 TEXT = (Path(__file__).parent.parent / "docs" / "reference" / "rules.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(?P<case>\{.*\})` \| (?P<effect>\w+) \|$", re.MULTILINE)

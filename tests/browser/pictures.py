@@ -24,8 +24,7 @@ from playwright.async_api import Browser, Page
 from antiphon.host import Approve, Deny, MemoryStore, Queue, Terms, digest
 from antiphon.host.config.toml_files import load_config
 from antiphon.host.configured_host import ConfiguredHost
-from antiphon.host.review.behind_gateway import ShownServer, ShownTool
-from antiphon.host.review.definitions import defining, row_of
+from antiphon.host.review.definitions import ShownServer, ShownTool, defining, row_of
 from antiphon.host.review.question import Question
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record, Step

@@ -15,7 +15,7 @@ from antiphon.cli.failures import Failed
 from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.targets import Command, resolve
 from antiphon.errors import ConfigError
-from antiphon.host.config.gateway import GatewaySettings, Profile
+from antiphon.host.config.settings import GatewaySettings, Profile
 from antiphon.host.config.toml_files import load_config
 from antiphon.host.config.trust import Trust
 

@@ -17,9 +17,8 @@ from antiphon.host.budget import Amount, Cap
 from antiphon.host.store import MemoryStore, open_store, usual_store
 from antiphon.host.store.base import Change, Decided, GrantRow, Settlement
 from antiphon.host.store.chain import Head
-from antiphon.host.store.lease import BEATS, LEASE
 from antiphon.host.store.location import state_folder
-from antiphon.host.store.process import named
+from antiphon.host.store.recovery import BEATS, LEASE, named
 from antiphon.host.store.sql import SqlStore
 from antiphon.sql.runner import PostgresRunner, SqliteRunner
 from tests.host.asks import origin, request

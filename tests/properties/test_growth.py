@@ -16,15 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.errors import InvalidParams
-from antiphon.host.checks.cells import wrap
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.redact import find_secrets, masked, masked_json
 from antiphon.host.checks.risk import assess, assess_elicitation
 from antiphon.host.checks.validate import validate
-from antiphon.host.checks.visible import blank_runs, hidden, inert, inert_line
+from antiphon.host.checks.visible import blank_runs, hidden, inert, inert_line, wrap
 from antiphon.host.review.diff import compared, editable, edited_text, pretty
-from antiphon.host.terminal.edit_form import from_form, to_form
-from antiphon.host.terminal.layout import Layout
+from antiphon.host.terminal.console import Layout
+from antiphon.host.terminal.forms import from_form, to_form
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.server.asks.tool_loop import TypedAnswer
 from antiphon.web.render import environment

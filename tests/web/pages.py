@@ -12,7 +12,7 @@ import httpx
 
 from antiphon.host import Host, MemoryStore, Provider, Queue, Scripted
 from antiphon.host.config.settings import Config
-from antiphon.host.review.behind_gateway import Servers
+from antiphon.host.review.definitions import Servers
 from antiphon.host.review.question import Question
 from antiphon.host.review.shown import show
 from antiphon.host.store.base import Store

@@ -13,7 +13,7 @@ import pytest
 from antiphon import Client, Context, Server
 from antiphon.errors import InvalidParams, Rejected
 from antiphon.host import Edit, MemoryStore, Queue, Scripted, digest
-from antiphon.host.audit.export import check_lines
+from antiphon.host.audit import check_lines
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record
 from antiphon.server.state import request_state

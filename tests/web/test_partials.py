@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 
-from antiphon.host.review.partials import Partial
+from antiphon.host.pipeline.growth import Partial
 from antiphon.host.store.base import PartialRow
 from antiphon.wire.envelope import encode
 from tests.web.pages import Desk, desk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from antiphon.host.review.rows import arranged
+from antiphon.host.review.summary import arranged
 from antiphon.web.queue_rows import QueueRows, Sifting, group_changes
 from tests.host.review.questions import question
 

@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import UNBOUNDED, Grant, MemoryStore, Terms, digest
-from antiphon.host.audit.log import day_of
+from antiphon.host.audit import day_of
 from antiphon.host.budget import DOLLAR, Account, Amount, Cap
 from antiphon.host.catalogue import Model
 from antiphon.host.catalogue import Price as ModelPrice

@@ -19,8 +19,7 @@ from antiphon.cli.targets import target_of
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert
-from antiphon.host.config.gateway import GatewaySettings, Profile, Served
-from antiphon.host.config.settings import Config
+from antiphon.host.config.settings import Config, GatewaySettings, Profile, Served
 from antiphon.host.config.trust import Trust
 
 __all__ = ["WatchedServers", "WatchedSettings"]

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from antiphon.gateway.gateway import Gateway as Gateway
     from antiphon.gateway.gateway import Proxy as Proxy
     from antiphon.gateway.terms import RunOptions as RunOptions, SignIn as SignIn
-    from antiphon.host.review.behind_gateway import ShownServer as ShownServer, ShownTool as ShownTool
+    from antiphon.host.review.definitions import ShownServer as ShownServer, ShownTool as ShownTool
 else:
     _HOMES = {
         "antiphon.gateway.names": "Filters",
         "antiphon.gateway.gateway": "Gateway Proxy",
         "antiphon.gateway.terms": "RunOptions SignIn",
-        "antiphon.host.review.behind_gateway": "ShownServer ShownTool",
+        "antiphon.host.review.definitions": "ShownServer ShownTool",
     }
     __all__ = [name for names in _HOMES.values() for name in names.split()]
 

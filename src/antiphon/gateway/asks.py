@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from antiphon.client.client import Client
 from antiphon.errors import LocalProtocolError, MissingCapability, NotInRevision, PeerError, Rejected
 from antiphon.gateway.terms import ElicitsIn
-from antiphon.host.config.gateway import QUICK_CANCEL
+from antiphon.host.config.settings import QUICK_CANCEL
 from antiphon.host.host import Host
 from antiphon.host.pipeline.case import note_unanswered
 from antiphon.host.review.review import Deny, ElicitItem, Filled, NoReviewer, Reviewer

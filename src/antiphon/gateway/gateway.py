@@ -28,9 +28,9 @@ from antiphon.gateway.names import ALL, Filters, Given, Owners, Style
 from antiphon.gateway.overview import ShownServers
 from antiphon.gateway.requests import SERVED, SUBSCRIBED, pass_on
 from antiphon.gateway.terms import Answered, ElicitsIn, RunOptions, SignIn, terms_of
-from antiphon.host.config.gateway import QUICK_CANCEL
+from antiphon.host.config.settings import QUICK_CANCEL
 from antiphon.host.host import Host
-from antiphon.host.review.behind_gateway import ShownServer
+from antiphon.host.review.definitions import ShownServer
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.app import Server
 from antiphon.server.middleware import CallNext, ServerRequest

@@ -1,6 +1,6 @@
 """The servers behind a gateway as its review page shows them, and the tools that a person has switched off there.
 
-Implements ``host.review.behind_gateway.Servers``, which the page reads, so that the page does not depend on gateways.
+Implements ``host.review.definitions.Servers``, which the page reads, so that the page does not depend on gateways.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from antiphon.gateway.catalogue import Catalogue, Exposure
 from antiphon.gateway.group import Group
 from antiphon.gateway.upstream import Upstream
 from antiphon.host.host import Host
-from antiphon.host.review.behind_gateway import ShownServer, ShownTool
+from antiphon.host.review.definitions import ShownServer, ShownTool
 from antiphon.host.review_page import PageReviewer
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.origin import describe_target
@@ -26,7 +26,7 @@ log = logging.getLogger("antiphon.gateway")
 
 
 class ShownServers:
-    """See ``host.review.behind_gateway.Servers``.
+    """See ``host.review.definitions.Servers``.
 
     Args:
         host: its page shows the servers, and its store keeps what is switched off; ``None`` for a gateway without host.

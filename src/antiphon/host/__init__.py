@@ -8,7 +8,18 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
 if TYPE_CHECKING:
-    from antiphon.host.audit.log import Audit as Audit, Facts as Facts, Proof as Proof, Record as Record
+    from antiphon.host.agent_run.offered_tools import ToolSource as ToolSource
+    from antiphon.host.agent_run.steps import (
+        ModelAnswered as ModelAnswered,
+        OnEvent as OnEvent,
+        RunEvent as RunEvent,
+        RunResult as RunResult,
+        TextGrew as TextGrew,
+        ToolBegan as ToolBegan,
+        ToolEnded as ToolEnded,
+        ToolProgressed as ToolProgressed,
+    )
+    from antiphon.host.audit import Audit as Audit, Facts as Facts, Proof as Proof, Record as Record
     from antiphon.host.budget import (
         Account as Account,
         Amount as Amount,
@@ -75,23 +86,16 @@ if TYPE_CHECKING:
         ToolItem as ToolItem,
         digest as digest,
     )
-    from antiphon.host.agent_run.steps import (
-        ModelAnswered as ModelAnswered,
-        OnEvent as OnEvent,
-        RunEvent as RunEvent,
-        RunResult as RunResult,
-        TextGrew as TextGrew,
-        ToolBegan as ToolBegan,
-        ToolEnded as ToolEnded,
-        ToolProgressed as ToolProgressed,
-    )
-    from antiphon.host.agent_run.offered_tools import ToolSource as ToolSource
     from antiphon.host.store import MemoryStore as MemoryStore, Store as Store, open_store as open_store
     from antiphon.identity import identity_of as identity_of
     from antiphon.wire.origin import ChangedCall as ChangedCall, Equipment as Equipment
 else:
     _HOMES = {
-        "antiphon.host.audit.log": "Audit Facts Proof Record",
+        "antiphon.host.agent_run.offered_tools": "ToolSource",
+        "antiphon.host.agent_run.steps": (
+            "ModelAnswered OnEvent RunEvent RunResult TextGrew ToolBegan ToolEnded ToolProgressed"
+        ),
+        "antiphon.host.audit": "Audit Facts Proof Record",
         "antiphon.host.budget": "Account Amount Budget Cap Costs Price Priced",
         "antiphon.host.checks.limits": "Limits",
         "antiphon.host.checks.policy": "ALLOW_ALL Policy Rule Situation Verdict decide explain",
@@ -111,10 +115,6 @@ else:
             "Answer Approve Decision Deny Edit EditCall ElicitItem Figures Filled NoReviewer Regenerate ReviewItem "
             "Reviewer Rival Terms Ticket ToolItem UNBOUNDED digest"
         ),
-        "antiphon.host.agent_run.steps": (
-            "ModelAnswered OnEvent RunEvent RunResult TextGrew ToolBegan ToolEnded ToolProgressed"
-        ),
-        "antiphon.host.agent_run.offered_tools": "ToolSource",
         "antiphon.host.store": "MemoryStore Store open_store",
         "antiphon.identity": "identity_of",
         "antiphon.wire.origin": "ChangedCall Equipment",

@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from antiphon.host.checks.contents import binaries, blocks, texts
-from antiphon.host.checks.option_types import check_options
+from antiphon.host.checks.limits import check_options
 from antiphon.host.providers.base import Usage
 from antiphon.wire.content import ToolResultContent, ToolUseContent
 from antiphon.wire.origin import Origin

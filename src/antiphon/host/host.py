@@ -14,7 +14,7 @@ import msgspec
 from antiphon.errors import ConfigError
 from antiphon.host.agent_run.offered_tools import MAX_RESULT, ToolSource, as_sources
 from antiphon.host.agent_run.steps import MAX_STEPS, OnEvent, RunResult, run_steps
-from antiphon.host.audit.log import Audit
+from antiphon.host.audit import Audit
 from antiphon.host.budget import Budget
 from antiphon.host.checks.limits import Gate, Limits
 from antiphon.host.checks.policy import Policy
@@ -22,7 +22,6 @@ from antiphon.host.checks.redact import Redaction
 from antiphon.host.model_door import ModelApi, model_api_over
 from antiphon.host.models.choice import Choose, chooser, names_of
 from antiphon.host.own_request import Messages, Offer, OwnAnswer, OwnMembers, RunMembers, make_request
-from antiphon.host.pipeline import embeddings
 from antiphon.host.pipeline import sampling as pipeline
 from antiphon.host.pipeline import tool_consent as consent
 from antiphon.host.pipeline.case import Desk
@@ -211,7 +210,7 @@ class Host:
             InternalError: the provider or the store failed; the reason is not sent to the server.
         """
         params = EmbeddingParams.of(texts, model=model, dimensions=dimensions)
-        return await embeddings.embed(self._desk_for(*origin.identities), params, origin)
+        return await pipeline.embed(self._desk_for(*origin.identities), params, origin)
 
     def model_names(self, origin: Origin) -> tuple[str, ...]:
         """Return the names under which a server may wish for a model: those it is allowed.

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
-from antiphon.host.review.behind_gateway import Servers
+from antiphon.host.review.definitions import Servers
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, ReviewItem, ToolItem

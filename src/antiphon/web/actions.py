@@ -27,8 +27,8 @@ from antiphon.host.review.review import (
     most_of,
     usual_terms,
 )
-from antiphon.host.review.rows import arranged, groups_of
 from antiphon.host.review.shown import show
+from antiphon.host.review.summary import arranged, groups_of
 from antiphon.web.guards import form_of
 from antiphon.web.queue_rows import Sifting
 from antiphon.web.records import SINGLE_KEYS, show_settings

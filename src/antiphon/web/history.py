@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from antiphon.host.audit.export import csv_lines, json_lines
+from antiphon.host.audit import csv_lines, json_lines
 from antiphon.host.review.history import ENDINGS, METHODS, Told, sought_by, told
 from antiphon.host.review.question import Question
 from antiphon.web.records import server_names

@@ -12,9 +12,7 @@ import msgspec
 
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
-from antiphon.host.review.summary import first_words, outcome_text
-from antiphon.host.review.texts import Texts
-from antiphon.host.review.who import who_of
+from antiphon.host.review.summary import Texts, first_words, outcome_text, who_of
 
 __all__ = ["OutcomeEntry", "OutcomeLists", "OutcomeRequest"]
 

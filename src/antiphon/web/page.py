@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
-from antiphon.host.review.behind_gateway import Servers
+from antiphon.host.review.definitions import Servers
 from antiphon.host.store.base import Store
 from antiphon.web import actions, ask_again, history, records, views
 from antiphon.web.guards import COOKIE, Access, Guards, form_of, is_plain, session_of

@@ -1,6 +1,6 @@
 """The rows of the queue, and which of them have changed since a browser last drew them.
 
-Each row is computed once per question, and a browser is sent only what has changed. ``host.review.rows`` sorts and
+Each row is computed once per question, and a browser is sent only what has changed. ``host.review.summary`` sorts and
 groups; the templates draw.
 """
 
@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from antiphon.host.review.queue import Question
-from antiphon.host.review.rows import ORDERS, Group, Listed, Order, grouped, listed
+from antiphon.host.review.summary import ORDERS, Group, Listed, Order, grouped, listed
 
 __all__ = ["FILTERS", "Changed", "GroupChange", "QueueRows", "Sifting", "group_changes"]
 

@@ -1,6 +1,6 @@
 """Rules and sums: what is allowed, what was spent, and the models and servers.
 
-``host.review.spending`` computes sums; ``history`` shows asks. Nothing here changes anything. The chart of sums is
+``host.review.history`` computes sums; ``history`` shows asks. Nothing here changes anything. The chart of sums is
 numbers for a template, without a library or script; the table beside it has the same numbers.
 """
 
@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from antiphon.host.checks.policy import Rule
-from antiphon.host.review.behind_gateway import shown_servers
+from antiphon.host.review.definitions import shown_servers
 from antiphon.host.review.history import server_names as names
+from antiphon.host.review.history import spending as figures
 from antiphon.host.review.keymap import keys_on
-from antiphon.host.review.spending import spending as figures
 from antiphon.web.site import THEMES, Site
 
 __all__ = ["server_names"]

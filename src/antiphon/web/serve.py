@@ -33,7 +33,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
-from antiphon.host.review.behind_gateway import Servers
+from antiphon.host.review.definitions import Servers
 from antiphon.host.review.queue import UNDO
 from antiphon.host.store.base import PageRow, Store
 from antiphon.machine.loopback import LOOPBACK, is_loopback

@@ -14,21 +14,19 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from antiphon.host.audit.log import Audit
+from antiphon.host.audit import Audit
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
-from antiphon.host.review.behind_gateway import Servers
+from antiphon.host.pipeline.growth import Watching
 from antiphon.host.review.decisions import rule
-from antiphon.host.review.definitions import Digests
+from antiphon.host.review.definitions import Digests, Servers
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.keymap import keys_as_set, meaning, printed
-from antiphon.host.review.partials import Watching
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import most_of
-from antiphon.host.review.summary import clock, first_words, outcome_text, span
-from antiphon.host.review.who import round_text, task_text
+from antiphon.host.review.summary import clock, first_words, outcome_text, round_text, span, task_text
 from antiphon.host.store.base import Store
 from antiphon.web.guards import Access, Session, is_plain, session_of
 from antiphon.web.outcomes import OutcomeLists

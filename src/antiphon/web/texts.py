@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from antiphon.host.review import texts as shared
-from antiphon.host.review.texts import LANGUAGES, Texts, preferred
+from antiphon.host.review import summary as shared
+from antiphon.host.review.summary import LANGUAGES, Texts, preferred
 
 __all__ = ["LANGUAGES", "PAGE_WORDS", "Texts", "preferred", "texts"]
 

@@ -16,19 +16,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from antiphon.host.checks.contents import binaries
-from antiphon.host.checks.media import inspect_media
 from antiphon.host.checks.risk import secret_spots
+from antiphon.host.checks.validate import inspect_media
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.pipeline.growth import LOOK, Partial, partials_in
+from antiphon.host.review.decisions import argument_fields
 from antiphon.host.review.diff import pretty
-from antiphon.host.review.edit_call import argument_fields
-from antiphon.host.review.partials import LOOK, Partial, partials_in
-from antiphon.host.review.parts import Turn
 from antiphon.host.review.question import Question, reaches
 from antiphon.host.review.review import ReviewItem, ToolItem
-from antiphon.host.review.rows import ORDERS, arranged, first_rows
-from antiphon.host.review.shown import Shown, shape_of, show
-from antiphon.host.review.summary import first_words, outcome_text
-from antiphon.host.review.who import who_of
+from antiphon.host.review.shown import Shown, Turn, shape_of, show
+from antiphon.host.review.summary import ORDERS, arranged, first_rows, first_words, outcome_text, who_of
 from antiphon.host.store.asks import AskRow, Sought
 from antiphon.web.queue_rows import FILTERS, Sifting, group_changes
 from antiphon.web.render import PIECE

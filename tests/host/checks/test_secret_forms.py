@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.host.checks.redact import find_secrets, mask
-from antiphon.host.checks.secret_forms import is_password, names_password
+from antiphon.host.checks.redact import find_secrets, is_password, mask, names_password
 from tests.host.checks.secret_corpus import HARMLESS, SECRETS
 
 PAGE = Path(__file__).parents[3] / "docs" / "topics" / "security.md"

@@ -8,7 +8,8 @@ import pytest
 
 from antiphon.errors import ConfigError
 from antiphon.host.checks.limits import Limits
-from antiphon.host.config.settings import STANDARD, Budget, Caps, Config, ServerEntry, Settings, over, stricter
+from antiphon.host.config.settings import STANDARD, Budget, Caps, Config, Profile, ServerEntry, Settings, over, stricter
+from antiphon.host.config.toml_files import read
 from antiphon.identity import identity_of
 
 SHOP = ["python", "shop.py"]
@@ -85,3 +86,49 @@ def test_variables_and_a_folder_belong_to_a_command_line(more):
     """An address starts nothing."""
     with pytest.raises(ValueError, match="env and cwd belong to a command line"):
         ServerEntry(cwd="/srv", **more)
+
+
+TEXT = """
+[gateway]
+tools = ["!delete_*"]
+[gateway.servers.a]
+tools = ["*"]
+prefix = "x"
+rename = { create = "new", read = "get" }
+[gateway.profiles.work]
+tools = ["!secret_*"]
+[gateway.profiles.work.servers.a]
+prefix = "y"
+rename = { read = "fetch" }
+"""
+
+
+def test_a_profile_adds_to_what_holds_for_all():
+    """Its lists in addition to the general ones, its names in place of them."""
+    said = read(TEXT, "f").gateway
+    work = said.profile("work")
+    assert said.tool_lists(work) == [{"*": ("!delete_*",), "a": ("*",)}, {"*": ("!secret_*",)}]
+    assert said.prefixes(work) == {"a": "y"}
+    assert said.renamed(work) == {"a": {"create": "new", "read": "fetch"}}
+    assert said.profile(None) == Profile()
+    assert said.prefixes(Profile()) == {"a": "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[gateway.servers.a]\ntool = []",
+            "line 2: gateway.servers.a.tool: there is no such key; did you mean 'tools'",
+        ),
+        (
+            "[gateway.profiles.p.servers.a]\nnames = 1",
+            "line 2: gateway.profiles.p.servers.a.names: there is no such key",
+        ),
+        ("[gateway]\nservers = 1", "line 2: gateway.servers: Expected `object`"),
+    ],
+)
+def test_a_misspelt_list_is_told(text: str, told: str):
+    """It would deny nothing."""
+    with pytest.raises(ConfigError, match=told):
+        read(text, "f")

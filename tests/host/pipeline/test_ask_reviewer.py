@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import Answer, Deny, Host, Limits, Queue, Scripted
-from antiphon.host.pipeline.ask_reviewer import within
+from antiphon.host.pipeline.stages import within
 from antiphon.host.review.review import Ticket
 from antiphon.host.store import MemoryStore
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import Answer, Approve, Deny, Echo, Host, MemoryStore, Policy, Scripted, digest
-from antiphon.host.pipeline.pending_asks import Waiting
+from antiphon.host.pipeline.case import Waiting
 from antiphon.host.review.review import Blocked
 from antiphon.host.store.base import BlockRow
 from tests.host.asks import Person, approve, origin, request

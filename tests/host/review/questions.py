@@ -6,7 +6,7 @@ import msgspec
 
 from antiphon.host import ElicitItem, ReviewItem
 from antiphon.host.review.question import Question
-from antiphon.host.review.rows import Row
+from antiphon.host.review.summary import Row
 from antiphon.wire.elicitation import ElicitRequestParams
 from tests.host.asks import CHOICES, origin, request
 

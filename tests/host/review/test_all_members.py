@@ -14,7 +14,7 @@ import pytest
 from msgspec import inspect
 
 from antiphon.host.review.review import ReviewItem
-from antiphon.host.terminal.layout import Layout
+from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.request_text import show_request, show_result
 from antiphon.web.render import environment
 from antiphon.web.texts import texts

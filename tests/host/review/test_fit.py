@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.host.review.fit import Mismatch, check
+from antiphon.host.review.question import Mismatch, check
 from antiphon.host.review.review import (
     Answer,
     Approve,

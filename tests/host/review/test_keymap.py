@@ -22,7 +22,7 @@ from antiphon.host.review.keymap import (
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.review.shown import Shown, show
-from antiphon.host.review.texts import LANGUAGES, texts
+from antiphon.host.review.summary import LANGUAGES, texts
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageResult

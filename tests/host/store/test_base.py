@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.host.audit.log import Audit
+from antiphon.host.audit import Audit
 from antiphon.host.budget import Amount, Cap, task_account
 from antiphon.host.store.base import (
     Balance,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.host.audit.log import Audit
+from antiphon.host.audit import Audit
 from antiphon.host.budget import Amount
 from antiphon.host.store.base import OPEN, Store
 from antiphon.host.store.chain import Record

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,9 @@ from sqlalchemy import create_engine, event
 from antiphon.host.budget import Cap
 from antiphon.host.store import recovery
 from antiphon.host.store.base import BlockRow, Change
+from antiphon.host.store.recovery import BEATS, LEASE, Watch, is_gone, is_own, is_running, named
 from antiphon.host.store.tables import metadata
+from antiphon.machine import running_processes
 from tests.host.store.stores import Place, hold
 
 
@@ -62,3 +68,117 @@ async def test_a_read_returns_so_many_rows_and_no_more(tmp_path: Path, monkeypat
             await store.commit(Change(hold=hold(id=f"h{number}", caps=account)))
         assert [len(rows) for rows in (await store.blocks(), await store.holds(), await store.balances())] == [2, 2, 2]
         assert [row.identity for row in await store.blocks("command:2")] == ["command:2"]
+
+
+@pytest.fixture
+def place() -> str:
+    """Return what a name of this machine has in its middle."""
+    return named().split("-")[1]
+
+
+def test_a_name_is_used_once():
+    """It is our own, and we are there."""
+    assert named() != named()
+    assert (is_own(named()), is_gone(named())) == (True, False)
+
+
+def test_a_process_that_ended_is_gone(place: str):
+    """And one that runs is not, whoever it belongs to; its name is not ours."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        name = f"x-{place}-{other.pid}"
+        assert (is_gone(name), is_own(name)) == (False, False)
+        other.communicate(b"\n")
+    assert is_gone(name)
+
+
+def test_one_that_runs_is_known_to_even_if_it_stands_still():
+    """Stopped, it may go on at any time; killed and not yet waited for, it will not."""
+    code = "from antiphon.host.store.recovery import named; print(named(), flush=True); input()"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        name = other.stdout.readline().strip()
+        other.send_signal(signal.SIGSTOP)
+        assert (is_running(name), is_gone(name)) == (True, False)
+        other.kill()
+        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+        assert (is_running(name), is_gone(name)) == (False, True)
+    assert not is_running(named())
+
+
+def test_a_number_that_was_given_anew_is_not_the_process(place: str):
+    """It began at another moment; a name of an earlier version, which has none, is judged by its lease."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        for name, running, gone in (("xt1", False, True), ("x", False, False)):
+            named_so = f"{name}-{place}-{other.pid}"
+            assert (is_running(named_so), is_gone(named_so)) == (running, gone)
+        other.communicate(b"\n")
+
+
+def test_where_processes_are_hidden_a_number_that_is_there_is_believed(monkeypatch: pytest.MonkeyPatch):
+    """As by ``hidepid``."""
+    # Which also finds out where it is.
+    name = named()
+    monkeypatch.setattr(running_processes, "_PROCESSES", Path("nowhere"))
+    assert not is_gone(name)
+
+
+def test_one_that_may_not_be_asked_is_there(place: str, monkeypatch: pytest.MonkeyPatch):
+    """It belongs to somebody else."""
+
+    def denied(pid: int, signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", denied)
+    assert not is_gone(f"x-{place}-1")
+
+
+@pytest.mark.parametrize(
+    "rest", ["", "-", "-00000000-1", "-{place}-", "-{place}-0", "-{place}--1", "-{place}-" + "9" * 30]
+)
+def test_of_others_nobody_can_say(rest: str, place: str, monkeypatch: pytest.MonkeyPatch):
+    """Another machine, or no number of a process: nothing is asked."""
+    monkeypatch.setattr(os, "kill", None)
+    name = "x" + rest.format(place=place)
+    assert (is_gone(name), is_own(name)) == (False, True)
+
+
+def test_where_it_cannot_be_told_a_name_says_nothing(monkeypatch: pytest.MonkeyPatch):
+    """On other systems: the lease alone counts then."""
+    monkeypatch.setattr(running_processes, "place", lambda: None)
+    name = named()
+    assert (len(name), is_gone(name), is_own(name)) == (12, False, True)
+
+
+BEAT = LEASE / BEATS
+
+
+def test_a_mark_that_stands_still_for_a_lease_is_silent():
+    """Not before, and not at the first sight of it, however old it looks."""
+    watch = Watch(LEASE)
+    looks = [watch.silent({"a": -1e9}, BEAT * look) for look in range(BEATS + 1)]
+    assert looks == [frozenset()] * BEATS + [{"a"}]
+
+
+def test_a_mark_that_moves_begins_anew():
+    """Forwards or backwards: the clock of the other may be set."""
+    watch = Watch(LEASE)
+    for look in range(BEATS):
+        watch.silent({"a": 5.0, "b": 5.0}, BEAT * look)
+    assert watch.silent({"a": 5.0, "b": 4.0}, BEAT * BEATS) == {"a"}
+    assert watch.silent({"a": 5.0, "b": 4.0}, BEAT * BEATS * 2 - BEAT) == {"a"}
+
+
+def test_the_time_in_which_the_one_that_looks_stood_still_does_not_count():
+    """Both may have been stopped together, and this one be the first to wake."""
+    watch = Watch(LEASE)
+    watch.silent({"a": 1.0}, 0.0)
+    assert watch.silent({"a": 1.0}, 3600.0) == frozenset()
+
+
+def test_who_is_not_there_any_more_is_forgotten():
+    """A name that comes back is new."""
+    watch = Watch(LEASE)
+    for look in range(BEATS):
+        watch.silent({"a": 1.0}, BEAT * look)
+    assert watch.silent({}, BEAT * BEATS) == frozenset()
+    assert watch.silent({"a": 1.0}, BEAT * (BEATS + 1)) == frozenset()

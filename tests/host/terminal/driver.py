@@ -23,7 +23,7 @@ from antiphon.host import Host, Provider
 from antiphon.host.catalogue import Catalogue, Model, Price
 from antiphon.host.models.models import Models
 from antiphon.host.terminal import TerminalReviewer
-from antiphon.host.terminal.form import Opener
+from antiphon.host.terminal.forms import Opener
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams

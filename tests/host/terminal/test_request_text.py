@@ -9,8 +9,8 @@ import pytest
 
 from antiphon.host.checks.risk import assess
 from antiphon.host.review.review import Figures, ReviewItem, Rival, ToolItem
-from antiphon.host.review.texts import texts
-from antiphon.host.terminal.layout import Layout
+from antiphon.host.review.summary import texts
+from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.request_text import show_address, show_request, show_result, show_tool
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import (

@@ -24,7 +24,7 @@ from antiphon.client.connection.targets import Address, resolve
 from antiphon.errors import ConfigError
 from antiphon.gateway.names import Filters, Style
 from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, Answered, ElicitsIn, RunOptions, SignIn, Start
-from antiphon.host.config.gateway import GatewaySettings, Profile
+from antiphon.host.config.settings import GatewaySettings, Profile
 from antiphon.host.config.toml_files import config_paths
 from antiphon.host.store.location import state_folder
 from antiphon.machine.files import read_file

@@ -15,8 +15,7 @@ from typing import TextIO, TypeVar
 
 import click
 
-from antiphon.host.checks.cells import cells_of, wrap
-from antiphon.host.checks.visible import inert, inert_line, replace_hidden
+from antiphon.host.checks.visible import cells_of, inert, inert_line, replace_hidden, wrap
 from antiphon.wire.envelope import encode
 
 __all__ = [

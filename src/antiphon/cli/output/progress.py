@@ -16,8 +16,7 @@ from typing import TextIO
 import click
 
 from antiphon.cli.output.formats import paint, write_line
-from antiphon.host.checks.cells import wrap
-from antiphon.host.checks.visible import inert, inert_line
+from antiphon.host.checks.visible import inert, inert_line, wrap
 from antiphon.machine.asyncio_tasks import end_tasks
 
 __all__ = ["Teller"]

@@ -1,7 +1,8 @@
-"""Limits on frequency, concurrency and size for each server and each call, whatever a person allows.
+"""Limits on frequency, concurrency and size for each server and each call, and the types of options that set them.
 
 Counts in the memory of this process, by an injected clock. ``budget`` limits spending, ``validate`` the size of any
-request.
+request. The options of a program are checked as strictly as those of a file: a misspelt default would allow what it
+should deny, and a rule with a misspelt kind would never match.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
+from functools import cache
 from operator import gt
+from typing import Any, get_args
 
 import msgspec
 
-from antiphon.host.checks.option_types import check_options
+from antiphon.errors import ConfigError
 from antiphon.wire.origin import Origin
 
-__all__ = ["Gate", "LimitReached", "Limits", "Pass"]
+__all__ = ["Gate", "LimitReached", "Limits", "Pass", "check_options", "words_in"]
 
 _MAX_KNOWN = 10_000
 """Most servers and calls whose counts are kept; the one unused for longest is dropped."""
@@ -184,3 +187,31 @@ def _chain(origin: Origin) -> str:
 def _forget(known: OrderedDict[str, deque[float]] | OrderedDict[str, int] | OrderedDict[str, None]) -> None:
     while len(known) > _MAX_KNOWN:
         known.popitem(last=False)
+
+
+def check_options(options: msgspec.Struct) -> None:
+    """Check that each member has a value of its type; a class calls this from ``__post_init__``.
+
+    Raises:
+        ConfigError: one has not; the message names it, and the words that it may be.
+    """
+    kind = type(options)
+    for name, type_ in _members(kind):
+        value = getattr(options, name)
+        try:
+            msgspec.convert(value, type_)
+        except msgspec.ValidationError as error:
+            words = ", ".join(words_in(type_))
+            problem = f"is one of {words}, not {value!r}" if words else f"cannot be used: {error}"
+            raise ConfigError(f"{kind.__name__}({name}=) {problem}") from None
+
+
+def words_in(kind: object) -> Iterator[str]:
+    """Yield the words and numbers of a ``Literal``, anywhere in a type."""
+    for inner in get_args(kind):
+        yield from (str(inner),) if isinstance(inner, str | int) else words_in(inner)
+
+
+@cache
+def _members(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
+    return tuple((field.name, field.type) for field in msgspec.structs.fields(kind))

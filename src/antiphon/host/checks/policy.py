@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.checks.conditions import CallFacts, Unclear, read_condition
-from antiphon.host.checks.option_types import check_options
+from antiphon.host.checks.limits import check_options
 from antiphon.host.providers.embeddings import EmbeddingParams
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin

@@ -1,29 +1,46 @@
 """What a person should look at before approving: facts about a request, each in one line, with their places.
 
-Pure. Nothing is refused here (``validate`` and ``policy`` do that), and no text of the request is repeated. ``scan``
-runs this outside of the event loop for large requests.
+Nothing is refused here (``validate`` and ``policy`` do that), and no text of the request is repeated. Large requests
+are examined in a side process. A tool's definition is searched for orders to the model, since its description reaches
+the model as it is; the patterns are those of published attacks, and each takes linear time.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Literal
 
 import msgspec
 
 from antiphon.host.checks.contents import Leaf, binaries, leaves
-from antiphon.host.checks.instructions import first_instruction
-from antiphon.host.checks.redact import secrets_of
+from antiphon.host.checks.redact import Asked, has_secrets, masked, masked_json, secrets_of
 from antiphon.host.checks.visible import blank_runs, first_hidden, hidden
+from antiphon.machine.side_process.pool import run_aside
 from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["Place", "Risk", "assess", "assess_elicitation", "assess_tool", "holds_secret", "redefined", "secret_spots"]
+__all__ = [
+    "MAX_HERE",
+    "MAX_SECONDS",
+    "Place",
+    "Risk",
+    "assess",
+    "assess_elicitation",
+    "assess_tool",
+    "cleaned",
+    "first_instruction",
+    "holds_secret",
+    "kept_json",
+    "redefined",
+    "risks_of",
+    "secret_spots",
+]
 
 Level = Literal["note", "warning"]
 RiskKind = Literal[
@@ -247,3 +264,143 @@ def _address(params: ElicitRequestParams) -> Iterator[Risk]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+_OLD = r"(?:previous|prior|above|earlier|preceding|all other|existing)"
+_ORDERS = r"(?:instruction|rule|prompt|message|guideline|direction)"
+_HUMAN = r"(?:the |your )?(?:user|human|person|operator)"
+_TELL = r"(?:tell|mention|inform|reveal|notify|show)(?:ing)?"
+_INJECTION = (
+    rf"\b(?:ignore|disregard|forget|override) (?:(?:all|any|the|your|of|my) ){{0,4}}{_OLD} (?:\w{{1,20}} )?{_ORDERS}"
+)
+_SECRECY = rf"\b(?:do not|don'?t|never|must not|without) (?:\w{{1,20}} ){{0,2}}?{_TELL}\b[^.\n]{{0,20}}?\b{_HUMAN}\b"
+_RANK = r"<\s?/?\s?(?:important|system|instructions?|secret|critical|assistant)\s?>"
+_MARKUP = r"<\|(?:im_start|im_end|system|user|assistant|endoftext)\|>|\[/?INST\]|<<SYS>>"
+_ROLE = r"\bsystem prompt\b|\byou are now\b|\bnew instructions?\s?:"
+_SHADOW = (
+    r"\b(?:before|after|whenever|instead of) (?:you )?(?:use|using|call|calling|invoking) "
+    r"(?:any|every|all|other|another|these|those|the)\b[^.\n]{0,30}?\btools?\b"
+)
+_ORDER = r"\byou (?:must|have to|shall|need to) (?:\w{1,20} )?(?:always|first|never|not|send|include)\b"
+_THEFT = r"\.ssh/|aws/credentials|\bid_rsa\b|\bid_ed25519\b|/\.env\b|\bmcp\.json\b"
+_CHINESE = r"忽略|无视|不要(?:告诉|告知|提醒|通知|透露)|(?:系统|先前|之前|以上|上述)的?(?:提示词|指令|指示)|必须先"
+_PATTERNS = (_INJECTION, _SECRECY, _RANK, _MARKUP, _ROLE, _SHADOW, _ORDER, _THEFT, _CHINESE)
+"""In this order: cancelling earlier instructions, hiding something from the person, posing as a system prompt, steering
+the use of other tools, orders, files with keys; and most of these in Chinese."""
+_INSTRUCTION = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS), re.IGNORECASE)
+
+
+def first_instruction(text: str) -> tuple[int, int] | None:
+    """Return where the first order to the model stands in a text, or ``None``.
+
+    Args:
+        text: a text of a tool's definition, decoded.
+    """
+    found = _INSTRUCTION.search(text)
+    return None if found is None else found.span()
+
+
+MAX_HERE = 64 * 1024
+"""Most bytes of a message that is examined on the event loop: 5 ms at worst."""
+_SEARCHED = 8
+"""How many times longer a byte of a tool's definition takes, because it is also searched for orders to the model."""
+MAX_SECONDS = 10.0
+"""Seconds of processor time for one message in a side process; the largest possible takes three."""
+
+
+class _Case(msgspec.Struct):
+    """What is examined, as sent to a side process."""
+
+    origin: Origin
+    sampling: CreateMessageRequestParams | None = None
+    result: CreateMessageResult | None = None
+    elicitation: ElicitRequestParams | None = None
+    tool: CallToolRequestParams | None = None
+
+
+async def risks_of(
+    params: CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams,
+    origin: Origin,
+    result: CreateMessageResult | None = None,
+) -> tuple[Risk, ...]:
+    """List the risks of a message, or of the ``result`` that would answer it, warnings first.
+
+    Raises:
+        TooCostly: examining it would exceed the limits of time or memory.
+    """
+    if isinstance(params, CreateMessageRequestParams):
+        case = _Case(origin, sampling=params, result=result)
+    elif isinstance(params, ElicitRequestParams):
+        case = _Case(origin, elicitation=params)
+    else:
+        case = _Case(origin, tool=params)
+    size = len(encode(params if result is None else result))
+    if case.tool is not None and origin.tool is not None:
+        size += _SEARCHED * len(encode(origin.tool))
+    if size <= MAX_HERE:
+        return _risks(case)
+    return msgspec.json.decode(await _aside(assess_document, case), type=tuple[Risk, ...])
+
+
+async def cleaned(asked: Asked) -> Asked | None:
+    """Return a request or an answer with all secrets masked; ``None`` if it contains none.
+
+    Raises:
+        TooCostly: examining it would exceed the limits of time or memory.
+    """
+    if len(encode(asked)) <= MAX_HERE:
+        return masked(asked) if has_secrets(asked) else None
+    job = mask_request if isinstance(asked, CreateMessageRequestParams) else mask_result
+    answer = await _aside(job, asked)
+    return msgspec.json.decode(answer, type=type(asked)) if answer else None
+
+
+async def kept_json(value: msgspec.Struct) -> str:
+    """Return a message as JSON with all secrets in its texts masked.
+
+    Raises:
+        TooCostly: examining it would exceed the limits of time or memory.
+    """
+    if len(encode(value)) <= MAX_HERE:
+        return masked_json(value)
+    if isinstance(value, CreateMessageRequestParams):
+        return encode(await cleaned(value) or value).decode()
+    if isinstance(value, CreateMessageResult):
+        return encode(await cleaned(value) or value).decode()
+    return (await _aside(mask_document, value)).decode()
+
+
+async def _aside(job: Callable[[bytes], bytes], value: msgspec.Struct) -> bytes:
+    return await run_aside(job, encode(value), seconds=MAX_SECONDS)
+
+
+def assess_document(payload: bytes) -> bytes:
+    """Find risks, in a side process."""
+    return encode(_risks(msgspec.json.decode(payload, type=_Case)))
+
+
+def mask_request(payload: bytes) -> bytes:
+    """Mask the secrets of a request, in a side process; returns nothing if there are none."""
+    return _masked(msgspec.json.decode(payload, type=CreateMessageRequestParams))
+
+
+def mask_result(payload: bytes) -> bytes:
+    """Mask the secrets of an answer, in a side process; returns nothing if there are none."""
+    return _masked(msgspec.json.decode(payload, type=CreateMessageResult))
+
+
+def mask_document(payload: bytes) -> bytes:
+    """Mask the secrets of any message, in a side process."""
+    return masked_json(msgspec.Raw(payload)).encode()
+
+
+def _masked(asked: CreateMessageRequestParams | CreateMessageResult) -> bytes:
+    return masked_json(asked).encode() if has_secrets(asked) else b""
+
+
+def _risks(case: _Case) -> tuple[Risk, ...]:
+    if case.sampling is not None:
+        return tuple(assess(case.sampling, case.origin, case.result))
+    if case.elicitation is not None:
+        return tuple(assess_elicitation(case.elicitation, case.origin))
+    return () if case.tool is None else tuple(assess_tool(case.tool, case.origin))

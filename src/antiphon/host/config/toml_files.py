@@ -1,4 +1,4 @@
-"""The ``antiphon.toml`` files, and how they are combined.
+"""The ``antiphon.toml`` files: how they are read, and how they are combined.
 
 The user's file may say everything. A project's file may come from a stranger: it may only choose among the user's
 models and make rules stricter. A file that is named explicitly (``--config``) is the only one read, and may say
@@ -7,18 +7,38 @@ everything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
+from typing import Any, NoReturn, TypeVar, cast, get_args, get_origin
 
 import msgspec
 
 from antiphon.errors import ConfigError
+from antiphon.host.catalogue import PROVIDERS, Model
+from antiphon.host.checks.limits import words_in
+from antiphon.host.checks.policy import Policy
 from antiphon.host.config.default_model import placed, standard_model
-from antiphon.host.config.parse import Document, read
-from antiphon.host.config.settings import STANDARD, Config, Settings, over
+from antiphon.host.config.settings import (
+    STANDARD,
+    AccessTokens,
+    Budget,
+    Caps,
+    Config,
+    GatewaySettings,
+    Notify,
+    Review,
+    Reviewing,
+    ReviewResponse,
+    ServerEntry,
+    Settings,
+    over,
+)
 from antiphon.machine.files import read_file
+from antiphon.machine.toml import parse_toml
 
-__all__ = ["NAME", "config_paths", "load_config"]
+__all__ = ["NAME", "Defaults", "Lines", "config_paths", "load_config", "read"]
 
 NAME = "antiphon.toml"
 MAX_CONFIG = 1024 * 1024
@@ -139,3 +159,300 @@ def _check_project(said: Document, path: Path) -> None:
             f"{path}, line {line}: {name}: a project's file may not say this; "
             f"write it into your own (~/.config/antiphon/{NAME}), or name this file with --config"
         )
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+Table = dict[str, Any]
+
+_SECTIONS = ("defaults", "models", "servers", "policy", "notify", "review", "auth", "gateway")
+_NAMED = ("models", "servers")
+"""Sections whose tables have names that a user chooses."""
+_LIKELY_KEYS = ("key", "api_key", "apikey", "token", "secret", "password")
+
+Place = tuple[str | int, ...]
+"""A path of keys; after the name of an array of tables stands the index of an entry, from 0."""
+
+_HEADER = re.compile(r"\s*(?P<open>\[{1,2})(?P<keys>[^\[\]]+)\]{1,2}\s*(?:#.*)?$")
+_WORD = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_KEY = re.compile(rf"\s*(?P<keys>{_WORD}(?:\s*\.\s*{_WORD})*)\s*=(?P<value>.*)$")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*')
+_LONG = ('"""', "'''")
+
+
+class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The ``[defaults]`` table: settings for every server, and settings that concern no server."""
+
+    model: str | None = None
+    """The model that answers if nothing favours another one."""
+    order: tuple[str, ...] | None = None
+    """The models in the user's order; by default that of the file."""
+    models: tuple[str, ...] | None = None
+    review: Review | None = None
+    review_response: ReviewResponse | None = None
+    review_timeout: float | None = None
+    generate_timeout: float | None = None
+    attempts: int | None = None
+    store: str | None = None
+    keep_content: bool | None = None
+    """Where the host keeps reviews, grants, budgets and the audit: a file (beside this one, if it has no folder),
+    ``postgresql://...``, ``"default"`` for the user's own, ``"memory"`` for none."""
+    caps: Caps = Caps()
+    budget: Budget = Budget()
+
+    def __post_init__(self) -> None:
+        for name in ("review_timeout", "generate_timeout", "attempts"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} is above 0")
+
+    @property
+    def settings(self) -> Settings:
+        """Return those of its settings that apply to servers."""
+        return Settings(
+            models=self.models,
+            review=self.review,
+            review_response=self.review_response,
+            caps=self.caps,
+            budget=self.budget,
+        )
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of one file."""
+
+    defaults: Defaults = Defaults()
+    models: tuple[Model, ...] = ()
+    servers: tuple[ServerEntry, ...] = ()
+    policy: Policy | None = None
+    notify: Notify = Notify()
+    review: Reviewing = Reviewing()
+    auth: AccessTokens | None = None
+    gateway: GatewaySettings = GatewaySettings()
+    lines: dict[str, int] = {}
+    """The line of each top-level table that exists."""
+
+
+def read(text: str, file: str) -> Document:
+    """Parse a text; ``file`` is its name in messages.
+
+    Raises:
+        ConfigError: it is not TOML, or says something it may not; the message has the line and says what to do.
+    """
+    return _Reader(text, file).document()
+
+
+class _Reader:
+    """Parses one text."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self._file = file
+        try:
+            self._data = parse_toml(text, parse_float=Decimal)
+        except RecursionError:
+            raise ConfigError(f"{file}: not TOML that can be read") from None
+        except ValueError as error:
+            # tomllib's message ends in "(at line 3, column 5)".
+            raise ConfigError(f"{file}: not TOML: {error}") from None
+        self._lines = Lines(text)
+
+    def document(self) -> Document:
+        self._check_names(self._data, _SECTIONS, ())
+        for section in _SECTIONS:
+            if not isinstance(self._data.get(section, {}), dict):
+                heading = f"{section}.NAME" if section in _NAMED else section
+                self._fail((section,), f"is a table: write [{heading}]")
+        document = Document(
+            defaults=self._convert(self._data.get("defaults", {}), Defaults, ("defaults",)),
+            models=tuple(self._named("models", Model, with_name=True)),
+            servers=tuple(self._named("servers", ServerEntry, with_name=False)),
+            policy=self._convert(self._data["policy"], Policy, ("policy",)) if "policy" in self._data else None,
+            notify=self._convert(self._data.get("notify", {}), Notify, ("notify",)),
+            review=self._convert(self._data.get("review", {}), Reviewing, ("review",)),
+            auth=self._convert(self._data["auth"], AccessTokens, ("auth",)) if "auth" in self._data else None,
+            gateway=self._convert(self._data.get("gateway", {}), GatewaySettings, ("gateway",)),
+            lines={name: self._lines.of((name,)) for name in self._data},
+        )
+        self._check_references(document)
+        return document
+
+    def _named(self, section: str, kind: type[T], *, with_name: bool) -> Iterator[T]:
+        for name, table in cast("Table", self._data.get(section, {})).items():
+            place = (section, name)
+            if not isinstance(table, dict):
+                self._fail(place, f"is a table: write [{section}.{name}]")
+            if with_name and "name" in table:
+                self._fail((*place, "name"), f"the name is in the heading: [{section}.{name}]")
+            added = {"name": name} if with_name else {}
+            yield self._convert(cast("Table", table), kind, place, added)
+
+    def _convert(self, table: Table, kind: type[T], place: Place, added: Mapping[str, str] | None = None) -> T:
+        self._check_table(table, kind, place)
+        try:
+            return msgspec.convert({**table, **(added or {})}, kind)
+        except msgspec.ValidationError as error:
+            problem, _, path = str(error).partition(" - at ")
+            steps = _steps(path)
+            self._fail((*place, *steps), problem + _choices(kind, steps, problem))
+
+    def _check_table(self, table: Table, kind: type[msgspec.Struct], place: Place) -> None:
+        """Refuse unknown members at any depth, because a misspelt limit would not limit anything."""
+        fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        self._check_names(table, tuple(name for name in fields if name != "name" or kind is not Model), place)
+        for name, value in table.items():
+            inner = _struct_in(fields.get(name))
+            if inner is None:
+                continue
+            if isinstance(value, dict) and get_origin(fields.get(name)) is dict:
+                # A table of tables, by names that a user chooses.
+                for key, item in cast("Table", value).items():
+                    if isinstance(item, dict):
+                        self._check_table(cast("Table", item), inner, (*place, name, key))
+            elif isinstance(value, dict):
+                self._check_table(cast("Table", value), inner, (*place, name))
+            elif isinstance(value, list):
+                for at, item in enumerate(cast("list[object]", value)):
+                    if isinstance(item, dict):
+                        self._check_table(cast("Table", item), inner, (*place, name, at))
+
+    def _check_names(self, table: Table, known: tuple[str, ...], place: Place) -> None:
+        for name in table:
+            if name in known:
+                continue
+            if name.lower() in _LIKELY_KEYS:
+                # The value is not repeated, because it may well be a key.
+                self._fail((*place, name), 'keys stay in the environment: name the variable, key = "MY_API_KEY"')
+            close = _close_to(name, known)
+            remedy = f"did you mean {close!r}?" if close else f"there are: {', '.join(known)}"
+            self._fail((*place, name), f"there is no such key; {remedy}")
+
+    def _check_references(self, document: Document) -> None:
+        """Refuse names of models that are not in this file, if it has any: most likely a typing error."""
+        known = [model.name for model in document.models]
+        for model in document.models:
+            self._check_key(model)
+            self._check_provider(model)
+            if model.fallback is not None:
+                self._check_known(model.fallback, known, ("models", model.name, "fallback"))
+        if known:
+            if document.defaults.model is not None:
+                self._check_known(document.defaults.model, known, ("defaults", "model"))
+            for name in document.defaults.order or ():
+                self._check_known(name, known, ("defaults", "order"))
+
+    def _check_key(self, model: Model) -> None:
+        if model.key is not None and not (model.key.isidentifier() and model.key.isascii() and len(model.key) < 100):
+            self._fail(("models", model.name, "key"), "is the name of an environment variable, not the key itself")
+
+    def _check_provider(self, model: Model) -> None:
+        if model.provider not in PROVIDERS:
+            close = _close_to(model.provider, PROVIDERS)
+            remedy = f"did you mean {close!r}?" if close else 'what speaks as OpenAI does is "openai-compatible"'
+            self._fail(("models", model.name, "provider"), f"there is no provider {model.provider!r}; {remedy}")
+        if model.provider == "openai-compatible" and model.base_url is None:
+            self._fail(("models", model.name), "openai-compatible needs a base_url")
+
+    def _check_known(self, name: str, known: list[str], place: Place) -> None:
+        if name not in known:
+            self._fail(place, f"there is no model {name!r}; there are: {', '.join(known)}")
+
+    def _fail(self, place: Place, problem: str) -> NoReturn:
+        path = ".".join(f"[{step}]" if isinstance(step, int) else step for step in place).replace(".[", "[")
+        raise ConfigError(f"{self._file}, line {self._lines.of(place)}: {path}: {problem}")
+
+
+def _close_to(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that was probably meant."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)
+
+
+def _struct_in(kind: object) -> type[msgspec.Struct] | None:
+    """Return the struct that the type of a field is, or contains."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind
+    return next((found for inner in get_args(kind) if (found := _struct_in(inner)) is not None), None)
+
+
+def _choices(kind: object, steps: list[str | int], problem: str) -> str:
+    """List the allowed words, where another one was written."""
+    if not problem.startswith("Invalid enum value"):
+        return ""
+    for step in steps:
+        struct = _struct_in(kind)
+        fields = {field.name: field.type for field in msgspec.structs.fields(struct)} if struct else {}
+        kind = fields.get(str(step), kind) if isinstance(step, str) else kind
+    return f"; there are: {', '.join(words_in(kind))}"
+
+
+def _steps(path: str) -> list[str | int]:
+    """Split msgspec's path ``$.steps[1].input`` (in backquotes)."""
+    steps: list[str | int] = []
+    for part in path.strip("`").removeprefix("$").split("."):
+        name, _, rest = part.partition("[")
+        if name:
+            steps.append(name)
+        steps += [int(number) for number in rest.rstrip("]").split("][") if number.isdigit()]
+    return steps
+
+
+class Lines:
+    """The lines of one text, by place."""
+
+    def __init__(self, text: str) -> None:
+        self._lines: dict[Place, int] = {(): 1}
+        self._counts: dict[Place, int] = {}
+        self._table: Place = ()
+        self._closing: str | None = None
+        """The end of the multi-line string that is being skipped."""
+        self._depth = 0
+        """Number of open brackets; the lines of a multi-line array have no keys."""
+        for number, line in enumerate(text.splitlines(), 1):
+            self._read(number, line)
+
+    def of(self, place: Place) -> int:
+        """Return the line of a key, or that of the nearest enclosing place that has one."""
+        while place not in self._lines:
+            place = place[:-1]
+        return self._lines[place]
+
+    def _read(self, number: int, line: str) -> None:
+        if self._closing is not None:
+            if self._closing in line:
+                self._closing = None
+            return
+        if self._depth == 0 and (header := _HEADER.match(line)):
+            self._enter(number, _split(header["keys"]), is_array=header["open"] == "[[")
+            return
+        key = _KEY.match(line) if self._depth == 0 else None
+        if key:
+            place: Place = (*self._table, *_split(key["keys"]))
+            for end in range(len(self._table) + 1, len(place) + 1):
+                self._lines.setdefault(place[:end], number)
+        self._skip(key["value"] if key else line)
+
+    def _enter(self, number: int, keys: list[str], *, is_array: bool) -> None:
+        place: Place = ()
+        for at, key in enumerate(keys):
+            place = (*place, key)
+            self._lines.setdefault(place, number)
+            is_last = at == len(keys) - 1
+            if is_array and is_last:
+                self._counts[place] = self._counts.get(place, 0) + 1
+            if place in self._counts:
+                place = (*place, self._counts[place] - 1)
+                self._lines.setdefault(place, number)
+        self._table = place
+
+    def _skip(self, value: str) -> None:
+        """Detect a value that continues on the next line: a multi-line string, or an array."""
+        for quotes in _LONG:
+            if value.count(quotes) % 2:
+                self._closing = quotes
+                return
+        bare = _STRING.sub("", value)
+        self._depth = max(0, self._depth + bare.count("[") + bare.count("{") - bare.count("]") - bare.count("}"))
+
+
+def _split(keys: str) -> list[str]:
+    return [key.strip("\"'") for key in re.findall(_WORD, keys)]

@@ -1,6 +1,7 @@
 """The parts of one host that the stages use, and how the end of an ask is recorded and reported.
 
-Owns the texts sent to servers, and that a record is saved in the same transaction as the change it describes.
+Owns the texts sent to servers, that a record is saved in the same transaction as the change it describes, and the
+record of whether an answer was handed over.
 """
 
 from __future__ import annotations
@@ -8,38 +9,49 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from secrets import token_hex
-from typing import Literal, TypeVar, Unpack
+from typing import Literal, NamedTuple, TypeVar, Unpack
 
 import msgspec
 
 from antiphon.errors import InternalError, Rejected, TooCostly
-from antiphon.host.audit.log import Audit, Facts
+from antiphon.host.audit import Audit, Facts
 from antiphon.host.budget import Account, Amount, Budget, dearest, estimated_usage
 from antiphon.host.checks.limits import Gate
 from antiphon.host.checks.policy import Asked, Policy, Situation, Verdict, decide
 from antiphon.host.checks.redact import Redaction, mask
-from antiphon.host.checks.scan import kept_json
+from antiphon.host.checks.risk import kept_json
 from antiphon.host.config.default_model import KEY_NAMES
 from antiphon.host.models.choice import Choose, Chosen
-from antiphon.host.pipeline.handover import Released, ended
-from antiphon.host.pipeline.pending_asks import Waiting
 from antiphon.host.providers.base import Completion, Provider, Usage
 from antiphon.host.review.definitions import Allowed, Digests
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.question import Outcome
-from antiphon.host.review.review import Placed, Reviewer, obstacle_of
-from antiphon.host.store.base import Change, Hold, Settlement, Store
+from antiphon.host.review.review import Blocked, Placed, Reach, Reviewer, obstacle_of
+from antiphon.host.store.base import Change, Ended, Hold, Settlement, Store
 from antiphon.host.store.chain import Record, Step
 from antiphon.wire.elicitation import ElicitResult
+from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["ELICITATION", "EMBEDDINGS", "SAMPLING", "TOOL", "Case", "Desk", "Reason", "note_unanswered"]
+__all__ = [
+    "ELICITATION",
+    "EMBEDDINGS",
+    "SAMPLING",
+    "TOOL",
+    "Case",
+    "Desk",
+    "Reason",
+    "Released",
+    "Waiting",
+    "note_unanswered",
+]
 
 T = TypeVar("T")
 
@@ -122,6 +134,98 @@ class PassedCalls:
     def situation(self, origin: Origin) -> Situation:
         """Return what conditions may depend on."""
         return Situation(now=datetime.now().astimezone(), calls=self._calls.get(origin.principal, {}))
+
+
+MAX_RELEASED = 1_000
+"""Most answers whose end is not known yet, far more than one process has open; the oldest are dropped unrecorded."""
+
+
+class _Answer(NamedTuple):
+    method: str
+    reviews: tuple[str, ...]
+    by_person: bool
+
+
+class Released:
+    """The answers of one host that are on their way."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[str, _Answer] = OrderedDict()
+
+    def add(self, origin: Origin, method: str, reviews: tuple[str, ...], *, by_person: bool) -> None:
+        """Add an answer that leaves."""
+        self._answers[origin.id] = _Answer(method, reviews, by_person)
+        if len(self._answers) > MAX_RELEASED:
+            self._answers.popitem(last=False)
+
+    def record(self, audit: Audit, store: Store, origin: Origin, why: str | None) -> Awaitable[None] | None:
+        """Record what became of an answer; ``why`` it came too late, or ``None`` if it was handed over.
+
+        Returns an awaitable, or nothing if there is nothing to record: the record of an answer that no person gave
+        already says that it was sent.
+        """
+        answer = self._answers.pop(origin.id, None)
+        if answer is None or (why is None and not answer.by_person):
+            return None
+        return _recorded(audit, store, origin, answer, why)
+
+
+async def _recorded(audit: Audit, store: Store, origin: Origin, answer: _Answer, why: str | None) -> None:
+    if why is None:
+        record = audit.note(origin, answer.method, "answered", "handed-over")
+        outcome = Outcome(became="handed-over")
+    else:
+        record = audit.note(origin, answer.method, "withdrawn", f"late:{why}")
+        outcome = Outcome(became="late", why=why)
+    await store.commit(Change(ended=ended(answer.reviews, outcome), records=(record,)))
+
+
+def ended(reviews: tuple[str, ...], outcome: Outcome) -> Ended | None:
+    """Make what a store records about the end of reviews; ``None`` if nobody reviewed."""
+    return Ended(reviews=reviews, outcome=encode(outcome).decode()) if reviews else None
+
+
+class Waiting:
+    """The asks of one host that wait for a person."""
+
+    def __init__(self) -> None:
+        self._open: dict[asyncio.Timeout, Origin] = {}
+        self._ended: set[asyncio.Timeout] = set()
+
+    async def put(self, origin: Origin, seconds: float | None, review: Awaitable[T]) -> T:
+        """Wait for a reviewer, for at most some seconds.
+
+        Raises:
+            TimeoutError: it took longer.
+            Blocked: the server was blocked, or the call stopped.
+        """
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                self._open[limit] = origin
+                try:
+                    return await review
+                finally:
+                    del self._open[limit]
+        except TimeoutError:
+            if limit in self._ended:
+                raise Blocked("withdrawn with the rest of its call or server") from None
+            raise
+        finally:
+            self._ended.discard(limit)
+
+    def end(self, origin: Origin, reach: Reach) -> None:
+        """End the asks of the same call, or of the same server."""
+        now = asyncio.get_running_loop().time()
+        for limit, other in self._open.items():
+            same_call = other.chain == origin.chain
+            same_server = other.identity == origin.identity
+            # A block also covers similar servers, such as the same one started in another folder.
+            blocked = reach == "server" and (same_server or origin.alike in other.identities)
+            reached = blocked or (same_server and same_call)
+            if reached and not limit.expired():
+                self._ended.add(limit)
+                limit.reschedule(now)
 
 
 class Desk(msgspec.Struct, frozen=True, kw_only=True):

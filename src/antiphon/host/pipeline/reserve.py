@@ -12,7 +12,7 @@ from decimal import Decimal
 import msgspec
 
 from antiphon.errors import Rejected
-from antiphon.host.audit.log import day_of
+from antiphon.host.audit import day_of
 from antiphon.host.budget import DOLLAR, Account, Costs, accounts_for, dearest, estimate_costs, worst_case
 from antiphon.host.models.choice import NoModel
 from antiphon.host.own_request import Offer

@@ -1,41 +1,47 @@
 """The stages of answering an ask, in the only module of the host that knows their order.
 
-``answer`` serves sampling, ``answer_elicitation`` elicitation; ``tool_consent`` does the same for tool calls, and
-``embeddings`` for vectors. Each stage decides in a module of its own; this one acts on the decisions. Stages are
-numbered 1 to 10 in the order of calls. The tenth, the audit, is part of all others: a record is saved in the
-transaction of the change it describes, and before anything is sent.
+``answer`` serves sampling, ``answer_elicitation`` elicitation, and ``embed`` embeddings; ``tool_consent`` does the same
+for tool calls. Each stage decides in a module of its own; this one acts on the decisions. Stages are numbered 1 to 10
+in the order of calls. The tenth, the audit, is part of all others: a record is saved in the transaction of the change
+it describes, and before anything is sent.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 
 import msgspec
 
 from antiphon.errors import InternalError, InvalidParams, Rejected
+from antiphon.host.budget import Costs, worst_case
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.limits import Pass
-from antiphon.host.checks.risk import Risk
-from antiphon.host.checks.scan import risks_of
+from antiphon.host.checks.risk import Risk, risks_of
 from antiphon.host.checks.validate import validate, validate_result
 from antiphon.host.own_request import Offer, OwnAnswer, person
-from antiphon.host.pipeline.ask_reviewer import decided, filled_in, no_wider, warmed, within
-from antiphon.host.pipeline.case import ELICITATION, SAMPLING, Case, Desk
-from antiphon.host.pipeline.flow import flowing
-from antiphon.host.pipeline.growth import growing
+from antiphon.host.pipeline.case import ELICITATION, EMBEDDINGS, SAMPLING, Case, Desk
+from antiphon.host.pipeline.growth import flowing, growing
 from antiphon.host.pipeline.reserve import Reserved, hold, no_model, offered, reserve, send
 from antiphon.host.pipeline.stages import (
     admitted,
     answer_without_secrets,
+    approved,
     concluded,
+    decided,
+    filled_in,
     know_task,
+    no_wider,
     place_of,
     provided,
     refuse_blocked,
+    warmed,
+    within,
     without_secrets,
 )
 from antiphon.host.providers.base import Completion, completion_of, text_answer
+from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, Embeds, check_texts
 from antiphon.host.review.grants import Grant
 from antiphon.host.review.review import (
     Answer,
@@ -49,12 +55,12 @@ from antiphon.host.review.review import (
     Rival,
     digest,
 )
-from antiphon.host.telemetry import watched_completion
+from antiphon.host.telemetry import watched_completion, watched_embeddings
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["HUMAN", "answer", "answer_elicitation", "answer_own", "complete", "offers_own"]
+__all__ = ["HUMAN", "answer", "answer_elicitation", "answer_own", "complete", "embed", "offers_own"]
 
 HUMAN = "human"
 """The model name of an answer that a person wrote."""
@@ -457,3 +463,90 @@ def _sound(case: Case, result: CreateMessageResult | str, params: CreateMessageR
     except InvalidParams as error:
         raise case.failure(f"the answer cannot be used: {error.message}") from None
     return answered
+
+
+_CHOICES: frozenset[Choice] = frozenset({"approve", "deny"})
+
+
+async def embed(desk: Desk, received: EmbeddingParams, origin: Origin) -> Embedded:
+    """Have vectors made, or raise the reason why not.
+
+    Raises:
+        InvalidParams: the request is not valid; the message names the place.
+        Rejected: the policy, a person, a limit, the budget or the lack of a model refused.
+        InternalError: the provider, the reviewer or the store failed; the reason is not sent to the server.
+    """
+    case = Case(desk, origin, EMBEDDINGS)
+    return await concluded(case, _embedded(case, received))
+
+
+async def _embedded(case: Case, received: EmbeddingParams) -> Embedded:
+    entered = admitted(case)
+    try:
+        _check_texts(case, received)
+        verdict = case.verdict(received)
+        case.note("policy", verdict.effect, digest(received), content=await case.content(received))
+        if verdict.effect == "deny":
+            raise case.refusal("no-reviewer" if verdict.reason == "no-reviewer" else "policy")
+        provider = case.desk.provider
+        if not isinstance(provider, Embeds):
+            raise case.refusal("no-model", why=f"{provider.name} makes no embeddings")
+        params = await without_secrets(case, received)
+        reserved = await reserve(case, params, [], asks=verdict.effect == "ask")
+        if not reserved.alone:
+            await _review_texts(case, received, params, entered, reserved.costs)
+        made = await _embed(case, provider, params)
+    finally:
+        case.desk.gate.leave(entered)
+    # The server may have been blocked meanwhile.
+    await refuse_blocked(case)
+    case.note("answered", digest=hashlib.sha256(b"".join(made.vectors)).hexdigest())
+    return made
+
+
+def _check_texts(case: Case, params: EmbeddingParams) -> None:
+    """Run stage 1."""
+    try:
+        check_texts(params)
+        validate(params)
+    except InvalidParams as error:
+        case.note("invalid", place_of(error))
+        raise
+
+
+async def _review_texts(
+    case: Case, received: EmbeddingParams, params: EmbeddingParams, entered: Pass, costs: Costs | None
+) -> None:
+    """Run stage 7, and save that what was approved is sent now."""
+    await know_task(case)
+    # Saved now, in case this process ends while the person thinks.
+    await case.save()
+    item = ReviewItem(
+        origin=case.origin,
+        params=params,
+        received=received,
+        provider=case.desk.provider.name,
+        choices=_CHOICES,
+        risks=await case.scanned(risks_of(received, case.origin)),
+        expires_in=case.expires_in,
+        model=case.chosen.model,
+        costs=costs,
+    )
+    await approved(case, item, entered)
+    await hold(case, params)
+    drafted = case.draft("generate", case.desk.provider.name, digest(params), model=case.chosen.model)
+    await send(case, params, drafted)
+
+
+async def _embed(case: Case, provider: Embeds, params: EmbeddingParams) -> Embedded:
+    """Run stage 8."""
+    making = watched_embeddings(
+        within(case.desk.generate_timeout, provider.embed(params, model=case.chosen.model)),
+        case.desk.provider,
+        case.chosen.model,
+    )
+    made = await provided(case, making)
+    case.usage, case.estimated = made.usage or worst_case(params), made.usage is None
+    if len(made.vectors) != len(params.texts):
+        raise case.failure("the answer cannot be used: not as many vectors as texts")
+    return msgspec.structs.replace(made, usage=case.usage)

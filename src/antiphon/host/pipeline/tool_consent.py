@@ -11,13 +11,11 @@ import msgspec
 
 from antiphon.host.checks.limits import LimitReached, Pass
 from antiphon.host.checks.policy import Verdict
-from antiphon.host.checks.risk import redefined
-from antiphon.host.checks.scan import risks_of
-from antiphon.host.pipeline.ask_reviewer import check_approval, decided
+from antiphon.host.checks.risk import redefined, risks_of
 from antiphon.host.pipeline.case import TOOL, Case, Desk
-from antiphon.host.pipeline.stages import admitted, concluded
+from antiphon.host.pipeline.stages import admitted, check_approval, concluded, decided
+from antiphon.host.review.decisions import arguments_of, check_arguments
 from antiphon.host.review.definitions import row_of
-from antiphon.host.review.edit_call import arguments_of, check_arguments
 from antiphon.host.review.grants import Grant
 from antiphon.host.review.review import (
     Answer,

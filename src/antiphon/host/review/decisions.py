@@ -1,22 +1,24 @@
-"""Decisions from the fields of a form.
+"""Decisions from the fields of a form, and calls of tools that a person edits before they run.
 
-Pure. Owns what a person can enter, and which of it is valid; the ``Queue`` decides who may decide. Invalid input is a
-``Refused`` with a key of the catalogues, never with text from the form.
+Pure. Owns what a person can enter, and which of it is valid; arguments that fit no field are edited as JSON, and
+checked as their server would. The ``Queue`` decides who may decide. Invalid input is a ``Refused`` with a key of the
+catalogues, never with text from the form.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
-from antiphon.errors import InvalidParams
+from antiphon.errors import ConfigError, InvalidParams, TooCostly
 from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.forms import Field, check_content, check_value, fields_of, parse_value
 from antiphon.host.checks.validate import validate
 from antiphon.host.review.diff import edited_text
-from antiphon.host.review.edit_call import edit_call, read_fields
 from antiphon.host.review.review import (
     UNBOUNDED,
     USUAL,
@@ -33,12 +35,30 @@ from antiphon.host.review.review import (
     ToolItem,
     digest,
 )
-from antiphon.host.review.texts import Texts
+from antiphon.host.review.summary import Texts
+from antiphon.json_schema.validator import SchemaValidator
 from antiphon.wire.content import SamplingContent, TextContent
-from antiphon.wire.elicitation import ElicitResult, ElicitValue
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
+from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["Form", "Refused", "answer", "approval", "denial", "edited", "edited_call", "edition", "filled", "rule"]
+__all__ = [
+    "Form",
+    "Refused",
+    "answer",
+    "approval",
+    "argument_fields",
+    "arguments_of",
+    "check_arguments",
+    "denial",
+    "edit_call",
+    "edited",
+    "edited_call",
+    "edition",
+    "filled",
+    "read_fields",
+    "rule",
+]
 
 _SCOPES: Mapping[str, Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
 _REACHES: Mapping[str, Reach] = {"once": "once", "call": "call", "server": "server"}
@@ -261,3 +281,124 @@ def _needed(field: Field) -> None:
     """Leave a field out, or refuse if it is required."""
     if field.required:
         raise ValueError("a value is needed")
+
+
+JSON = "json"
+"""Format of a field whose value is JSON."""
+Arguments = dict[str, Any]
+
+
+def arguments_of(params: CallToolRequestParams) -> Arguments:
+    """Return the arguments of a call; empty if they are no object."""
+    try:
+        return msgspec.json.decode(bytes(params.arguments) or b"{}", type=Arguments)
+    except msgspec.DecodeError:
+        return {}
+
+
+def argument_fields(item: ToolItem) -> list[tuple[Field, list[str]]]:
+    """Return a field for each argument that the tool declares or the call has, with its value as a person types it."""
+    arguments, schema = arguments_of(item.params), _schema(item)
+    properties = cast("Mapping[str, object]", schema.get("properties") or {})
+    required = cast("list[str]", schema.get("required") or [])
+    fields: list[tuple[Field, list[str]]] = []
+    for name in (*properties, *(name for name in arguments if name not in properties)):
+        field = _simple(name, properties.get(name), required=name in required)
+        if field is not None and name in arguments:
+            field = field if _fits(field, arguments[name]) else None
+        if field is None:
+            spec = properties.get(name)
+            said = cast("Arguments", spec).get("description", "") if isinstance(spec, dict) else ""
+            about = said if isinstance(said, str) else ""
+            field = Field(
+                name=name, kind="string", title=name, description=about, required=name in required, format=JSON
+            )
+        fields.append((field, _typed(field, arguments[name]) if name in arguments else []))
+    return fields
+
+
+def read_fields(item: ToolItem, read: Callable[[Field, int], Any], typed: Callable[[int], list[str]]) -> Arguments:
+    """Return the arguments from edited fields; a value that was not touched stays exactly as it was.
+
+    Args:
+        item: the call.
+        read: returns the value of a field that is not JSON, by its number; ``None`` leaves it out.
+        typed: returns what was typed into a field, by its number.
+
+    Raises:
+        ValueError: a value does not fit; the text names its field.
+    """
+    before = arguments_of(item.params)
+    arguments: Arguments = {}
+    for at, (field, shown) in enumerate(argument_fields(item)):
+        said = [edited_text(text) for text in typed(at)]
+        if said == [edited_text(text) for text in shown] and field.name in before:
+            arguments[field.name] = before[field.name]
+        elif field.format == JSON:
+            if any(text.strip() for text in said):
+                arguments[field.name] = _decoded(field, said[0])
+        elif (value := read(field, at)) is not None:
+            arguments[field.name] = value
+    return arguments
+
+
+async def edit_call(item: ToolItem, arguments: Mapping[str, Any]) -> EditCall:
+    """Make the decision to call the tool with other arguments.
+
+    Raises:
+        ValueError: they do not fit the tool's schema; the text names the place.
+    """
+    params = CallToolRequestParams.of(item.params.name, arguments, meta=item.params.meta)
+    await check_arguments(item, params)
+    return EditCall(params=params, digest=digest(params))
+
+
+async def check_arguments(item: ToolItem, params: CallToolRequestParams) -> None:
+    """Check an edited call as its server would check it.
+
+    Raises:
+        ValueError: it is another tool, or its arguments do not fit the tool's schema; the text names the place.
+    """
+    if msgspec.structs.replace(params, arguments=item.params.arguments) != item.params:
+        raise ValueError("only the arguments of a call can be edited")
+    try:
+        arguments = msgspec.json.decode(bytes(params.arguments), type=Arguments)
+        await SchemaValidator(_schema(item), place="input schema", lazy=True).check(arguments)
+    except (ConfigError, TooCostly, msgspec.DecodeError) as error:
+        raise ValueError(f"the arguments cannot be checked: {error}") from None
+
+
+def _schema(item: ToolItem) -> Mapping[str, Any]:
+    schema = item.origin.tool.input_schema if item.origin.tool is not None else {}
+    return {**schema, "type": "object"}
+
+
+def _simple(name: str, spec: object, *, required: bool) -> Field | None:
+    """Return the field of a form for one argument, if there is one."""
+    schema = {"type": "object", "properties": {name: spec}, "required": [name] if required else []}
+    try:
+        return fields_of(ElicitRequestParams.form("", schema))[0]
+    except InvalidParams:
+        return None
+
+
+def _fits(field: Field, value: object) -> bool:
+    try:
+        return check_value(field, value) == value
+    except ValueError:
+        return False
+
+
+def _typed(field: Field, value: object) -> list[str]:
+    if field.format == JSON:
+        return [json.dumps(value, ensure_ascii=False)]
+    if isinstance(value, bool):
+        return ["true" if value else "false"]
+    return [str(each) for each in cast("list[object]", value)] if isinstance(value, list) else [str(value)]
+
+
+def _decoded(field: Field, text: str) -> object:
+    try:
+        return msgspec.json.decode(text.encode())
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        raise ValueError(f"{field.title}: JSON is needed") from None

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.review.shown import Shown
-from antiphon.host.review.texts import Texts
+from antiphon.host.review.summary import Texts
 
 __all__ = [
     "KEYMAP",

@@ -1,26 +1,65 @@
-"""A review in one line (who asks, for what, at which cost, how long), and its first words.
+"""A review in few words, the same on every surface: one line, who asks at which cost, and the rows of the queue.
 
-Pure. Owns short names and durations as people read them, the same on every surface. The texts are in
-the shared catalogues; the surface makes a server's texts inert.
+Owns short names and durations as people read them, the order and filters of rows, and the shared catalogues of texts
+(``languages/*.json``), which those of a surface extend. The surface makes a server's texts inert.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+import string
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from antiphon.host.budget import rounded_dollars
+import msgspec
+
+from antiphon.host.budget import Costs, rounded_dollars
+from antiphon.host.checks.redact import mask
+from antiphon.host.checks.risk import Risk
 from antiphon.host.checks.visible import replace_hidden
-from antiphon.host.review.question import Outcome
+from antiphon.host.review.diff import pretty
+from antiphon.host.review.question import Outcome, Question
 from antiphon.host.review.review import ElicitItem, Figures, ReviewItem, ToolItem
-from antiphon.host.review.texts import Texts
 from antiphon.wire.content import TextContent, ToolResultContent
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import Origin, OriginTask
 from antiphon.wire.sampling import SamplingMessage
 
-__all__ = ["clock", "figures_text", "first_words", "host_of", "outcome_text", "server_name", "span"]
+__all__ = [
+    "LANGUAGES",
+    "ORDERS",
+    "Group",
+    "Listed",
+    "Order",
+    "Row",
+    "Texts",
+    "Who",
+    "arranged",
+    "clock",
+    "figures_text",
+    "first_rows",
+    "first_words",
+    "grouped",
+    "groups_of",
+    "headline_of",
+    "host_of",
+    "listed",
+    "outcome_text",
+    "preferred",
+    "round_text",
+    "server_name",
+    "span",
+    "task_text",
+    "terminal_language",
+    "texts",
+    "who_of",
+]
 
 _NAME = 40
 """Most characters of a server's short name."""
@@ -164,3 +203,328 @@ def _program(words: Sequence[str]) -> str:
         # A package of npm has its scope in front; a path is named by its last part.
         return word if word.startswith("@") else name
     return words[-1].rpartition("/")[2] if words else ""
+
+
+LANGUAGES = {"en": "English", "zh": "简体中文"}
+"""Each language by the name of its catalogue, with its name for itself."""
+_FOLDER = Path(__file__).parent / "languages"
+_FACTS = re.compile(r"\((?P<list>[^()]*)\)|: (?P<kind>[^:(]+)|(?P<number>\d+)")
+_KIND = re.compile(r"(?P<number>\d+) (?P<kind>[a-z-]+)")
+"""One of a list, such as ``2 bidi``."""
+
+
+class Texts:
+    """The texts in one language."""
+
+    def __init__(self, language: str, catalogue: Mapping[str, str]) -> None:
+        self.language = language
+        """``"en"`` or ``"zh"``."""
+        self.tag = {"zh": "zh-Hans"}.get(language, language)
+        """The tag for HTML and browsers."""
+        self._catalogue = catalogue
+
+    def __call__(self, key: str, **values: object) -> str:
+        """Return a text; ``values`` replace its ``{placeholders}``.
+
+        Raises:
+            KeyError: the catalogue does not have it, or it needs another value.
+        """
+        text = self._catalogue[key]
+        return text.format_map(values) if values else text
+
+    def pieces(self, key: str) -> Iterator[tuple[str, str]]:
+        """Yield a text in pieces, each with the name of the placeholder that follows it; empty at the end."""
+        for text, name, _, _ in string.Formatter().parse(self._catalogue[key]):
+            yield text, name or ""
+
+    def has(self, key: str) -> bool:
+        """Tell whether there is such a text."""
+        return key in self._catalogue
+
+    def risk(self, risk: Risk) -> str:
+        """Return the text of a risk. The host words it in English, with the numbers that are inserted here."""
+        if self.language == "en":
+            return risk.text
+        facts = {"number": "", "list": "", "kind": ""}
+        for found in _FACTS.finditer(risk.text):
+            name = found.lastgroup or "number"
+            facts[name] = facts[name] or found[name].strip()
+        facts["list"] = _KIND.sub(self._counted, facts["list"]).replace(", ", "、")
+        return self(f"risk.{risk.kind}", **facts)
+
+    def _counted(self, found: re.Match[str]) -> str:
+        """Return the text for a number of characters of one kind."""
+        key = f"hidden.{found['kind']}"
+        return self(key, n=found["number"]) if self.has(key) else found[0]
+
+
+@cache
+def texts(language: str, *own: Path) -> Texts:
+    """Return the texts of a language: the shared ones, extended by those in the folders ``own`` in turn.
+
+    English for an unknown language: names from outside are never used to look up files.
+    """
+    name = language if language in LANGUAGES else "en"
+    words: dict[str, str] = {}
+    for folder in (_FOLDER, *own):
+        words |= msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=dict[str, str])
+    return Texts(name, words)
+
+
+def preferred(chosen: str | None, accepted: str) -> str:
+    """Choose the language: the one a person chose, else the first known one in ``Accept-Language``."""
+    if chosen in LANGUAGES:
+        return chosen
+    for part in accepted.split(","):
+        language = part.partition(";")[0].strip().lower().partition("-")[0]
+        if language in LANGUAGES:
+            return language
+    return "en"
+
+
+def terminal_language(chosen: str | None) -> str:
+    """Choose the language: the one that was requested, else that of the terminal's locale (POSIX, 8.2)."""
+    locale = next((value for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (value := os.environ.get(name))), "")
+    return preferred(chosen, locale.partition(".")[0].replace("_", "-"))
+
+
+_DIGITS = 12
+"""Hexadecimal digits of an identity that are shown: enough to distinguish a user's servers."""
+_LINE = 80
+"""Most characters of arguments shown in one line; more are shown on several lines."""
+
+
+class Who(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, and for what."""
+
+    target: str
+    name: str
+    """The short name of the server: its script, package or host."""
+    kind: str
+    """``"command"`` or ``"url"``."""
+    short: str
+    identity: str
+    claims: str
+    """The name that the server declares; empty if it declares none."""
+    call: str
+    """Method and name of the client's call; empty in the background."""
+    arguments: str
+    round: tuple[int, int] | None
+    task: OriginTask | None = None
+    """The task that the call has become; secrets in the server's status message are masked."""
+    door: str = ""
+    """The way it came, if it was not a message of the protocol: ``"model-api"``."""
+    unclear: bool = False
+    """Whether it may belong to one of several calls."""
+
+    @property
+    def subject(self) -> str:
+        """The name of the tool or prompt that is called, else the method."""
+        return self.call.partition(" ")[2] or self.call
+
+    @property
+    def without_call(self) -> str:
+        """The key of the words that stand in the place of the call, if there is none."""
+        return "who.unclear" if self.unclear else "who.background"
+
+
+def who_of(origin: Origin) -> Who:
+    """Collect who asks, and for what."""
+    kind, _, digits = origin.identity.partition(":")
+    call = origin.call
+    return Who(
+        target=(target := mask(origin.target)),
+        name=server_name(target, kind),
+        kind=kind,
+        short=digits[:_DIGITS],
+        identity=origin.identity,
+        claims=f"{origin.server.name} {origin.server.version}" if origin.server else "",
+        call=f"{call.method} {call.name or ''}".rstrip() if call else "",
+        arguments=_arguments(call.arguments) if call and call.arguments is not None else "",
+        round=(origin.round.n, origin.round.max) if origin.round else None,
+        task=None if (task := origin.task) is None else msgspec.structs.replace(task, says=mask(task.says)),
+        door=origin.door or "",
+        unclear=origin.unclear,
+    )
+
+
+def _arguments(arguments: object) -> str:
+    line = encode(arguments).decode("utf-8", "replace")
+    return line if len(line) <= _LINE else pretty(arguments)
+
+
+def task_text(task: OriginTask, words: Texts, now: float) -> str:
+    """Say in one line how old a task is, how often it has asked, and what that has cost; all of it is known here.
+
+    ``now``: seconds since the epoch.
+    """
+    since = task.started if task.started is not None else task.first
+    age = "who.task_started" if task.started is not None else "who.task_seen"
+    parts = [words("who.task") if since is None else words(age, age=span(now - since, words))]
+    if not task.asks:
+        parts.append(words("who.task_first"))
+    else:
+        parts.append(words("who.task_ask" if task.asks == 1 else "who.task_asks", n=task.asks))
+        tokens = words("who.task_tokens", n=task.tokens) if task.tokens else words("who.task_free")
+        parts.append(words("who.task_cost", cost=rounded_dollars(task.money)) if task.money else tokens)
+    return " · ".join(parts)
+
+
+def round_text(number: int, words: Texts) -> str:
+    """Say which question of its call this is."""
+    key = f"who.round.{number}"
+    return words(key) if words.has(key) else words("who.round", n=number)
+
+
+def headline_of(who: Who, costs: Costs | None, words: Texts) -> str:
+    """Return one line: who asks, for what, at which cost. Not inert: the names come from the server."""
+    parts = [who.name, who.subject or words(who.without_call)]
+    if who.task:
+        parts.append(words("who.task"))
+    if who.round:
+        parts.append(round_text(who.round[0], words))
+    if costs is not None:
+        worst, left = rounded_dollars(costs.worst.money), costs.left
+        parts.append(
+            words("cost.at_most", worst=worst)
+            if left is None
+            else words("cost.at_most_of", worst=worst, left=rounded_dollars(left, up=False))
+        )
+    return " · ".join(parts)
+
+
+Order = Literal["time", "risk", "cost", "newest", "expiry"]
+ORDERS: tuple[Order, ...] = ("time", "risk", "cost", "newest", "expiry")
+"""The ways to sort a queue; the first is the default."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One question in the queue."""
+
+    id: str
+    kind: str
+    tool: str
+    """The tool or prompt whose call asks; empty in the background."""
+    summary: str
+    """The first words of what is new in it."""
+    warnings: int
+    created: float
+    expires: float | None
+    worst: int | None = None
+    """The most it may cost, in nano-dollars; ``None`` if unknown, or if no model is asked."""
+    hash: str = ""
+    """Hash of all that is shown of it; a decision names it."""
+    waited_for: bool = True
+    """Whether the process that asked still runs."""
+    in_task: bool = False
+    """Whether the call has become a task."""
+    destroys: bool = False
+    """Whether the server says that it may destroy something."""
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """A row, and the group it belongs to."""
+
+    row: Row
+    who: Who
+    group: str
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """The questions of one server, or of one round of a call."""
+
+    who: Who
+    rows: tuple[Row, ...]
+    key: str = ""
+    """Names the server or the round."""
+
+
+def listed(question: Question, *, by_server: bool = False) -> Listed | None:
+    """Make the row of a question; ``None`` if its content is not kept any more.
+
+    Args:
+        question: the question.
+        by_server: group by server, not by the round of a call.
+    """
+    if question.item is None:
+        return None
+    group = question.identity if by_server else question.group
+    return Listed(row=_row(question), who=who_of(question.item.origin), group=group)
+
+
+def grouped(rows: Iterable[Listed]) -> list[Group]:
+    """Group rows, oldest first."""
+    found: dict[str, list[Listed]] = {}
+    for each in rows:
+        found.setdefault(each.group, []).append(each)
+    return [
+        Group(who=together[0].who, rows=tuple(each.row for each in together), key=key)
+        for key, together in found.items()
+    ]
+
+
+def groups_of(questions: Sequence[Question], *, by_server: bool = False) -> list[Group]:
+    """Group questions by round, or by server, oldest first."""
+    rows = (listed(question, by_server=by_server) for question in questions)
+    return grouped(row for row in rows if row is not None)
+
+
+def arranged(groups: Iterable[Group], order: Order, wanted: str, only: str = "") -> list[Group]:
+    """Return the groups with a matching row, sorted by age, time left, risks or cost.
+
+    Args:
+        groups: the groups.
+        order: how they are sorted.
+        wanted: a text that must occur in the server's name, the call or the first words, ignoring case.
+        only: a kind of question, or ``"risk"`` for those with a warning; empty for all.
+    """
+    sought = wanted.casefold()
+    found: list[Group] = []
+    for group in groups:
+        head = f"{group.who.name} {group.who.target} {group.who.call}".casefold()
+        kept = [row for row in group.rows if only in ("", row.kind) or (only == "risk" and row.warnings)]
+        rows = tuple(row for row in kept if sought in head or sought in f"{row.tool} {row.summary}".casefold())
+        if rows:
+            found.append(Group(who=group.who, rows=tuple(sorted(rows, key=_PLACES[order])), key=group.key))
+    return sorted(found, key=lambda group: _PLACES[order](group.rows[0]))
+
+
+def first_rows(groups: Iterable[Group], most: int) -> list[Group]:
+    """Return the groups with so many rows at most, the first ones."""
+    found: list[Group] = []
+    for group in groups:
+        if most > 0:
+            found.append(msgspec.structs.replace(group, rows=group.rows[:most]))
+        most -= len(group.rows)
+    return found
+
+
+def _row(question: Question) -> Row:
+    """Make the row of a question."""
+    item = question.item
+    risks = item.risks if item else ()
+    call = item.origin.call if item else None
+    costs = item.costs if isinstance(item, ReviewItem) and item.result is None else None
+    return Row(
+        id=question.id,
+        kind=question.kind,
+        tool=(call.name or call.method) if call else "",
+        summary=first_words(item),
+        warnings=sum(risk.level == "warning" for risk in risks),
+        created=question.created,
+        expires=question.expires,
+        worst=None if costs is None else costs.worst.money,
+        hash=question.hash,
+        waited_for=question.waited_for,
+        in_task=item is not None and item.origin.task is not None,
+        destroys=any(risk.kind == "destructive" for risk in risks),
+    )
+
+
+_PLACES: dict[Order, Callable[[Row], tuple[float, object]]] = {
+    "time": lambda row: (row.created, row.id),
+    "newest": lambda row: (-row.created, row.id),
+    "expiry": lambda row: (math.inf if row.expires is None else row.expires, row.created),
+    "risk": lambda row: (-row.warnings, row.created),
+    "cost": lambda row: (-(row.worst or 0), row.created),
+}

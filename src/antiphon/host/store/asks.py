@@ -1,7 +1,7 @@
 """What became of each ask, and what was spent, computed from the records of the audit. Pure.
 
-Owns the rows, and how records are added to them. They can always be recomputed from the audit. ``history`` stores asks,
-and ``audit`` the sums of what was spent. ``Sought`` has the filters.
+Owns the rows, and how records are added to them. They can always be recomputed from the audit. ``audit`` stores them,
+and the sums of what was spent. ``Sought`` has the filters.
 """
 
 from __future__ import annotations

@@ -1,22 +1,49 @@
-"""The audit in a database with its keys and the sums of what was spent, within transactions of the caller.
+"""The audit in a database with its keys, sums of spending and ends of asks, within transactions of the caller.
 
-A record, its keys and its part of a sum are stored in one transaction, so they agree at any time.
+A record, its keys and its part of a sum are stored in one transaction, so they agree at any time. What became of asks
+is computed from the audit when somebody looks, in pieces, whichever process wrote the records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, delete, func, or_, select, update
 
-from antiphon.host.store.asks import SpentKey, SpentRow, spend
+from antiphon.host.store.asks import (
+    AskKey,
+    AskRow,
+    Found,
+    Placed,
+    Sought,
+    SpentKey,
+    SpentRow,
+    gather,
+    placed,
+    spend,
+)
 from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch, extend, key_of, key_text
-from antiphon.host.store.tables import audit, audit_head, record_keys, spent
+from antiphon.host.store.tables import asks, audit, audit_head, gathered, record_keys, spent
 from antiphon.sql.prepared import Prepared, upsert
 
-__all__ = ["append", "entries", "entries_at", "find", "head", "keys", "lock", "spending"]
+__all__ = [
+    "append",
+    "count_calls",
+    "entries",
+    "entries_at",
+    "find",
+    "find_ask",
+    "find_asks",
+    "find_servers",
+    "gather_more",
+    "head",
+    "keys",
+    "lock",
+    "spending",
+]
 
 _HEAD = select(audit_head.c.seq, audit_head.c.hash).where(audit_head.c.id == 1)
 _LOCK = Prepared(_HEAD.with_for_update())
@@ -81,12 +108,11 @@ def keys(connection: Connection, after: int, limit: int) -> list[RecordKey]:
 def find(connection: Connection, search: RecordSearch, limit: int) -> list[Entry]:
     """Return a page of records whose keys are those that are searched for."""
     order = record_keys.c.seq.desc() if search.after is None else record_keys.c.seq
-    found = entries_at(connection, select(record_keys.c.seq).where(*_conditions(search)).order_by(order).limit(limit))
+    found = _entries_at(connection, select(record_keys.c.seq).where(*_conditions(search)).order_by(order).limit(limit))
     return found if search.after is not None else found[::-1]
 
 
-def entries_at(connection: Connection, seqs: Select[tuple[int]] | Sequence[int]) -> list[Entry]:
-    """Return these records, in order."""
+def _entries_at(connection: Connection, seqs: Select[tuple[int]] | Sequence[int]) -> list[Entry]:
     rows = select(audit.c.seq, audit.c.body, audit.c.hash).where(audit.c.seq.in_(seqs)).order_by(audit.c.seq)
     return [Entry(seq=row.seq, body=row.body, hash=row.hash) for row in connection.execute(rows)]
 
@@ -131,3 +157,123 @@ def _add_sums(dialect: str) -> Prepared:
     statement = upsert(dialect, spent)
     added = {name: spent.c[name] + statement.excluded[name] for name in _AMOUNTS}
     return Prepared(statement.on_conflict_do_update(index_elements=list(spent.primary_key), set_=added))
+
+
+T = TypeVar("T", int, str)
+
+_AT = select(gathered.c.seq).where(gathered.c.id == 1)
+_MOVE_GATHERED = update(gathered).where(gathered.c.id == 1).values(seq=bindparam("to_seq"))
+_ADD_ASK = Prepared(asks.insert())
+_LATEST = Prepared(
+    select(asks.c.body).where(asks.c.identity == bindparam("server")).order_by(asks.c.seq.desc()).limit(1)
+)
+_MANY = 400
+"""Most values in one condition: the oldest versions of SQLite allow 999."""
+
+
+def gather_more(connection: Connection, limit: int) -> int:
+    """Add more records of the audit to what was gathered. Returns how many are left."""
+    at = connection.execute(_AT.with_for_update()).scalar_one()
+    fresh = entries(connection, at, limit)
+    if not fresh:
+        return 0
+    records = placed(fresh)
+    rows = _asks_of(connection, records)
+    for some in _some(row.seq for row in rows.values()):
+        connection.execute(delete(asks).where(asks.c.seq.in_(some)))
+    gather(rows, records)
+    if rows:
+        _ADD_ASK.many(connection, [_values(row) for row in rows.values()])
+    connection.execute(_MOVE_GATHERED, {"to_seq": fresh[-1].seq})
+    return max(0, head(connection).seq - fresh[-1].seq)
+
+
+def find_asks(connection: Connection, sought: Sought) -> Found:
+    """Return a page of asks, the latest first."""
+    conditions = list(_conditions_on_asks(sought))
+    count = connection.execute(select(func.count()).select_from(asks).where(*conditions)).scalar_one()
+    page = select(asks.c.body).where(*conditions).order_by(asks.c.seq.desc()).limit(sought.limit)
+    if sought.before is not None:
+        page = page.where(asks.c.seq < sought.before)
+    rows = [_row(body) for body in connection.scalars(page)]
+    at = connection.execute(_AT).scalar_one()
+    return Found(rows=rows, count=count, behind=max(0, head(connection).seq - at), gathered=at)
+
+
+def count_calls(connection: Connection, since: float) -> dict[str, int]:
+    """Return how many calls of tools each server has had since a time."""
+    of_tools = select(asks.c.identity, func.count().label("n")).where(asks.c.method == "tools/call", asks.c.at >= since)
+    return {row.identity: row.n for row in connection.execute(of_tools.group_by(asks.c.identity))}
+
+
+def find_servers(connection: Connection, identities: Iterable[str]) -> dict[str, str]:
+    """Return the targets of servers, as of the latest ask of each."""
+    latest = ((identity, _LATEST.rows(connection, {"server": identity})) for identity in identities)
+    return {identity: name for identity, rows in latest for [body] in rows if (name := _row(body).server)}
+
+
+def find_ask(connection: Connection, seq: int) -> AskRow | None:
+    """Return the ask with this record as its first."""
+    body = connection.execute(select(asks.c.body).where(asks.c.seq == seq)).scalar_one_or_none()
+    return None if body is None else _row(body)
+
+
+def entries_at(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
+    """Return these records, in order."""
+    return [entry for some in _some(seqs) for entry in _entries_at(connection, some)]
+
+
+def _asks_of(connection: Connection, records: Iterable[Placed]) -> dict[AskKey, AskRow]:
+    """Return the existing rows of the asks that these records belong to."""
+    rows: dict[AskKey, AskRow] = {}
+    names: dict[str, set[str]] = {}
+    for _, record in records:
+        names.setdefault(record.host, set()).add(record.ask)
+    # A list of pairs would make SQLite read all asks.
+    for host, some in ((host, some) for host, asked in names.items() for some in _some(asked)):
+        chosen = select(asks.c.body, asks.c.found).where(asks.c.host == host, asks.c.ask.in_(some))
+        for body, found in connection.execute(chosen):
+            row = _row(body)
+            row.quoted = found.partition("\n")[2]
+            rows[AskKey(row.host, row.ask)] = row
+    return rows
+
+
+def _conditions_on_asks(sought: Sought) -> Iterable[ColumnElement[bool]]:
+    if sought.identity is not None:
+        yield asks.c.identity == sought.identity
+    if sought.method is not None:
+        yield asks.c.method == sought.method
+    if sought.ending is not None:
+        yield asks.c.ending == sought.ending
+    if sought.since is not None:
+        yield asks.c.at >= sought.since
+    if sought.until is not None:
+        yield asks.c.at < sought.until
+    for word, identities in sought.words:
+        found = asks.c.found.contains(word, autoescape=True)
+        yield or_(found, asks.c.identity.in_(identities)) if identities else found
+
+
+def _values(row: AskRow) -> dict[str, Any]:
+    return {
+        "seq": row.seq,
+        "host": row.host,
+        "ask": row.ask,
+        "at": row.at,
+        "identity": row.identity,
+        "method": row.method,
+        "ending": row.ending,
+        "found": f"{row.facts}\n{row.quoted}",
+        # The quoted text is in ``found`` already.
+        "body": msgspec.json.encode(msgspec.structs.replace(row, quoted="")).decode(),
+    }
+
+
+def _row(body: str) -> AskRow:
+    return msgspec.json.decode(body, type=AskRow)
+
+
+def _some(values: Iterable[T]) -> Iterable[Sequence[T]]:
+    every = sorted(values)
+    return (every[at : at + _MANY] for at in range(0, len(every), _MANY))

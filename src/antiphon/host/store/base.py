@@ -290,7 +290,7 @@ class PartialRow(msgspec.Struct, frozen=True, kw_only=True):
     began: float
     """Seconds since the epoch."""
     body: str
-    """JSON of a ``partials.Partial``, with secrets masked."""
+    """JSON of a ``growth.Partial``, with secrets masked."""
 
 
 class PageRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """A chain of records in which changes can be detected: each record carries the hash of the one before.
 
 Pure. Owns what a record is, its canonical form, its hash, the keys it is found by, and the verification of a chain.
-``store`` keeps records, ``audit.log`` makes them.
+``store`` keeps records, ``host.audit`` makes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Concurrent changes, made in one transaction.
+"""Concurrent changes, made in one transaction, and those that a store is owed until it can be reached again.
 
 A transaction costs far more than the changes in it. While one runs, and for the rest of a turn of the event loop in
 which one ran at once, the next changes are collected, and then made together: each of them still happens completely or
@@ -8,12 +8,15 @@ not at all, in order of arrival. Owns this order, and what happens if one of the
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["Grouped"]
+from sqlalchemy import Connection
+
+__all__ = ["MAX_OWED", "Grouped", "Owed"]
 
 C = TypeVar("C")
 
@@ -107,3 +110,39 @@ def _end(done: asyncio.Future[None], error: BaseException | None) -> None:
         done.set_result(None)
     else:
         done.set_exception(error)
+
+
+Work = Callable[[Connection], None]
+
+MAX_OWED = 1_000
+"""Most pieces of work that are kept; beyond that the oldest is dropped, and recovered when the process has ended."""
+
+_log = logging.getLogger("antiphon.host")
+
+
+class Owed:
+    """Work to do when the store can be reached again. ``run`` does some work in a transaction."""
+
+    def __init__(self, run: Callable[[Work], Awaitable[None]]) -> None:
+        self._run = run
+        self._works: dict[str, Work] = {}
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    def add(self, key: str, work: Work) -> None:
+        """Add work; the same key twice is one. It must be harmless if it has happened already."""
+        self._works[key] = work
+        if len(self._works) > MAX_OWED:
+            del self._works[next(iter(self._works))]
+            _log.error("more than %d changes could not be saved; what they held counts as spent", MAX_OWED)
+
+    async def pay(self) -> None:
+        """Do the work, each piece in a transaction of its own.
+
+        Raises:
+            Whatever the store raises; the remaining work is then kept.
+        """
+        for key, work in list(self._works.items()):
+            await self._run(work)
+            self._works.pop(key, None)

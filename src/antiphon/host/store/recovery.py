@@ -1,4 +1,4 @@
-"""What a killed process leaves behind, and how the next one recovers it.
+"""What a killed process leaves behind, how the next one notices that it is gone, and how it recovers it.
 
 A process signals every few seconds that it is alive. One that has been silent for longer than its lease counts as gone,
 and so does one of this machine that does not run any more; one of this machine that runs does not, however silent. Its
@@ -8,21 +8,25 @@ again. A process that was only slow finds out when it wants to send: see ``money
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from secrets import token_hex
 
+import msgspec
 from sqlalchemy import Connection, and_, delete, literal, or_, select, update
 
 from antiphon.host.budget import Amount, task_account
 from antiphon.host.store import audit as trail
-from antiphon.host.store import money, partials
+from antiphon.host.store import money
 from antiphon.host.store import reviews as questions
 from antiphon.host.store.base import OPEN, HoldRow, ReviewState
 from antiphon.host.store.chain import Record
-from antiphon.host.store.process import is_gone, is_running
 from antiphon.host.store.tables import accounts, drafts, grants, hosts, reviews, swept, task_asks
+from antiphon.machine import running_processes
 
-__all__ = ["beat", "leave", "recover"]
+__all__ = ["BEATS", "LEASE", "Watch", "beat", "is_gone", "is_own", "is_running", "leave", "named", "recover"]
 
 _OVER: tuple[ReviewState, ...] = ("done", "expired", "withdrawn")
 _SAMPLING = "sampling/createMessage"
@@ -49,7 +53,7 @@ SWEPT_AT_ONCE = 1_000
 def leave(connection: Connection, host: str) -> None:
     """Record that this process ends, so that others need not wait for the end of its lease."""
     connection.execute(delete(hosts).where(hosts.c.id == host))
-    partials.sweep(connection)
+    questions.sweep_partials(connection)
 
 
 def recover(
@@ -57,7 +61,7 @@ def recover(
 ) -> int:
     """Recover what ended processes left behind. Returns the number of things recovered.
 
-    ``silent`` returns, for the marks of other processes, those that have not changed for a lease; see ``lease.Watch``.
+    ``silent`` returns, for the marks of other processes, those that have not changed for a lease; see ``Watch``.
     """
     end = trail.lock(connection)
     others = {row.id: row.seen for row in connection.execute(select(hosts).where(hosts.c.id != host))}
@@ -78,7 +82,7 @@ def recover(
     late = and_(reviews.c.host.is_(None), reviews.c.state.in_(OPEN), reviews.c.expires <= now)
     expired = connection.execute(update(reviews).where(late).values(state="expired", item=None, decision=None)).rowcount
     ended = connection.execute(delete(grants).where(grants.c.host.is_not(None), grants.c.host.not_in(alive))).rowcount
-    partials.sweep(connection)
+    questions.sweep_partials(connection)
     if orphaned or expired:
         questions.changed(connection)
     _tidy(connection, now)
@@ -119,3 +123,94 @@ def _tidy(connection: Connection, now: float) -> None:
     # And what was spent of their amounts.
     known = select(literal("grant:") + grants.c.id)
     connection.execute(delete(accounts).where(accounts.c.key.startswith("grant:"), idle, accounts.c.key.not_in(known)))
+
+
+def named() -> str:
+    """Make a name for this process: ``"75a5aacde519t8823-1f2e3d4c-12345"``, or its random part alone."""
+    place = _place()
+    if place is None:
+        return token_hex(6)
+    began = running_processes.began(os.getpid())
+    return f"{token_hex(6)}{'' if began is None else f't{began}'}-{place}-{os.getpid()}"
+
+
+def is_own(name: str) -> bool:
+    """Tell whether a name belongs to this process. A name made before a fork is the parent's."""
+    pid = _pid(name)
+    return pid is None or pid == os.getpid()
+
+
+def is_gone(name: str) -> bool:
+    """Tell whether the process of a name has certainly ended, or its id is now that of another process."""
+    pid = _pid(name)
+    return pid is not None and not running_processes.is_running(pid, _began(name))
+
+
+def is_running(name: str) -> bool:
+    """Tell whether the process of a name certainly runs on this machine, even if it is suspended.
+
+    Not for this process's own names: it may have stopped using a store under that name and still run.
+    """
+    pid = _pid(name)
+    began = _began(name)
+    return pid is not None and pid != os.getpid() and began != "" and running_processes.is_running(pid, began)
+
+
+def _began(name: str) -> str:
+    """Return when the process of a name began; empty in a name that does not say it."""
+    return name.partition("-")[0].partition("t")[2]
+
+
+def _pid(name: str) -> int | None:
+    """Return the id of the process of a name, if it is in the process namespace that this process can see."""
+    _, _, rest = name.partition("-")
+    place, _, number = rest.partition("-")
+    # No process id has nine digits, and 0 means a whole process group.
+    known = place and place == _place() and number.isascii() and number.isdigit() and 0 < len(number) < 9
+    return int(number) or None if known else None
+
+
+def _place() -> str | None:
+    """Return the id of the process namespace, or ``None`` if it cannot be found out."""
+    told = running_processes.place()
+    return None if told is None else hashlib.sha256(told.encode()).hexdigest()[:8]
+
+
+LEASE = 20.0
+"""Seconds of silence after which a process counts as killed: far longer than any pause of a healthy event loop."""
+BEATS = 4
+"""Changes of the mark within one lease, of which three may fail."""
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """A mark, and for how long it has not changed."""
+
+    mark: float
+    silent: float = 0.0
+
+
+class Watch:
+    """What one process has seen of the marks of the others. Call it ``BEATS`` times per lease."""
+
+    def __init__(self, lease: float) -> None:
+        """``lease`` is in seconds."""
+        self._lease = lease
+        self._seen: dict[str, _Seen] = {}
+        self._looked: float | None = None
+
+    def silent(self, marks: Mapping[str, float], now: float) -> frozenset[str]:
+        """Return the processes whose marks have not changed for a lease.
+
+        ``now`` is in seconds of a clock that is never set. Between two calls at most one beat is counted, because while
+        this process was suspended, the others may have been too.
+        """
+        passed = 0.0 if self._looked is None else min(now - self._looked, self._lease / BEATS)
+        self._looked = now
+        self._seen = {name: self._look(name, mark, passed) for name, mark in marks.items()}
+        return frozenset(name for name, seen in self._seen.items() if seen.silent >= self._lease)
+
+    def _look(self, name: str, mark: float, passed: float) -> _Seen:
+        before = self._seen.get(name)
+        if before is None or before.mark != mark:
+            return _Seen(mark)
+        return _Seen(mark, before.silent + passed)

@@ -1,4 +1,4 @@
-"""Reviews in a database, within transactions of the caller."""
+"""Reviews, unfinished answers, pages and their browsers in a database, within transactions of the caller."""
 
 from __future__ import annotations
 
@@ -9,29 +9,51 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, func, or_, select, tuple_, update
 from sqlalchemy.sql.dml import Update
 
-from antiphon.host.store.base import BLOCKED, OPEN, BlockRow, Decided, Ended, ReviewRow, ReviewState, identities_in
-from antiphon.host.store.tables import drafts, reviews, reviews_head
+from antiphon.host.store.base import (
+    BLOCKED,
+    OPEN,
+    BlockRow,
+    BrowserRow,
+    Decided,
+    Ended,
+    PageRow,
+    PartialRow,
+    ReviewRow,
+    ReviewState,
+    identities_in,
+)
+from antiphon.host.store.tables import browsers, drafts, hosts, pages, partials, reviews, reviews_head
 from antiphon.sql.prepared import Prepared
 
 __all__ = [
     "CHANNEL",
     "VERSION",
+    "browsers_of",
     "changed",
     "claim",
     "close",
     "count",
     "decide",
     "draft",
+    "drop_partial",
     "end",
     "find",
+    "find_pages",
+    "find_partials",
     "finish",
     "in_states",
+    "keep_browser",
     "keep_draft",
+    "keep_page",
+    "keep_partial",
     "put",
     "release",
+    "sweep_partials",
     "undecided",
     "undo",
     "version",
+    "watch",
+    "watched",
     "withdraw_from",
 ]
 
@@ -244,3 +266,74 @@ def _row_of(values: Sequence[Any]) -> ReviewRow:
 
 def _review(row: RowMapping) -> ReviewRow:
     return ReviewRow(**dict(row))
+
+
+_PAGES = select(pages).order_by(pages.c.used.desc(), pages.c.name)
+
+
+def find_pages(connection: Connection) -> list[PageRow]:
+    """Return the pages, the one served last first."""
+    return [PageRow(**dict(row)) for row in connection.execute(_PAGES).mappings()]
+
+
+def keep_page(connection: Connection, row: PageRow, most: int) -> None:
+    """Store a page, and delete the oldest beyond ``most`` with their browsers."""
+    _forget(connection, row.name, browsers_too=False)
+    connection.execute(pages.insert(), msgspec.structs.asdict(row))
+    for old in find_pages(connection)[most:]:
+        _forget(connection, old.name, browsers_too=True)
+
+
+def browsers_of(connection: Connection, page: str) -> list[BrowserRow]:
+    """Return the browsers of a page, in the order of arrival."""
+    chosen = select(browsers).where(browsers.c.page == page).order_by(browsers.c.number)
+    return [BrowserRow(**dict(row)) for row in connection.execute(chosen).mappings()]
+
+
+def keep_browser(connection: Connection, row: BrowserRow, most: int) -> None:
+    """Store a browser, and delete the oldest of its page beyond ``most``."""
+    connection.execute(browsers.insert(), msgspec.structs.asdict(row))
+    for old in browsers_of(connection, row.page)[:-most]:
+        connection.execute(delete(browsers).where(browsers.c.digest == old.digest))
+
+
+def _forget(connection: Connection, name: str, *, browsers_too: bool) -> None:
+    connection.execute(delete(pages).where(pages.c.name == name))
+    if browsers_too:
+        connection.execute(delete(browsers).where(browsers.c.page == name))
+
+
+_PARTIALS = select(partials).order_by(partials.c.began, partials.c.id)
+
+
+def watch(connection: Connection, host: str, until: float) -> None:
+    """Record until when somebody watches what a process shows."""
+    connection.execute(update(hosts).where(hosts.c.id == host).values(watches=until))
+
+
+def watched(connection: Connection, now: float) -> bool:
+    """Tell whether anybody watches."""
+    return connection.execute(select(hosts.c.id).where(hosts.c.watches > now).limit(1)).first() is not None
+
+
+def keep_partial(connection: Connection, row: PartialRow) -> None:
+    """Store what has arrived of an answer. The first part counts as a change; after that, viewers poll."""
+    again = update(partials).where(partials.c.id == row.id).values(msgspec.structs.asdict(row))
+    if connection.execute(again).rowcount != 1:
+        connection.execute(partials.insert(), msgspec.structs.asdict(row))
+        changed(connection, row.id)
+
+
+def drop_partial(connection: Connection, id: str) -> None:
+    """Delete what has arrived of an answer."""
+    connection.execute(delete(partials).where(partials.c.id == id))
+
+
+def find_partials(connection: Connection) -> list[PartialRow]:
+    """Return what has arrived of answers, in the order they began."""
+    return [PartialRow(**dict(row)) for row in connection.execute(_PARTIALS).mappings()]
+
+
+def sweep_partials(connection: Connection) -> None:
+    """Delete what arrived for processes that are gone."""
+    connection.execute(delete(partials).where(partials.c.host.not_in(select(hosts.c.id))))

@@ -21,8 +21,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.budget import Amount
 from antiphon.host.store import audit as trail
 from antiphon.host.store import grants as permits
-from antiphon.host.store import history, money, partials, process, tables
-from antiphon.host.store import pages as places
+from antiphon.host.store import money, tables
 from antiphon.host.store import recovery as leftovers
 from antiphon.host.store import reviews as questions
 from antiphon.host.store.asks import AskRow, Found, Sought, SpentRow
@@ -46,10 +45,9 @@ from antiphon.host.store.base import (
     late,
 )
 from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch
-from antiphon.host.store.group_commit import Grouped
-from antiphon.host.store.lease import BEATS, LEASE, Watch
+from antiphon.host.store.group_commit import Grouped, Owed
 from antiphon.host.store.news import News
-from antiphon.host.store.owed import Owed
+from antiphon.host.store.recovery import BEATS, LEASE, Watch, is_own, named
 from antiphon.sql.database_store import Patience
 from antiphon.sql.runner import CLOSING, Runner
 
@@ -87,7 +85,7 @@ class SqlStore:
         seconds. After ``lease`` seconds of silence another process counts as killed. ``keep_content`` keeps what was
         reviewed after the review is over.
         """
-        self.host = process.named()
+        self.host = named()
         self.news = News(runner.watched(questions.VERSION) or runner.notices(questions.CHANNEL), self._open)
         self._runner = runner
         self._clock = clock
@@ -143,7 +141,7 @@ class SqlStore:
 
     async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
         """See ``base.Store.entries_at``."""
-        return await self._read(partial(history.entries_at, seqs=seqs))
+        return await self._read(partial(trail.entries_at, seqs=seqs))
 
     async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
         """See ``base.Store.find_records``."""
@@ -155,15 +153,15 @@ class SqlStore:
 
     async def gather(self, limit: int = 2000) -> int:
         """See ``base.Store.gather``."""
-        return await self._write(partial(history.gather_more, limit=limit))
+        return await self._write(partial(trail.gather_more, limit=limit))
 
     async def asks(self, sought: Sought) -> Found:
         """See ``base.Store.asks``."""
-        return await self._read(partial(history.find, sought=sought))
+        return await self._read(partial(trail.find_asks, sought=sought))
 
     async def ask(self, seq: int) -> AskRow | None:
         """See ``base.Store.ask``."""
-        return await self._read(partial(history.one, seq=seq))
+        return await self._read(partial(trail.find_ask, seq=seq))
 
     async def spending(self) -> tuple[list[SpentRow], int]:
         """See ``base.Store.spending``."""
@@ -171,11 +169,11 @@ class SqlStore:
 
     async def calls(self, since: float) -> dict[str, int]:
         """See ``base.Store.calls``."""
-        return await self._read(partial(history.count_calls, since=since))
+        return await self._read(partial(trail.count_calls, since=since))
 
     async def servers(self, identities: Collection[str]) -> dict[str, str]:
         """See ``base.Store.servers``."""
-        return await self._read(partial(history.find_servers, identities=identities))
+        return await self._read(partial(trail.find_servers, identities=identities))
 
     async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
         """See ``base.Store.definition``."""
@@ -290,39 +288,39 @@ class SqlStore:
 
     async def watch(self, until: float) -> None:
         """See ``base.Store.watch``."""
-        await self._write(partial(partials.watch, host=self.host, until=until))
+        await self._write(partial(questions.watch, host=self.host, until=until))
 
     async def watched(self) -> bool:
         """See ``base.Store.watched``."""
-        return await self._read(partial(partials.watched, now=self._clock()))
+        return await self._read(partial(questions.watched, now=self._clock()))
 
     async def keep_partial(self, row: PartialRow) -> None:
         """See ``base.Store.keep_partial``."""
-        await self._write(partial(partials.keep, row=row))
+        await self._write(partial(questions.keep_partial, row=row))
 
     async def drop_partial(self, id: str) -> None:
         """See ``base.Store.drop_partial``."""
-        await self._write(partial(partials.drop, id=id))
+        await self._write(partial(questions.drop_partial, id=id))
 
     async def partials(self) -> list[PartialRow]:
         """See ``base.Store.partials``."""
-        return await self._read(partials.kept)
+        return await self._read(questions.find_partials)
 
     async def pages(self) -> list[PageRow]:
         """See ``base.Store.pages``."""
-        return await self._read(places.kept)
+        return await self._read(questions.find_pages)
 
     async def keep_page(self, row: PageRow, *, most: int) -> None:
         """See ``base.Store.keep_page``."""
-        await self._write(partial(places.keep, row=row, most=most))
+        await self._write(partial(questions.keep_page, row=row, most=most))
 
     async def browsers(self, page: str) -> list[BrowserRow]:
         """See ``base.Store.browsers``."""
-        return await self._read(partial(places.browsers_of, page=page))
+        return await self._read(partial(questions.browsers_of, page=page))
 
     async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
         """See ``base.Store.keep_browser``."""
-        await self._write(partial(places.keep_browser, row=row, most=most))
+        await self._write(partial(questions.keep_browser, row=row, most=most))
 
     async def recover(self) -> int:
         """See ``base.Store.recover``."""
@@ -375,8 +373,8 @@ class SqlStore:
             if self._runner.read_only:
                 self._only_read = await self._patience.wait(self._runner.run(_readable, write=False), LISTING)
             elif self._heart is None:
-                if not process.is_own(self.host):
-                    self.host = process.named()
+                if not is_own(self.host):
+                    self.host = named()
                 await self._patience.wait(self._runner.run(self._prepared), LISTING)
                 self._heart = asyncio.create_task(self._beating(), name="antiphon-store-lease")
 

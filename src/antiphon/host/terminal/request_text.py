@@ -1,6 +1,6 @@
 """A request, an answer or an elicitation as rows of text: complete, in reading order, inert.
 
-Pure. Owns what is shown, and in which order; ``layout`` has widths and gutters.
+Pure. Owns what is shown, and in which order; ``console`` has widths and gutters.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from antiphon.host.checks.risk import Risk
 from antiphon.host.review.definitions import changes_of
 from antiphon.host.review.diff import Line
 from antiphon.host.review.review import ElicitItem, ReviewItem, Rival, ToolItem
-from antiphon.host.review.summary import clock, figures_text, host_of
-from antiphon.host.review.texts import Texts, texts
-from antiphon.host.review.who import headline_of, task_text, who_of
-from antiphon.host.terminal.layout import Layout
+from antiphon.host.review.summary import Texts, clock, figures_text, headline_of, host_of, task_text, texts, who_of
+from antiphon.host.terminal.console import Layout
 from antiphon.wire.content import (
     AudioContent,
     EmbeddedResource,

@@ -16,9 +16,8 @@ import msgspec
 
 from antiphon.host.budget import DOLLAR, rounded_dollars
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.fit import AnyDecision, AnyItem
 from antiphon.host.review.keymap import Key, key_for, label, meaning, offered, subject
-from antiphon.host.review.question import Outcome
+from antiphon.host.review.question import AnyDecision, AnyItem, Outcome
 from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import (
     MAX_REASON,
@@ -43,14 +42,22 @@ from antiphon.host.review.review import (
     usual_terms,
 )
 from antiphon.host.review.shown import Shown, show_item
-from antiphon.host.review.summary import outcome_text
-from antiphon.host.review.texts import Texts, terminal_language, texts
-from antiphon.host.review.who import headline_of, who_of
+from antiphon.host.review.summary import Texts, headline_of, outcome_text, terminal_language, texts, who_of
 from antiphon.host.store.base import ReviewKind
-from antiphon.host.terminal.console import Console, folded
-from antiphon.host.terminal.edit_form import difference, edit, find_editor, from_form, to_form
-from antiphon.host.terminal.form import Opener, edit_arguments, fill_in, may_open, open_address, read_address
-from antiphon.host.terminal.layout import Layout
+from antiphon.host.terminal.console import Console, Layout, folded
+from antiphon.host.terminal.forms import (
+    Opener,
+    difference,
+    edit,
+    edit_arguments,
+    fill_in,
+    find_editor,
+    from_form,
+    may_open,
+    open_address,
+    read_address,
+    to_form,
+)
 from antiphon.host.terminal.request_text import show_elicitation, show_request, show_result, show_tool
 from antiphon.host.terminal.tty import Tty, find_terminal, open_terminal, reads_keys
 from antiphon.wire.content import TextContent

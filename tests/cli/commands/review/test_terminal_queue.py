@@ -12,7 +12,7 @@ from antiphon.cli.commands.review.terminal_queue import ReviewQueue
 from antiphon.errors import Rejected
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.review import Deny
-from antiphon.host.review.texts import LANGUAGES, texts
+from antiphon.host.review.summary import LANGUAGES, texts
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.tty import Tty
 from antiphon.web.texts import PAGE_WORDS

@@ -15,7 +15,7 @@ from antiphon.cli.commands.review.find import LATE
 from antiphon.cli.failures import Failed
 from antiphon.cli.output.formats import is_terminal, print_json, print_list, write_line
 from antiphon.cli.quantities import shown
-from antiphon.host.audit.log import Audit, day_of
+from antiphon.host.audit import Audit, day_of
 from antiphon.host.budget import dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.store import Store

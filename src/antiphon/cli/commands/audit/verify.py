@@ -23,8 +23,7 @@ import msgspec
 from antiphon.cli.failures import FAILED, Failed
 from antiphon.cli.output.formats import is_terminal, print_json, print_text, write_line
 from antiphon.errors import ConfigError
-from antiphon.host.audit.export import check_lines, csv_lines, json_lines
-from antiphon.host.audit.log import Audit, Proof
+from antiphon.host.audit import Audit, Proof, check_lines, csv_lines, json_lines
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store

@@ -23,10 +23,8 @@ from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.keymap import key_for, label
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import Answer, Edit, ElicitItem, ReviewItem, digest
-from antiphon.host.terminal.console import Console, folded
-from antiphon.host.terminal.edit_form import edit, find_editor, from_form, to_form
-from antiphon.host.terminal.form import fill_in
-from antiphon.host.terminal.layout import Layout
+from antiphon.host.terminal.console import Console, Layout, folded
+from antiphon.host.terminal.forms import edit, fill_in, find_editor, from_form, to_form
 from antiphon.host.terminal.request_text import ENGLISH
 from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.wire.elicitation import ElicitResult

@@ -19,9 +19,8 @@ from antiphon.cli.output.formats import print_json, print_text
 from antiphon.errors import ConfigError
 from antiphon.host.checks.forms import fields_of, suggestions
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.edit_call import edit_call
-from antiphon.host.review.fit import AnyDecision
-from antiphon.host.review.question import Question
+from antiphon.host.review.decisions import edit_call
+from antiphon.host.review.question import AnyDecision, Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Queue
 from antiphon.host.review.review import (
     Answer,

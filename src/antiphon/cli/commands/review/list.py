@@ -21,7 +21,7 @@ from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import ElicitItem, ReviewItem
 from antiphon.host.store import Store
-from antiphon.host.terminal.layout import Layout
+from antiphon.host.terminal.console import Layout
 
 __all__ = ["layout", "list_pending", "watch"]
 

@@ -23,9 +23,9 @@ from antiphon.host.models.selection import Candidate, Selection, kept_selection
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AnyItem
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
-from antiphon.host.review.who import task_text
-from antiphon.host.terminal.edit_form import difference
-from antiphon.host.terminal.layout import Layout
+from antiphon.host.review.summary import task_text
+from antiphon.host.terminal.console import Layout
+from antiphon.host.terminal.forms import difference
 from antiphon.host.terminal.request_text import (
     ENGLISH,
     show_address,

@@ -33,14 +33,21 @@ from antiphon.host.review.history import server_names, sought_by
 from antiphon.host.review.keymap import keys_on, label, meaning
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import UNDO, AlreadyDecided, Mismatch, NotShown, Queue
-from antiphon.host.review.rows import Group, Row, groups_of
 from antiphon.host.review.shown import show_item
-from antiphon.host.review.summary import clock, outcome_text, span
-from antiphon.host.review.texts import Texts, terminal_language, texts
+from antiphon.host.review.summary import (
+    Group,
+    Row,
+    Texts,
+    clock,
+    groups_of,
+    outcome_text,
+    span,
+    terminal_language,
+    texts,
+)
 from antiphon.host.store.asks import AskRow
 from antiphon.host.store.base import BlockRow, Store
-from antiphon.host.terminal.console import Console
-from antiphon.host.terminal.layout import Layout
+from antiphon.host.terminal.console import Console, Layout
 from antiphon.host.terminal.reviewer import PAUSE, Talk
 from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.machine.asyncio_tasks import end_tasks
