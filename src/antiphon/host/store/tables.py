@@ -5,6 +5,8 @@ Integers have 64 bits: nine thousand million dollars in nano-dollars. Times are 
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -20,6 +22,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.types import TypeEngine
 
 from antiphon.host.store.chain import GENESIS
 from antiphon.sql.revision import TableSet
@@ -51,196 +54,91 @@ __all__ = [
 
 metadata = MetaData()
 
-_NUMBER = BigInteger().with_variant(Integer(), "sqlite")
-"""Type of a table's own key. SQLite orders a table by an ``INTEGER`` key; any other type needs an index beside the
-table, which is written in each transaction, too."""
+# SQLite orders a table by an ``INTEGER`` key; any other type needs an index beside the table, which is written in each
+# transaction, too. A ``prefix`` is a text in the order of its characters, so that a prefix is a range.
+_TYPES: dict[str, TypeEngine[Any]] = {
+    "text": Text(),
+    "prefix": Text().with_variant(Text(collation="C"), "postgresql"),
+    "int": BigInteger(),
+    "small": Integer(),
+    "number": BigInteger().with_variant(Integer(), "sqlite"),
+    "time": Double(),
+    "flag": Boolean(),
+}
+"""The types of columns by their names here; ``number`` is that of a table's own key."""
 
 
-hosts = Table(
-    "hosts",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("seen", Double, nullable=False),
-    Column("watches", Double),
-)
+def _table(name: str, *parts: str | Index) -> Table:
+    """Describe a table by its columns and indexes: ``*`` marks a part of its key, ``?`` a column that may be empty."""
+    columns = (column.split() for part in parts if isinstance(part, str) for column in part.split(", "))
+    described = [
+        Column(title, _TYPES[kind.rstrip("*?")], primary_key="*" in kind, nullable="?" in kind, autoincrement=False)
+        for title, kind in columns
+    ]
+    return Table(name, metadata, *described, *(part for part in parts if isinstance(part, Index)))
+
+
+hosts = _table("hosts", "id text*, seen time, watches time?")
 """The processes that use the store, their last sign of life, and until when somebody watches what they show."""
 
-accounts = Table(
+accounts = _table(
     "accounts",
-    metadata,
-    Column("key", Text, primary_key=True),
-    Column("spent_money", BigInteger, nullable=False),
-    Column("spent_tokens", BigInteger, nullable=False),
-    Column("held_money", BigInteger, nullable=False),
-    Column("held_tokens", BigInteger, nullable=False),
-    Column("cap_money", BigInteger),
-    Column("cap_tokens", BigInteger),
-    Column("changed", Double, nullable=False),
+    "key text*, spent_money int, spent_tokens int, held_money int, held_tokens int, cap_money int?",
+    "cap_tokens int?, changed time",
 )
 """Amounts spent and held; the caps are those of the latest reservation, kept for lists of accounts."""
 
-holds = Table(
-    "holds",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("host", Text, nullable=False),
-    Column("ask", Text, nullable=False),
-    Column("identity", Text, nullable=False),
-    Column("keys", Text, nullable=False),
-    Column("money", BigInteger, nullable=False),
-    Column("tokens", BigInteger, nullable=False),
-    Column("sent", Boolean, nullable=False),
-)
+holds = _table("holds", "id text*, host text, ask text, identity text, keys text, money int, tokens int, sent flag")
 
-swept = Table(
-    "swept",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("keys", Text, nullable=False),
-    Column("money", BigInteger, nullable=False),
-    Column("tokens", BigInteger, nullable=False),
-    Column("at", Double, nullable=False),
-)
+swept = _table("swept", "id text*, keys text, money int, tokens int, at time")
 """Reservations of silent processes that another one settled, and the amount charged, for a settlement that comes
 late."""
 
-task_asks = Table(
-    "task_asks",
-    metadata,
-    Column("task", Text, primary_key=True),
-    Column("ask", Text, primary_key=True),
-    Column("at", Double, nullable=False),
-    Index("task_asks_by_time", "at"),
-)
+task_asks = _table("task_asks", "task text*, ask text*, at time", Index("task_asks_by_time", "at"))
 """The asks of tasks, by hashes: how many there were, and since when."""
 
-grants = Table(
+grants = _table(
     "grants",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("identity", Text, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("given", Double, nullable=False),
-    Column("host", Text),
-    Column("max_uses", BigInteger),
-    Column("until", Double),
-    Column("used", BigInteger, nullable=False),
+    "id text*, identity text, body text, given time, host text?, max_uses int?, until time?, used int",
     Index("grants_of_server", "identity"),
 )
 
-definitions = Table(
-    "definitions",
-    metadata,
-    Column("identity", Text, primary_key=True),
-    Column("tool", Text, primary_key=True),
-    Column("digest", Text, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("allowed", Double, nullable=False),
-    Column("by", Text),
-    Column("off", Double),
+definitions = _table(
+    "definitions", "identity text*, tool text*, digest text, body text, allowed time, by text?, off time?"
 )
 """The definitions of tools as they were allowed, and since when a tool is switched off."""
 
-blocks = Table(
-    "blocks",
-    metadata,
-    Column("identity", Text, primary_key=True),
-    Column("target", Text, nullable=False),
-    Column("since", Double, nullable=False),
-    Column("by", Text),
-    Column("coarse", Text),
-)
+blocks = _table("blocks", "identity text*, target text, since time, by text?, coarse text?")
 """The servers that a person has blocked."""
 
-reviews = Table(
+reviews = _table(
     "reviews",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("kind", Text, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    Column("group", Text, nullable=False),
-    Column("identity", Text, nullable=False),
-    Column("created", Double, nullable=False),
-    Column("expires", Double),
-    Column("host", Text),
-    Column("state", Text, nullable=False),
-    Column("item", Text),
-    Column("decision", Text),
-    Column("by", Text),
-    Column("decided", Double),
-    Column("hash", Text),
-    Column("release", Double),
-    Column("outcome", Text),
+    "id text*, kind text, fingerprint text, group text, identity text, created time, expires time?, host text?",
+    "state text, item text?, decision text?, by text?, decided time?, hash text?, release time?, outcome text?",
     Index("reviews_by_state", "state", "created"),
     Index("reviews_by_fingerprint", "fingerprint"),
 )
 
-drafts = Table(
-    "drafts",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("body", Text, nullable=False),
-)
+drafts = _table("drafts", "id text*, body text")
 """What somebody has begun to write about a review; deleted with the review."""
 
-reviews_head = Table(
-    "reviews_head",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("version", BigInteger, nullable=False),
-)
+reviews_head = _table("reviews_head", "id small*, version int")
 """One row: counts the changes of all reviews, for those who wait for one."""
 
-partials = Table(
-    "partials",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("host", Text, nullable=False),
-    Column("began", Double, nullable=False),
-    Column("body", Text, nullable=False),
-)
+partials = _table("partials", "id text*, host text, began time, body text")
 """What has arrived of unfinished answers."""
 
-pages = Table(
-    "pages",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("port", Integer, nullable=False),
-    Column("used", Double, nullable=False),
-)
+pages = _table("pages", "name text*, port small, used time")
 """Where review pages are served, so that name and port are the same after a restart."""
 
-browsers = Table(
-    "browsers",
-    metadata,
-    Column("digest", Text, primary_key=True),
-    Column("page", Text, nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("opened", Double, nullable=False),
-)
+browsers = _table("browsers", "digest text*, page text, number small, opened time")
 """The browsers with access to a page, by the digest of the secret in their cookie."""
 
-audit = Table(
-    "audit",
-    metadata,
-    Column("seq", _NUMBER, primary_key=True, autoincrement=False),
-    Column("body", Text, nullable=False),
-    Column("hash", Text, nullable=False),
-)
+audit = _table("audit", "seq number*, body text, hash text")
 
-_key = Text().with_variant(Text(collation="C"), "postgresql")
-"""A text in the order of its characters, so that a prefix is a range."""
-
-record_keys = Table(
+record_keys = _table(
     "record_keys",
-    metadata,
-    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
-    Column("at", Double, nullable=False),
-    Column("ask", _key, nullable=False),
-    Column("identity", _key, nullable=False),
-    Column("step", Text, nullable=False),
-    Column("outcome", _key),
-    Column("call", _key),
+    "seq number*, at time, ask prefix, identity prefix, step text, outcome prefix?, call prefix?",
     Index("records_of_ask", "ask"),
     Index("records_of_server", "identity"),
     Index("records_by_outcome", "outcome", sqlite_where=text("outcome IS NOT NULL")),
@@ -249,27 +147,12 @@ record_keys = Table(
 """What each audit record is found by, written with it. A step or a time has no index: a search for it reads these
 narrow rows, of which a million take a fifth of a second."""
 
-audit_head = Table(
-    "audit_head",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("hash", Text, nullable=False),
-)
+audit_head = _table("audit_head", "id small*, seq int, hash text")
 """One row: the end of the chain. Every writer locks it first, so that there is one writer at a time."""
 
-asks = Table(
+asks = _table(
     "asks",
-    metadata,
-    Column("seq", _NUMBER, primary_key=True, autoincrement=False),
-    Column("host", Text, nullable=False),
-    Column("ask", Text, nullable=False),
-    Column("at", Double, nullable=False),
-    Column("identity", Text, nullable=False),
-    Column("method", Text, nullable=False),
-    Column("ending", Text, nullable=False),
-    Column("found", Text, nullable=False),
-    Column("body", Text, nullable=False),
+    "seq number*, host text, ask text, at time, identity text, method text, ending text, found text, body text",
     Index("asks_by_name", "host", "ask"),
     Index("asks_of_server", "identity", "seq"),
     Index("asks_by_ending", "ending", "seq"),
@@ -277,25 +160,12 @@ asks = Table(
 )
 """What became of each ask, computed from the audit when somebody looks: ``body`` is its row, ``found`` is searched."""
 
-spent = Table(
-    "spent",
-    metadata,
-    Column("day", Text, primary_key=True),
-    Column("identity", Text, primary_key=True),
-    Column("model", Text, primary_key=True),
-    Column("requests", BigInteger, nullable=False),
-    Column("input_tokens", BigInteger, nullable=False),
-    Column("output_tokens", BigInteger, nullable=False),
-    Column("money", BigInteger, nullable=False),
+spent = _table(
+    "spent", "day text*, identity text*, model text*, requests int, input_tokens int, output_tokens int, money int"
 )
 """What was spent: sums, which the transaction of each record changes."""
 
-gathered = Table(
-    "gathered",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("seq", BigInteger, nullable=False),
-)
+gathered = _table("gathered", "id small*, seq int")
 """One row: the last record that is counted in ``asks``."""
 
 TABLES = TableSet("host", metadata)
