@@ -22,17 +22,7 @@ from antiphon.errors import ConfigError, Unauthorized
 from antiphon.host.checks.visible import inert
 from antiphon.host.store.location import state_folder
 
-__all__ = [
-    "auth_for",
-    "auth_of_client",
-    "chosen_page",
-    "of_server",
-    "server_of",
-    "settings_of",
-    "until",
-    "usual_logins",
-    "wanted_by",
-]
+__all__ = ["auth_for", "auth_of_client", "chosen_page", "of_server", "server_of", "until", "usual_logins", "wanted_by"]
 
 
 def usual_logins(principal: str | None = None) -> LoginStore:

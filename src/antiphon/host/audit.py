@@ -18,22 +18,10 @@ from typing import TypedDict, Unpack
 import msgspec
 
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.store import chain
 from antiphon.host.store.asks import MAX_TRAIL, AskKey, AskRow, Sought, SpentKey, SpentRow, gather, placed, spend
 from antiphon.host.store.base import Change, Store
-from antiphon.host.store.chain import (
-    GENESIS,
-    Entry,
-    Fault,
-    Head,
-    Noted,
-    Record,
-    Step,
-    key_of,
-    missing,
-    noted_heads,
-    other_than,
-    verify,
-)
+from antiphon.host.store.chain import Record, Step
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.origin import Origin
 
@@ -48,7 +36,7 @@ _PAGE = 1_000
 
 
 class Facts(TypedDict, total=False):
-    """What a record may hold beside the step. See ``chain.Record``."""
+    """What a record may hold beside the step. See ``Record``."""
 
     server: str | None
     tool: str | None
@@ -69,9 +57,9 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
     records: int
     """Number of records found in order."""
-    head: Head
+    head: chain.Head
     """The end of the chain. Keep its hash elsewhere, to find out later whether the whole store was replaced."""
-    fault: Fault | None = None
+    fault: chain.Fault | None = None
 
     @property
     def whole(self) -> bool:
@@ -175,7 +163,7 @@ class Audit:
         """
         return [record for record in self._recent if ask is None or record.ask == ask]
 
-    async def entries(self, after: int = 0) -> AsyncIterator[Entry]:
+    async def entries(self, after: int = 0) -> AsyncIterator[chain.Entry]:
         """Yield the stored records with their numbers and hashes, oldest first.
 
         Args:
@@ -186,7 +174,7 @@ class Audit:
                 yield entry
             after = page[-1].seq
 
-    async def verify(self, known: Head | Iterable[Head] | None = None) -> Proof:
+    async def verify(self, known: chain.Head | Iterable[chain.Head] | None = None) -> Proof:
         """Verify the whole chain against its hashes and against the end that is stored beside it.
 
         Finds any byte that was changed, and any record that was removed, inserted or moved, at the end as well. Someone
@@ -203,12 +191,12 @@ class Audit:
         kept = await self._store.head()
         spent, counted = await self._store.spending()
         sums: dict[SpentKey, SpentRow] = {}
-        head, after = Head(), 0
+        head, after = chain.Head(), 0
         while page := await self._store.entries(after, _PAGE):
             if after == 0 and self._store.bounded:
                 head = _before(page[0])
-            head, fault = verify(page, head)
-            fault = fault or other_than(noted, page) or await self._other_keys(page)
+            head, fault = chain.verify(page, head)
+            fault = fault or chain.other_than(noted, page) or await self._other_keys(page)
             if fault is not None:
                 return Proof(records=head.seq, head=head, fault=fault)
             after = page[-1].seq
@@ -216,20 +204,20 @@ class Audit:
         # Records added while we read come after the end that we started from.
         if head.seq < kept.seq or (head.seq == kept.seq and head.hash != kept.hash):
             return Proof(records=head.seq, head=head, fault=_cut(head, kept))
-        fault = missing(noted, head)
+        fault = chain.missing(noted, head)
         if fault is None and not self._store.bounded:
             # A bounded store is in the memory of this process, and drops records that its sums still hold.
             fault = _other_sums(sums, spent, counted) or await self._other_history()
         return Proof(records=head.seq, head=head, fault=fault)
 
-    async def _other_keys(self, page: Sequence[Entry]) -> Fault | None:
+    async def _other_keys(self, page: Sequence[chain.Entry]) -> chain.Fault | None:
         """Compare what records are found by with the records; return the first difference."""
         keys = {key.seq: key for key in await self._store.record_keys(page[0].seq - 1, len(page))}
-        wrong = (seq for seq, record in placed(page) if keys.get(seq) != key_of(seq, record))
+        wrong = (seq for seq, record in placed(page) if keys.get(seq) != chain.key_of(seq, record))
         seq = next(wrong, None)
-        return None if seq is None else Fault(seq=seq, problem="the record is found by other values than its own")
+        return None if seq is None else chain.Fault(seq=seq, problem="the record is found by other values than its own")
 
-    async def _other_history(self) -> Fault | None:
+    async def _other_history(self) -> chain.Fault | None:
         """Compare the history with the records; return the first difference."""
         shown, is_shortened = 0, False
         found = await self._store.asks(Sought())
@@ -244,11 +232,11 @@ class Audit:
                     # The row does not list all of its records, so that they cannot make it again.
                     is_shortened = True
                 elif same is None or msgspec.structs.replace(same, quoted="") != row:
-                    return Fault(seq=row.seq, problem="the history shows its ask otherwise than the records")
+                    return chain.Fault(seq=row.seq, problem="the history shows its ask otherwise than the records")
                 shown += sum(seq <= gathered for seq in row.trail)
             found = await self._store.asks(Sought(before=rows[-1].seq))
         if shown != gathered and not is_shortened:
-            return Fault(seq=gathered, problem=f"the history shows {shown} of the records up to it")
+            return chain.Fault(seq=gathered, problem=f"the history shows {shown} of the records up to it")
         return None
 
     async def spending(self) -> list[SpentRow]:
@@ -261,13 +249,13 @@ def _key_of(row: SpentRow) -> SpentKey:
     return SpentKey(row.day, row.identity, row.model)
 
 
-def _other_sums(sums: Mapping[SpentKey, SpentRow], shown: Sequence[SpentRow], counted: int) -> Fault | None:
+def _other_sums(sums: Mapping[SpentKey, SpentRow], shown: Sequence[SpentRow], counted: int) -> chain.Fault | None:
     """Compare the sums of spending with those of the records."""
     kept = {_key_of(row): row for row in shown}
     wrong = min((key for key in kept.keys() | sums.keys() if kept.get(key) != sums.get(key)), default=None)
     if wrong is None:
         return None
-    return Fault(
+    return chain.Fault(
         seq=counted, problem=f"the sum of {wrong.day} for {wrong.model or 'no model'} is not that of the records"
     )
 
@@ -283,21 +271,21 @@ def day_of(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 
-def _before(first: Entry) -> Head:
+def _before(first: chain.Entry) -> chain.Head:
     linked = msgspec.json.decode(first.body, type=dict[str, object])
-    return Head(seq=first.seq - 1, hash=str(linked.get("prev", GENESIS)))
+    return chain.Head(seq=first.seq - 1, hash=str(linked.get("prev", chain.GENESIS)))
 
 
-def _noted(known: Head | Iterable[Head] | None) -> Noted:
+def _noted(known: chain.Head | Iterable[chain.Head] | None) -> chain.Noted:
     if known is None:
         return {}
-    return noted_heads([known] if isinstance(known, Head) else known)
+    return chain.noted_heads([known] if isinstance(known, chain.Head) else known)
 
 
-def _cut(head: Head, kept: Head) -> Fault:
+def _cut(head: chain.Head, kept: chain.Head) -> chain.Fault:
     if head.seq == kept.seq:
-        return Fault(seq=head.seq, problem="the last record is not the one noted beside the chain")
-    return Fault(seq=head.seq + 1, problem=f"the chain was cut off: there were {kept.seq} records")
+        return chain.Fault(seq=head.seq, problem="the last record is not the one noted beside the chain")
+    return chain.Fault(seq=head.seq + 1, problem=f"the chain was cut off: there were {kept.seq} records")
 
 
 _COLUMNS = (
@@ -330,39 +318,39 @@ _PLAIN = re.compile(r"[0-9A-Za-z_.:/][0-9A-Za-z_.:/ -]*")
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
 
-def json_lines(entries: Iterable[Entry]) -> Iterator[str]:
+def json_lines(entries: Iterable[chain.Entry]) -> Iterator[str]:
     """Yield one JSON object per line: the record in its place, and its hash."""
     for entry in entries:
         yield f'{{"hash":"{entry.hash}",{entry.body[1:]}\n'
 
 
-def check_lines(lines: Iterable[str], known: Iterable[Head] = ()) -> tuple[Head, Fault | None]:
+def check_lines(lines: Iterable[str], known: Iterable[chain.Head] = ()) -> tuple[chain.Head, chain.Fault | None]:
     """Verify a file written by ``json_lines``, and that it contains the known ends of the chain.
 
     Returns the end that was reached, and the first fault.
     """
-    noted = noted_heads(known)
-    head = Head()
+    noted = chain.noted_heads(known)
+    head = chain.Head()
     for number, line in enumerate(lines, 1):
         try:
             fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
             hashed = msgspec.json.decode(fields.pop("hash", msgspec.Raw(b"null")), type=str)
             seq = msgspec.json.decode(fields.get("seq", msgspec.Raw(b"null")), type=int)
         except msgspec.MsgspecError:
-            return head, Fault(seq=number, problem="the line cannot be read")
+            return head, chain.Fault(seq=number, problem="the line cannot be read")
         body = _CANONICAL.encode(fields).decode()
         # A line with the same meaning in another spelling is not the line that was hashed.
         if line.rstrip("\n") != f'{{"hash":"{hashed}",{body[1:]}':
-            return head, Fault(seq=number, problem="the record was changed: it is not in its canonical form")
-        entry = Entry(seq=seq, body=body, hash=hashed)
-        head, fault = verify([entry], head)
-        fault = fault or other_than(noted, [entry])
+            return head, chain.Fault(seq=number, problem="the record was changed: it is not in its canonical form")
+        entry = chain.Entry(seq=seq, body=body, hash=hashed)
+        head, fault = chain.verify([entry], head)
+        fault = fault or chain.other_than(noted, [entry])
         if fault is not None:
             return head, fault
-    return head, missing(noted, head)
+    return head, chain.missing(noted, head)
 
 
-def csv_lines(entries: Iterable[Entry], *, heading: bool = True) -> Iterator[str]:
+def csv_lines(entries: Iterable[chain.Entry], *, heading: bool = True) -> Iterator[str]:
     """Yield the lines of a table (RFC 4180), ``heading`` first. Times are ISO 8601 in UTC, money is nano-dollars.
 
     Invisible characters are replaced by marks, as wherever a person reads them; the JSON Lines have them unchanged.

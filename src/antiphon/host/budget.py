@@ -25,8 +25,6 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 
 __all__ = [
     "DOLLAR",
-    "GROUPS",
-    "MEASURED",
     "Account",
     "Amount",
     "Budget",
@@ -36,10 +34,8 @@ __all__ = [
     "Priced",
     "accounts_for",
     "brief_dollars",
-    "counts_of",
     "dearest",
     "dollars",
-    "estimate",
     "estimate_costs",
     "estimated_usage",
     "input_estimate",

@@ -16,17 +16,7 @@ from msgspec import UNSET, Raw, Struct, structs
 from antiphon.errors import InternalError, PeerError
 from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, encode
 
-__all__ = [
-    "MAX_RECORDED",
-    "CallRecord",
-    "EarlierAsk",
-    "EarlyReplies",
-    "Head",
-    "Sent",
-    "first_id",
-    "read_head",
-    "stopped",
-]
+__all__ = ["CallRecord", "EarlyReplies", "Head", "Sent", "first_id", "read_head", "stopped"]
 
 MAX_RECORDED = 64 * 1024
 """Most bytes of the params of a call that is recorded; one with more ends when its process dies."""

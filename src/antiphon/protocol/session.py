@@ -18,20 +18,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, Raw
 
-from antiphon.errors import (
-    HeaderMismatch,
-    InternalError,
-    InvalidParams,
-    InvalidRequest,
-    LocalProtocolError,
-    MethodNotFound,
-    MissingCapability,
-    NotInRevision,
-    ParseError,
-    PeerError,
-    UnsupportedVersion,
-    UrlElicitationRequired,
-)
+from antiphon import errors
 from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Ignored, Notified, Outgoing, Replied, Request
 from antiphon.protocol.salvage import read_list, read_remains
 from antiphon.wire.common import RequestParams, Wire
@@ -61,7 +48,12 @@ MAX_BATCH = 256
 _RESERVED = range(-32099, -32019)
 """Codes that only the specification may define (2026-07-28 basic, Error Codes)."""
 
-_DEFINED = {HeaderMismatch.CODE, MissingCapability.CODE, UnsupportedVersion.CODE, UrlElicitationRequired.CODE}
+_DEFINED = {
+    errors.HeaderMismatch.CODE,
+    errors.MissingCapability.CODE,
+    errors.UnsupportedVersion.CODE,
+    errors.UrlElicitationRequired.CODE,
+}
 
 _is_number = re.compile("[0-9]{1,15}").fullmatch
 
@@ -156,7 +148,7 @@ class Session:
         have printed them.
         """
         if reply.error is not UNSET:
-            return self.side == "server" or reply.error.code == MethodNotFound.CODE
+            return self.side == "server" or reply.error.code == errors.MethodNotFound.CODE
         try:
             decode(reply.result, waiting.method.result or dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -199,13 +191,15 @@ class Session:
         """Handle one frame, and return what it means. Never raises."""
         try:
             envelope = decode_envelope(data)
-        except (InvalidRequest, ParseError) as error:
+        except (errors.InvalidRequest, errors.ParseError) as error:
             return self._not_a_message(data, error)
         return self.take(envelope)
 
     def oversized(self, size: int, limit: int) -> Event:
         """Handle a frame that was dropped for its size. Its id is unknown, so the reply carries none."""
-        return self._refuse(None, InvalidRequest(f"Invalid request: frame of {size} bytes, the limit is {limit}"))
+        return self._refuse(
+            None, errors.InvalidRequest(f"Invalid request: frame of {size} bytes, the limit is {limit}")
+        )
 
     def take(self, message: Envelope, params: RequestParams | None = None) -> Event:
         """Handle one message that the transport has already decoded; ``params`` as well if it had to decode them."""
@@ -213,7 +207,7 @@ class Session:
         if method is UNSET or id is UNSET or id is None:
             return self._no_request(message)
         if id in self.incoming:
-            return self._refuse(id, InvalidRequest("Invalid request: this id is in use"))
+            return self._refuse(id, errors.InvalidRequest("Invalid request: this id is in use"))
         return self._request(message, id, method, params)
 
     def _no_request(self, envelope: Envelope) -> Event:
@@ -221,14 +215,14 @@ class Session:
             if envelope.id is UNSET:
                 return self._notification(envelope, envelope.method)
             # 2025-11-25 basic: "Unlike base JSON-RPC, the ID MUST NOT be null."
-            return self._refuse(None, InvalidRequest("Invalid request: id must be a string or an integer"))
+            return self._refuse(None, errors.InvalidRequest("Invalid request: id must be a string or an integer"))
         if envelope.result or envelope.error is not UNSET:
             return self._reply_arrived(envelope)
         id = envelope.id if envelope.id is not UNSET else None
-        error = InvalidRequest("Invalid request: neither method, result nor error")
+        error = errors.InvalidRequest("Invalid request: neither method, result nor error")
         return self._spoilt(id, "has neither result nor error") or self._no_message(id, error)
 
-    def _no_message(self, id: RequestId | None, error: PeerError) -> Event:
+    def _no_message(self, id: RequestId | None, error: errors.PeerError) -> Event:
         """Refuse JSON that is no message, or fail the only request of ours to which it can be meant as the reply."""
         outgoing = self._only_open() if id is None and self.is_framed else None
         failed = None if outgoing is None else self._spoilt(outgoing.id, f"is no message ({error.message})")
@@ -244,19 +238,19 @@ class Session:
         is_reply = bool(envelope.result) or envelope.error is not UNSET
         return self._spoilt(id, "has a method, too") if is_reply else None
 
-    def _not_a_message(self, data: bytes, error: PeerError) -> Event:
+    def _not_a_message(self, data: bytes, error: errors.PeerError) -> Event:
         try:
             batch = split_batch(data)
-        except PeerError as worse:
+        except errors.PeerError as worse:
             return self._refuse(None, worse)
         return self._unreadable(data, error) if batch is None else self._batch(batch)
 
-    def _unreadable(self, data: bytes, error: PeerError) -> Event:
+    def _unreadable(self, data: bytes, error: errors.PeerError) -> Event:
         """Refuse a message that cannot be read. If it is a reply, the request that waits for it fails instead."""
         try:
             remains = read_remains(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as no_json:
-            return self._refuse(None, ParseError(f"Parse error: {no_json}"))
+            return self._refuse(None, errors.ParseError(f"Parse error: {no_json}"))
         id = remains.request
         if not remains.is_reply:
             return self._refuse(id, error) if remains.method is not None else self._no_message(id, error)
@@ -273,7 +267,7 @@ class Session:
 
     def _batch(self, messages: list[Raw]) -> Event:
         if not messages:
-            return self._no_message(None, InvalidRequest("Invalid request: empty batch"))
+            return self._no_message(None, errors.InvalidRequest("Invalid request: empty batch"))
         if self.revision is None or not self.revision.batches:
             return self._refused_batch(messages, "this revision has no batches")
         if len(messages) > MAX_BATCH:
@@ -282,7 +276,7 @@ class Session:
 
     def _refused_batch(self, messages: list[Raw], why: str) -> Event:
         """Refuse a batch. The requests of ours to which it replies fail: no other reply will come."""
-        refusal = self._refuse(None, InvalidRequest(f"Invalid request: {why}"))
+        refusal = self._refuse(None, errors.InvalidRequest(f"Invalid request: {why}"))
         found = (read_remains(bytes(message)) for message in messages[:MAX_BATCH] if self.outgoing)
         failed = [self._spoilt(each.request, f"came in a batch: {why}") for each in found if each.is_reply]
         replies: list[Event] = [each for each in failed if each is not None]
@@ -291,7 +285,7 @@ class Session:
     def _member(self, data: bytes) -> Event:
         try:
             return self.take(decode_envelope(data))
-        except PeerError as error:
+        except errors.PeerError as error:
             return self._unreadable(data, error)
 
     def _request(self, envelope: Envelope, id: RequestId, method: str, params: RequestParams | None) -> Event:
@@ -322,7 +316,7 @@ class Session:
 
     # --- replies ------------------------------------------------------------------------------------------------
 
-    def _refuse(self, id: RequestId | None, error: PeerError) -> Event:
+    def _refuse(self, id: RequestId | None, error: errors.PeerError) -> Event:
         return Answered(error_frame(id, to_wire(error), null_id=self._has_null_ids()), id, error.code)
 
     def _has_null_ids(self) -> bool:
@@ -366,8 +360,8 @@ class Session:
         if self.incoming.get(request.id) is not request:
             return None
         del self.incoming[request.id]
-        if isinstance(error, PeerError) and (error.remote or not _may_send(error.code)):
-            error = InternalError("Internal error")
+        if isinstance(error, errors.PeerError) and (error.remote or not _may_send(error.code)):
+            error = errors.InternalError("Internal error")
         failure = request.revision.adapt_error(to_wire(error))
         request.code = failure.code
         try:
@@ -375,8 +369,8 @@ class Session:
         except (TypeError, ValueError, RecursionError, msgspec.EncodeError):
             # The handler's message or data contains something JSON cannot carry, such as half a surrogate
             # pair or an object.
-            request.code = InternalError.CODE
-            return error_frame(request.id, to_wire(InternalError("Internal error")), null_id=False)
+            request.code = errors.InternalError.CODE
+            return error_frame(request.id, to_wire(errors.InternalError("Internal error")), null_id=False)
 
     # --- outgoing messages --------------------------------------------------------------------------------------
 
@@ -393,9 +387,9 @@ class Session:
         """
         revision = self.revision if request is None else request.revision
         if revision is None:
-            raise LocalProtocolError(f"{spec.name} cannot be sent before the handshake")
+            raise errors.LocalProtocolError(f"{spec.name} cannot be sent before the handshake")
         if spec.kind != "notification" or not spec.sent_by(self.side, revision.name):
-            raise NotInRevision(f"revision {revision.name} has no {spec.name} that a {self.side} sends")
+            raise errors.NotInRevision(f"revision {revision.name} has no {spec.name} that a {self.side} sends")
         lowered = revision.lower(params)
         return notification_frame(spec.name, encode(lowered) if original is None else bytes(original.carrying(lowered)))
 
@@ -459,7 +453,7 @@ def read_params(envelope: Envelope, spec: MethodSpec) -> Any:
     try:
         return decode(envelope.params, spec.params)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidParams(f"Invalid params: {error}") from None
+        raise errors.InvalidParams(f"Invalid params: {error}") from None
 
 
 def _may_send(code: int) -> bool:

@@ -11,23 +11,7 @@ import logging
 import time
 from typing import NamedTuple
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Double,
-    MetaData,
-    Table,
-    Text,
-    func,
-    insert,
-    inspect,
-    literal,
-    literal_column,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from antiphon.errors import ConfigError
@@ -39,14 +23,14 @@ _log = logging.getLogger("antiphon")
 _LOCK = 0x72657673
 """Any number that nothing else uses: "revs". SQLite needs no lock, since it has one writer."""
 
-_metadata = MetaData()
+_metadata = sa.MetaData()
 
-_revisions = Table(
+_revisions = sa.Table(
     "table_revisions",
     _metadata,
-    Column("tables", Text, primary_key=True),
-    Column("revision", BigInteger, nullable=False),
-    Column("oldest", BigInteger, nullable=False),
+    sa.Column("tables", sa.Text, primary_key=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("oldest", sa.BigInteger, nullable=False),
 )
 
 
@@ -58,11 +42,11 @@ class TableSet(NamedTuple):
     """
 
     name: str
-    metadata: MetaData
+    metadata: sa.MetaData
     revision: int = 1
     oldest: int = 1
 
-    def make(self, connection: Connection) -> bool:
+    def make(self, connection: sa.Connection) -> bool:
         """Create the tables that are missing; return whether there were any.
 
         One process at a time: until the transaction ends, the others wait, since two that create a table at the same
@@ -74,7 +58,7 @@ class TableSet(NamedTuple):
         if self.are_made(connection):
             return False
         if connection.dialect.name == "postgresql":
-            connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
         if self.are_made(connection):
             return False
         _metadata.create_all(connection)
@@ -82,18 +66,18 @@ class TableSet(NamedTuple):
         found = self.check(connection)
         values = {"revision": self.revision, "oldest": self.oldest}
         if not found:
-            connection.execute(insert(_revisions).values(tables=self.name, **values))
+            connection.execute(sa.insert(_revisions).values(tables=self.name, **values))
         elif found < self.revision:
-            connection.execute(update(_revisions).where(_revisions.c.tables == self.name).values(**values))
+            connection.execute(sa.update(_revisions).where(_revisions.c.tables == self.name).values(**values))
         return True
 
-    def are_made(self, connection: Connection) -> bool:
+    def are_made(self, connection: sa.Connection) -> bool:
         """Return whether all tables are there, as this release or a newer one makes them.
 
         Raises:
             ConfigError: as ``check``.
         """
-        names = set(inspect(connection).get_table_names())
+        names = set(sa.inspect(connection).get_table_names())
         if _revisions.name not in names:
             return False
         found = self.check(connection)
@@ -102,13 +86,13 @@ class TableSet(NamedTuple):
             _log.warning(newer, self.name, found, self.revision)
         return found >= self.revision and names.issuperset(self.metadata.tables)
 
-    def check(self, connection: Connection) -> int:
+    def check(self, connection: sa.Connection) -> int:
         """Return the revision of the tables, 0 without any, if this release may work with them.
 
         Raises:
             ConfigError: a newer release has added what this one must not ignore; says what to do.
         """
-        found = connection.execute(select(_revisions).where(_revisions.c.tables == self.name)).first()
+        found = connection.execute(sa.select(_revisions).where(_revisions.c.tables == self.name)).first()
         if found is None:
             return 0
         if found.oldest > self.revision:
@@ -120,14 +104,14 @@ class TableSet(NamedTuple):
         return found.revision
 
 
-def insert_into(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
+def insert_into(connection: sa.Connection, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
     """Begin an insert that can also overwrite, which each database writes in its own way."""
     return (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
 
 
-def time_of(connection: Connection, at: float | None = None) -> ColumnElement[float]:
+def time_of(connection: sa.Connection, at: float | None = None) -> sa.ColumnElement[float]:
     """Return ``at`` as a part of statements, or without it the time of the database."""
     if at is None and connection.dialect.name != "sqlite":
         # One clock for all processes, since their own clocks may differ.
-        return literal_column("extract(epoch from clock_timestamp())::float8", Double())
-    return literal(time.time() if at is None else at, Double())
+        return sa.literal_column("extract(epoch from clock_timestamp())::float8", sa.Double())
+    return sa.literal(time.time() if at is None else at, sa.Double())

@@ -21,9 +21,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 from antiphon.errors import InvalidRequest, ParseError
 
 __all__ = [
-    "MAX_AROUND",
     "MAX_DEPTH",
-    "MAX_LONE",
     "Envelope",
     "ErrorObject",
     "RequestId",

@@ -7,46 +7,29 @@ from __future__ import annotations
 
 from typing import cast
 
-from antiphon.errors import (
-    HeaderMismatch,
-    InsufficientScope,
-    InternalError,
-    InvalidParams,
-    InvalidRequest,
-    MethodNotFound,
-    MissingCapability,
-    OutcomeUnknown,
-    ParseError,
-    PeerError,
-    Rejected,
-    ResourceNotFound,
-    TemporarilyUnavailable,
-    Unauthorized,
-    UnsupportedVersion,
-    UrlElicitationRequired,
-)
+from antiphon import errors
 from antiphon.wire.envelope import ErrorObject
 
 __all__ = ["cause_of", "drop_frames", "from_wire", "to_wire"]
 
-_BY_CODE: dict[int, type[PeerError]] = {
+_BY_CODE: dict[int, type[errors.PeerError]] = {
     kind.CODE: kind
     for kind in (
-        ParseError,
-        InvalidRequest,
-        MethodNotFound,
-        InvalidParams,
-        InternalError,
-        ResourceNotFound,
-        HeaderMismatch,
-        MissingCapability,
-        UnsupportedVersion,
-        UrlElicitationRequired,
-        Unauthorized,
-        Rejected,
-        InsufficientScope,
-        TemporarilyUnavailable,
-        OutcomeUnknown,
+        errors.ParseError,
+        errors.InvalidRequest,
+        errors.MethodNotFound,
+        errors.InvalidParams,
+        errors.InternalError,
+        errors.ResourceNotFound,
+        errors.HeaderMismatch,
+        errors.MissingCapability,
+        errors.UnsupportedVersion,
+        errors.UrlElicitationRequired,
+        errors.Unauthorized,
+        errors.Rejected,
+        errors.InsufficientScope,
+        errors.TemporarilyUnavailable,
+        errors.OutcomeUnknown,
     )
 }
 
@@ -88,13 +71,13 @@ def to_wire(error: BaseException) -> ErrorObject:
     """
     if isinstance(error, ExceptionGroup):
         error = cause_of(cast("ExceptionGroup[Exception]", error))
-    if isinstance(error, PeerError) and not error.remote:
+    if isinstance(error, errors.PeerError) and not error.remote:
         return ErrorObject(code=error.code, message=error.told or error.message, data=error.data)
-    return ErrorObject(code=InternalError.CODE, message="Internal error")
+    return ErrorObject(code=errors.InternalError.CODE, message="Internal error")
 
 
-def from_wire(error: ErrorObject) -> PeerError:
+def from_wire(error: ErrorObject) -> errors.PeerError:
     """Convert an error reply to the exception of its code, or to a plain ``PeerError`` if the code is unknown."""
-    received = _BY_CODE.get(error.code, PeerError)(error.message, code=error.code, data=error.data)
+    received = _BY_CODE.get(error.code, errors.PeerError)(error.message, code=error.code, data=error.data)
     received.remote = True
     return received

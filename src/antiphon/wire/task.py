@@ -22,7 +22,6 @@ __all__ = [
     "TASK",
     "TASKS",
     "CreateTaskResult",
-    "ExperimentalHandle",
     "ExperimentalTask",
     "GetTaskResult",
     "Task",

@@ -11,15 +11,7 @@ from antiphon.wire.common import ABSENT, Icon, Meta, PaginatedResult, RequestMet
 from antiphon.wire.content import ContentBlock, text_of
 from antiphon.wire.envelope import encode
 
-__all__ = [
-    "CallToolRequestParams",
-    "CallToolResult",
-    "ListToolsResult",
-    "Tool",
-    "ToolAnnotations",
-    "ToolExecution",
-    "raw_arguments",
-]
+__all__ = ["CallToolRequestParams", "CallToolResult", "ListToolsResult", "Tool", "ToolAnnotations", "ToolExecution"]
 
 
 class ToolAnnotations(Wire, frozen=True, kw_only=True, gc=False):

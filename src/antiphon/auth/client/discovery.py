@@ -18,18 +18,7 @@ from antiphon.auth.client.fetch import Fetch, TooLarge
 from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
 
-__all__ = [
-    "OFFLINE",
-    "Found",
-    "check_server",
-    "covers",
-    "discover",
-    "fallback",
-    "first_scopes",
-    "resource_places",
-    "shown_scopes",
-    "union",
-]
+__all__ = ["OFFLINE", "Found", "discover", "fallback", "first_scopes", "shown_scopes", "union"]
 
 D = TypeVar("D", ResourceMetadata, ServerMetadata)
 

@@ -19,22 +19,7 @@ from urllib.parse import quote_plus
 import msgspec
 from msgspec import Struct, structs
 
-from antiphon.auth.server.access_token import (
-    MAX_TOKEN,
-    Claims,
-    Header,
-    Invalid,
-    Standard,
-    check_claims,
-    has_signature,
-    has_type,
-    principal_of,
-    read_claims,
-    read_header,
-    scopes_of,
-    split,
-    thumbprint_of,
-)
+from antiphon.auth.server import access_token
 from antiphon.auth.server.documents import Unavailable, fetch_document
 from antiphon.auth.server.issuer import Introspection, Issuer
 from antiphon.auth.server.key_set import KeySet, metadata_of
@@ -103,10 +88,10 @@ class Verifier:
             Invalid: it is not valid, or not for this server.
             Unavailable: it cannot be verified now.
         """
-        if not token or len(token) > MAX_TOKEN:
-            raise Invalid("it is empty or too long")
+        if not token or len(token) > access_token.MAX_TOKEN:
+            raise access_token.Invalid("it is empty or too long")
         if not token.isascii() or not token.decode("ascii").isprintable() or b" " in token:
-            raise Invalid("it has characters that no token may have")
+            raise access_token.Invalid("it has characters that no token may have")
         if self._check is not None:
             return await self._by_own(self._check, token)
         mark = Remembered.mark(token)
@@ -121,14 +106,14 @@ class Verifier:
             await keys.close()
 
     async def _new(self, mark: bytes, token: bytes) -> Verified:
-        parts = split(token)
+        parts = access_token.split(token)
         if parts is not None:
-            header, (claims, raw) = read_header(parts[0]), read_claims(parts[1])
+            header, (claims, raw) = access_token.read_header(parts[0]), access_token.read_claims(parts[1])
             issuer = self._issuers.get(claims.iss)
             if issuer is None:
                 # Introspection is not tried either: it would disclose the token to an issuer that did
                 # not issue it.
-                raise Invalid("it is from another issuer")
+                raise access_token.Invalid("it is from another issuer")
             if issuer.introspection is None:
                 keys = await self._check_signature(issuer, header, token)
                 verified = self._verified(issuer, claims, raw, claims.exp)
@@ -136,16 +121,16 @@ class Verifier:
                 self._remembered.put(mark, verified)
                 return verified
         if self._asked is None:
-            raise Invalid("it is no signed token")
+            raise access_token.Invalid("it is no signed token")
         return await self._answer(self._asked, mark, token)
 
-    async def _check_signature(self, issuer: Issuer, header: Header, token: bytes) -> KeySet:
+    async def _check_signature(self, issuer: Issuer, header: access_token.Header, token: bytes) -> KeySet:
         keys = self._keys[issuer.url]
-        if header.alg not in issuer.algorithms or not has_type(header, issuer.types):
-            raise Invalid("its header has another algorithm or type")
+        if header.alg not in issuer.algorithms or not access_token.has_type(header, issuer.types):
+            raise access_token.Invalid("its header has another algorithm or type")
         key = await keys.find(header.kid, header.alg)
-        if key is None or not has_signature(token, key, header.alg):
-            raise Invalid("it is not signed with a key of its issuer")
+        if key is None or not access_token.has_signature(token, key, header.alg):
+            raise access_token.Invalid("it is not signed with a key of its issuer")
         return keys
 
     async def _answer(self, issuer: Issuer, mark: bytes, token: bytes) -> Verified:
@@ -173,17 +158,19 @@ class Verifier:
             self._remembered.put(mark, verified)
         return verified
 
-    def _verified(self, issuer: Issuer, claims: Standard, raw: bytes, until: float) -> Verified:
-        check_claims(claims, audiences=self._audiences, issuers=issuer.names, now=self._clock(), leeway=self._leeway)
+    def _verified(self, issuer: Issuer, claims: access_token.Standard, raw: bytes, until: float) -> Verified:
+        access_token.check_claims(
+            claims, audiences=self._audiences, issuers=issuer.names, now=self._clock(), leeway=self._leeway
+        )
         caller = Caller(
-            principal_of(claims.iss, claims),
-            scopes_of(raw, issuer.scope_claims),
-            Claims(raw),
+            access_token.principal_of(claims.iss, claims),
+            access_token.scopes_of(raw, issuer.scope_claims),
+            access_token.Claims(raw),
             claims.exp,
             self._covers,
             self._sees_only_allowed,
         )
-        return Verified(caller, until, thumbprint_of(claims), len(raw))
+        return Verified(caller, until, access_token.thumbprint_of(claims), len(raw))
 
     async def _by_own(self, check: CheckAccess, token: bytes) -> Verified:
         try:
@@ -194,12 +181,12 @@ class Verifier:
             log.info("check= refused a token: %s", type(error).__name__)
             if isinstance(error, OSError) and not isinstance(error, PermissionError):
                 raise Unavailable(f"check= failed: {type(error).__name__}") from None
-            raise Invalid("check= has refused it") from None
+            raise access_token.Invalid("check= has refused it") from None
         if isinstance(who, str) and who:
             who = Caller(who)
         if not isinstance(who, Caller) or not who.principal:
             self._warn_once(who)
-            raise Invalid("check= has returned no principal")
+            raise access_token.Invalid("check= has returned no principal")
         caller = structs.replace(
             who, scopes=frozenset(who.scopes), covers=self._covers, sees_only_allowed=self._sees_only_allowed
         )
@@ -242,7 +229,7 @@ class Introspector:
         self._url = options.url
         self._open = 0
 
-    async def claims(self, token: bytes, now: float) -> tuple[Standard, bytes]:
+    async def claims(self, token: bytes, now: float) -> tuple[access_token.Standard, bytes]:
         """Ask about a token; return its validated claims, and all as JSON.
 
         Raises:
@@ -272,20 +259,20 @@ class Introspector:
         pair = f"{quote_plus(self._options.client_id)}:{quote_plus(self._options.client_secret)}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
-    def _read(self, answer: bytes, now: float) -> tuple[Standard, bytes]:
+    def _read(self, answer: bytes, now: float) -> tuple[access_token.Standard, bytes]:
         try:
             said = _decode(answer)
             if not said.active:
-                raise Invalid("its issuer says that it is not active")
+                raise access_token.Invalid("its issuer says that it is not active")
             words = msgspec.json.decode(answer, type=dict[str, object])
             # "exp" and "iss" may be missing (section 2.2): then the answer is valid briefly, and from
             # this issuer.
             words.setdefault("exp", now + self._options.remembered_for)
             words.setdefault("iss", self._issuer.names[0])
             raw = msgspec.json.encode(words)
-            return msgspec.json.decode(raw, type=Standard), raw
+            return msgspec.json.decode(raw, type=access_token.Standard), raw
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise Invalid("the answer of its issuer cannot be read") from None
+            raise access_token.Invalid("the answer of its issuer cannot be read") from None
 
 
 class Verified(Struct, frozen=True, eq=False):

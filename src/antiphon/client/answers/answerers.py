@@ -41,19 +41,15 @@ from antiphon.wire.sampling import (
 
 __all__ = [
     "Answers",
-    "Around",
     "Elicitor",
     "Extension",
-    "Forwards",
     "OnRound",
     "PutAside",
     "Roots",
     "Sampler",
-    "admit",
     "asked_by",
     "shaped",
     "shaped_answers",
-    "takes_two",
 ]
 
 Sampler = Callable[[CreateMessageRequestParams, Origin], Awaitable[str | CreateMessageResult]]

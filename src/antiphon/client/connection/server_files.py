@@ -19,16 +19,7 @@ from antiphon.errors import ConfigError
 from antiphon.machine.files import read_file
 from antiphon.machine.toml import parse_toml
 
-__all__ = [
-    "MAX_FILE",
-    "Entry",
-    "FileOrigin",
-    "filled",
-    "is_switched_off",
-    "read_json",
-    "read_servers",
-    "variables_in",
-]
+__all__ = ["MAX_FILE", "Entry", "filled", "is_switched_off", "read_json", "read_servers", "variables_in"]
 
 MAX_FILE = 1024 * 1024
 """Most bytes; a file with a hundred servers has 50 kB."""

@@ -30,13 +30,10 @@ __all__ = [
     "MAX_RESULT",
     "ConfirmsCalls",
     "OfferedTool",
-    "ToolClient",
     "ToolSource",
     "as_sources",
     "call_for_model",
     "call_tool",
-    "describe_failure",
-    "fit_for_model",
     "offer_tools",
     "refusal_of",
 ]

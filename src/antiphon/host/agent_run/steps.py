@@ -31,7 +31,6 @@ __all__ = [
     "ModelAnswered",
     "OnEvent",
     "RunEvent",
-    "RunHost",
     "RunResult",
     "TextGrew",
     "ToolBegan",

@@ -24,19 +24,7 @@ from antiphon.wire.content import (
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
-__all__ = [
-    "Binary",
-    "Leaf",
-    "Placed",
-    "Text",
-    "binaries",
-    "blocks",
-    "leaves",
-    "message_blocks",
-    "more_of",
-    "rewritten",
-    "texts",
-]
+__all__ = ["Leaf", "Placed", "binaries", "blocks", "leaves", "message_blocks", "more_of", "rewritten", "texts"]
 
 AnyBlock = SamplingContent | ContentBlock
 

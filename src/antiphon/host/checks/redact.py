@@ -22,20 +22,7 @@ from antiphon.host.providers.embeddings import EmbeddingParams
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = [
-    "Finding",
-    "Redaction",
-    "RedactionMode",
-    "Secret",
-    "find_secrets",
-    "has_secrets",
-    "is_password",
-    "mask",
-    "masked",
-    "masked_json",
-    "names_password",
-    "secrets_of",
-]
+__all__ = ["Finding", "Redaction", "find_secrets", "has_secrets", "mask", "masked", "masked_json", "secrets_of"]
 
 Asked = TypeVar("Asked", CreateMessageRequestParams, EmbeddingParams, CreateMessageResult)
 RedactionMode = Literal["allow", "mask", "block"]

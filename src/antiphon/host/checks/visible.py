@@ -20,12 +20,10 @@ from itertools import accumulate
 from typing import Literal
 
 __all__ = [
-    "Hidden",
     "bare",
     "blank_runs",
     "cells",
     "cells_of",
-    "direction",
     "first_hidden",
     "gutter_of",
     "hidden",

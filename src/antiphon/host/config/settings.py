@@ -44,7 +44,6 @@ __all__ = [
     "ServerEntry",
     "Settings",
     "over",
-    "stricter",
 ]
 
 Review = Literal["never", "ask", "refuse"]

@@ -19,22 +19,8 @@ from antiphon.errors import ConfigError
 from antiphon.host.catalogue import PROVIDERS, Model
 from antiphon.host.checks.limits import words_in
 from antiphon.host.checks.policy import Policy
+from antiphon.host.config import settings
 from antiphon.host.config.default_model import placed, standard_model
-from antiphon.host.config.settings import (
-    STANDARD,
-    AccessTokens,
-    Budget,
-    Caps,
-    Config,
-    GatewaySettings,
-    Notify,
-    Review,
-    Reviewing,
-    ReviewResponse,
-    ServerEntry,
-    Settings,
-    over,
-)
 from antiphon.machine.files import read_file
 from antiphon.machine.toml import parse_toml
 
@@ -54,7 +40,7 @@ def config_paths(environ: Mapping[str, str], folder: Path | None = None) -> tupl
     return Path(home) / "antiphon" / NAME, (folder or Path()) / NAME
 
 
-def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder: Path | None = None) -> Config:
+def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder: Path | None = None) -> settings.Config:
     """Read the configuration, with what is publicly known about its models filled in.
 
     ``file``: the only one to read; it must exist. Without a file, or a model in it, there is one model: that of the
@@ -111,17 +97,17 @@ def _document(path: Path) -> Document:
     return msgspec.structs.replace(said, servers=tuple(entry.within(folder) for entry in said.servers))
 
 
-def _combined(said: Document, project: Document | None, files: tuple[Path, ...]) -> Config:
+def _combined(said: Document, project: Document | None, files: tuple[Path, ...]) -> settings.Config:
     chosen = (project or said).defaults
     order = chosen.order or said.defaults.order
-    return Config(
+    return settings.Config(
         models=said.models,
         default=chosen.model or said.defaults.model,
         # By default the order of the models in the file.
         order=order if order is not None else tuple(model.name for model in said.models),
-        settings=over(said.defaults.settings, STANDARD),
+        settings=settings.over(said.defaults.settings, settings.STANDARD),
         servers=said.servers,
-        tightened=project.defaults.settings if project else Settings(),
+        tightened=project.defaults.settings if project else settings.Settings(),
         tightened_servers=project.servers if project else (),
         policy=said.policy,
         notify=said.notify,
@@ -187,8 +173,8 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     order: tuple[str, ...] | None = None
     """The models in the user's order; by default that of the file."""
     models: tuple[str, ...] | None = None
-    review: Review | None = None
-    review_response: ReviewResponse | None = None
+    review: settings.Review | None = None
+    review_response: settings.ReviewResponse | None = None
     review_timeout: float | None = None
     generate_timeout: float | None = None
     attempts: int | None = None
@@ -196,8 +182,8 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keep_content: bool | None = None
     """Where the host keeps reviews, grants, budgets and the audit: a file (beside this one, if it has no folder),
     ``postgresql://...``, ``"default"`` for the user's own, ``"memory"`` for none."""
-    caps: Caps = Caps()
-    budget: Budget = Budget()
+    caps: settings.Caps = settings.Caps()
+    budget: settings.Budget = settings.Budget()
 
     def __post_init__(self) -> None:
         for name in ("review_timeout", "generate_timeout", "attempts"):
@@ -206,9 +192,9 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise ValueError(f"{name} is above 0")
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> settings.Settings:
         """Return those of its settings that apply to servers."""
-        return Settings(
+        return settings.Settings(
             models=self.models,
             review=self.review,
             review_response=self.review_response,
@@ -222,12 +208,12 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     defaults: Defaults = Defaults()
     models: tuple[Model, ...] = ()
-    servers: tuple[ServerEntry, ...] = ()
+    servers: tuple[settings.ServerEntry, ...] = ()
     policy: Policy | None = None
-    notify: Notify = Notify()
-    review: Reviewing = Reviewing()
-    auth: AccessTokens | None = None
-    gateway: GatewaySettings = GatewaySettings()
+    notify: settings.Notify = settings.Notify()
+    review: settings.Reviewing = settings.Reviewing()
+    auth: settings.AccessTokens | None = None
+    gateway: settings.GatewaySettings = settings.GatewaySettings()
     lines: dict[str, int] = {}
     """The line of each top-level table that exists."""
 
@@ -264,12 +250,12 @@ class _Reader:
         document = Document(
             defaults=self._convert(self._data.get("defaults", {}), Defaults, ("defaults",)),
             models=tuple(self._named("models", Model, with_name=True)),
-            servers=tuple(self._named("servers", ServerEntry, with_name=False)),
+            servers=tuple(self._named("servers", settings.ServerEntry, with_name=False)),
             policy=self._convert(self._data["policy"], Policy, ("policy",)) if "policy" in self._data else None,
-            notify=self._convert(self._data.get("notify", {}), Notify, ("notify",)),
-            review=self._convert(self._data.get("review", {}), Reviewing, ("review",)),
-            auth=self._convert(self._data["auth"], AccessTokens, ("auth",)) if "auth" in self._data else None,
-            gateway=self._convert(self._data.get("gateway", {}), GatewaySettings, ("gateway",)),
+            notify=self._convert(self._data.get("notify", {}), settings.Notify, ("notify",)),
+            review=self._convert(self._data.get("review", {}), settings.Reviewing, ("review",)),
+            auth=self._convert(self._data["auth"], settings.AccessTokens, ("auth",)) if "auth" in self._data else None,
+            gateway=self._convert(self._data.get("gateway", {}), settings.GatewaySettings, ("gateway",)),
             lines={name: self._lines.of((name,)) for name in self._data},
         )
         self._check_references(document)

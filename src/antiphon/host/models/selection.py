@@ -28,22 +28,16 @@ from antiphon.wire.content import AudioContent, ImageContent, ToolResultContent,
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = [
-    "FAMILIES",
     "Candidate",
-    "Family",
     "Followed",
-    "Match",
     "Needs",
     "Obstacle",
-    "ObstacleCode",
     "Scores",
     "Selection",
     "SelectionRule",
     "completed",
-    "family_of",
     "follow",
     "kept_selection",
-    "match",
     "needs_of",
 ]
 

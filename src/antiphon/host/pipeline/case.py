@@ -40,18 +40,7 @@ from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = [
-    "ELICITATION",
-    "EMBEDDINGS",
-    "SAMPLING",
-    "TOOL",
-    "Case",
-    "Desk",
-    "Reason",
-    "Released",
-    "Waiting",
-    "note_unanswered",
-]
+__all__ = ["ELICITATION", "EMBEDDINGS", "SAMPLING", "TOOL", "Case", "Desk", "Reason", "Waiting", "note_unanswered"]
 
 T = TypeVar("T")
 

@@ -23,20 +23,7 @@ from antiphon.host.store.base import PartialRow, Store
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = [
-    "LOOK",
-    "MAX_SHOWN",
-    "MAX_WAITING",
-    "PACE",
-    "Flow",
-    "Growing",
-    "Partial",
-    "Unfinished",
-    "Watching",
-    "flowing",
-    "growing",
-    "partials_in",
-]
+__all__ = ["LOOK", "MAX_WAITING", "Partial", "Watching", "flowing", "growing", "partials_in"]
 
 PACE = 0.2
 """Seconds between two updates."""

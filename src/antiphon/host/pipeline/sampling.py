@@ -21,25 +21,10 @@ from antiphon.host.checks.limits import Pass
 from antiphon.host.checks.risk import Risk, risks_of
 from antiphon.host.checks.validate import validate, validate_result
 from antiphon.host.own_request import Offer, OwnAnswer, person
+from antiphon.host.pipeline import stages
 from antiphon.host.pipeline.case import ELICITATION, EMBEDDINGS, SAMPLING, Case, Desk
 from antiphon.host.pipeline.growth import flowing, growing
 from antiphon.host.pipeline.reserve import Reserved, hold, no_model, offered, reserve, send
-from antiphon.host.pipeline.stages import (
-    admitted,
-    answer_without_secrets,
-    approved,
-    concluded,
-    decided,
-    filled_in,
-    know_task,
-    no_wider,
-    place_of,
-    provided,
-    refuse_blocked,
-    warmed,
-    within,
-    without_secrets,
-)
 from antiphon.host.providers.base import Completion, completion_of, text_answer
 from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, Embeds, check_texts
 from antiphon.host.review.grants import Grant
@@ -110,7 +95,7 @@ async def complete(
     """
     case = Case(desk, origin, SAMPLING)
     case.flow = flow
-    result = await concluded(case, _sampled(case, received))
+    result = await stages.concluded(case, _sampled(case, received))
     return Completion(result=result, usage=case.usage, by=case.answerer or case.chosen.model)
 
 
@@ -122,7 +107,7 @@ async def answer_elicitation(desk: Desk, params: ElicitRequestParams, origin: Or
         InternalError: the reviewer or the store failed; the reason is not sent to the server.
     """
     case = Case(desk, origin, ELICITATION)
-    return await concluded(case, _elicited(case, params))
+    return await stages.concluded(case, _elicited(case, params))
 
 
 async def answer_own(
@@ -142,7 +127,7 @@ async def answer_own(
     """
     case = Case(desk, person(), SAMPLING)
     case.is_own, case.flow = True, flow
-    return await concluded(case, _own(case, params, by, model))
+    return await stages.concluded(case, _own(case, params, by, model))
 
 
 async def offers_own(desk: Desk, params: CreateMessageRequestParams) -> tuple[Offer, ...]:
@@ -160,16 +145,16 @@ async def offers_own(desk: Desk, params: CreateMessageRequestParams) -> tuple[Of
 async def _sampled(case: Case, received: CreateMessageRequestParams) -> CreateMessageResult:
     """Run all stages of a request."""
     # First of all, so that invalid requests are counted as well and cannot fill the audit.
-    entered = admitted(case, received.max_tokens)
+    entered = stages.admitted(case, received.max_tokens)
     try:
-        await know_task(case)
+        await stages.know_task(case)
         params = _validated(case, received)
         asks = await _by_policy(case, params)
         outcome = await _answered(case, received, params, entered, asks=asks)
     finally:
         case.desk.gate.leave(entered)
     # The server may have been blocked while the model answered; the answer is then not sent.
-    await refuse_blocked(case)
+    await stages.refuse_blocked(case)
     case.note("answered", digest=digest(outcome), model=case.answerer, content=await case.content(outcome))
     return outcome
 
@@ -178,7 +163,7 @@ async def _answered(
     case: Case, received: CreateMessageRequestParams, params: CreateMessageRequestParams, entered: Pass, *, asks: bool
 ) -> CreateMessageResult:
     """Run stages 4 to 9 for a request that was admitted."""
-    params = await without_secrets(case, params)
+    params = await stages.without_secrets(case, params)
     granted = await case.desk.grants.covering(params, case.origin) if asks else []
     if case.desk.provider.personal:
         outcome = await _by_review(case, received, params, entered)
@@ -197,14 +182,14 @@ async def _answered(
 
 async def _own(case: Case, received: CreateMessageRequestParams, by: str | None, model: str | None) -> OwnAnswer:
     """Run the stages of a request of the person's own: nobody else is asked, and no server hears of it."""
-    entered = admitted(case, received.max_tokens)
+    entered = stages.admitted(case, received.max_tokens)
     try:
         params = _validated(case, received)
         case.note("policy", "ask", digest(params), content=await case.content(params))
         case.note("review", "own", by=by)
         if case.desk.provider.personal:
             raise case.refusal("no-model", why="only a person answers here")
-        params = await without_secrets(case, params)
+        params = await stages.without_secrets(case, params)
         await reserve(case, params, [], asks=True)
         first = case.chosen.model or case.desk.provider.name
         await hold(case, params, None if model == first else model)
@@ -228,7 +213,7 @@ def _validated(case: Case, received: CreateMessageRequestParams) -> CreateMessag
         if not case.desk.provider.tools and (received.tools or received.tool_choice):
             raise InvalidParams("tools: this client offers none", data={"place": "tools"})
     except InvalidParams as error:
-        case.note("invalid", place_of(error))
+        case.note("invalid", stages.place_of(error))
         raise
     if received.include_context in (None, "none"):
         return received
@@ -258,7 +243,7 @@ async def _by_review(
     """
     lacking = None if reserved is None else reserved.lacking
     if reserved is None or lacking is not None:
-        await refuse_blocked(case)
+        await stages.refuse_blocked(case)
     # Saved now, in case this process ends while the person thinks.
     await case.save()
     item = ReviewItem(
@@ -276,13 +261,13 @@ async def _by_review(
         fallbacks=case.chosen.fallbacks,
         prices=case.chosen.known_prices,
     )
-    async with warmed(case.desk.provider, case.chosen.model):
-        decision = await decided(case, item, entered)
+    async with stages.warmed(case.desk.provider, case.chosen.model):
+        decision = await stages.decided(case, item, entered)
     match decision:
         case Answer(result=result):
             return _sound(case, result, params)
         case Edit(params=edited, digest=shown, model=model) if "edit" in item.choices:
-            checked = no_wider(case, edited, params)
+            checked = stages.no_wider(case, edited, params)
             await hold(case, checked, model)
             return _Cleared(params=checked, digest=shown)
         case Approve(digest=shown) as approval if "approve" in item.choices:
@@ -307,9 +292,9 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
             "generate", provider.name, sent, model=case.chosen.model, content=await case.content(cleared.params)
         )
         await send(case, cleared.params, sending)
-    completion = await provided(case, _completed(case, cleared))
+    completion = await stages.provided(case, _completed(case, cleared))
     case.completed(completion, cleared.params)
-    return await answer_without_secrets(case, _sound(case, completion.result, cleared.params))
+    return await stages.answer_without_secrets(case, _sound(case, completion.result, cleared.params))
 
 
 async def _completed(case: Case, cleared: _Cleared) -> Completion:
@@ -319,7 +304,7 @@ async def _completed(case: Case, cleared: _Cleared) -> Completion:
         completing = completion_of(
             provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks, growth=growth
         )
-        limited = within(case.desk.generate_timeout, completing)
+        limited = stages.within(case.desk.generate_timeout, completing)
         return await watched_completion(limited, provider, cleared.params, case.chosen.model)
 
 
@@ -345,7 +330,7 @@ async def _response_reviewed(
         if risks is None:
             return made.result
         await case.settle()
-        decision = await decided(case, _to_release(case, params, made, risks, rival), entered)
+        decision = await stages.decided(case, _to_release(case, params, made, risks, rival), entered)
         match decision:
             case Answer(result=result):
                 return _sound(case, result, params)
@@ -426,11 +411,11 @@ async def _flags(
 async def _elicited(case: Case, params: ElicitRequestParams) -> ElicitResult:
     """Run the stages of an elicitation: limits first, as for a request."""
     try:
-        entered = admitted(case)
+        entered = stages.admitted(case)
     except Rejected:
         return ElicitResult(action="decline")
     try:
-        await know_task(case)
+        await stages.know_task(case)
         return await _let_in(case, params, entered)
     finally:
         case.desk.gate.leave(entered)
@@ -440,7 +425,7 @@ async def _let_in(case: Case, params: ElicitRequestParams, entered: Pass) -> Eli
     try:
         fields_of(params)
     except InvalidParams as error:
-        case.note("invalid", place_of(error))
+        case.note("invalid", stages.place_of(error))
         raise
     desk = case.desk
     if await desk.store.blocks(*case.origin.identities):
@@ -452,7 +437,7 @@ async def _let_in(case: Case, params: ElicitRequestParams, entered: Pass) -> Eli
     await case.save()
     risks = await case.scanned(risks_of(params, case.origin))
     item = ElicitItem(origin=case.origin, params=params, risks=risks, expires_in=case.expires_in)
-    return await filled_in(case, item, entered)
+    return await stages.filled_in(case, item, entered)
 
 
 def _sound(case: Case, result: CreateMessageResult | str, params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -477,11 +462,11 @@ async def embed(desk: Desk, received: EmbeddingParams, origin: Origin) -> Embedd
         InternalError: the provider, the reviewer or the store failed; the reason is not sent to the server.
     """
     case = Case(desk, origin, EMBEDDINGS)
-    return await concluded(case, _embedded(case, received))
+    return await stages.concluded(case, _embedded(case, received))
 
 
 async def _embedded(case: Case, received: EmbeddingParams) -> Embedded:
-    entered = admitted(case)
+    entered = stages.admitted(case)
     try:
         _check_texts(case, received)
         verdict = case.verdict(received)
@@ -491,7 +476,7 @@ async def _embedded(case: Case, received: EmbeddingParams) -> Embedded:
         provider = case.desk.provider
         if not isinstance(provider, Embeds):
             raise case.refusal("no-model", why=f"{provider.name} makes no embeddings")
-        params = await without_secrets(case, received)
+        params = await stages.without_secrets(case, received)
         reserved = await reserve(case, params, [], asks=verdict.effect == "ask")
         if not reserved.alone:
             await _review_texts(case, received, params, entered, reserved.costs)
@@ -499,7 +484,7 @@ async def _embedded(case: Case, received: EmbeddingParams) -> Embedded:
     finally:
         case.desk.gate.leave(entered)
     # The server may have been blocked meanwhile.
-    await refuse_blocked(case)
+    await stages.refuse_blocked(case)
     case.note("answered", digest=hashlib.sha256(b"".join(made.vectors)).hexdigest())
     return made
 
@@ -510,7 +495,7 @@ def _check_texts(case: Case, params: EmbeddingParams) -> None:
         check_texts(params)
         validate(params)
     except InvalidParams as error:
-        case.note("invalid", place_of(error))
+        case.note("invalid", stages.place_of(error))
         raise
 
 
@@ -518,7 +503,7 @@ async def _review_texts(
     case: Case, received: EmbeddingParams, params: EmbeddingParams, entered: Pass, costs: Costs | None
 ) -> None:
     """Run stage 7, and save that what was approved is sent now."""
-    await know_task(case)
+    await stages.know_task(case)
     # Saved now, in case this process ends while the person thinks.
     await case.save()
     item = ReviewItem(
@@ -532,7 +517,7 @@ async def _review_texts(
         model=case.chosen.model,
         costs=costs,
     )
-    await approved(case, item, entered)
+    await stages.approved(case, item, entered)
     await hold(case, params)
     drafted = case.draft("generate", case.desk.provider.name, digest(params), model=case.chosen.model)
     await send(case, params, drafted)
@@ -541,11 +526,11 @@ async def _review_texts(
 async def _embed(case: Case, provider: Embeds, params: EmbeddingParams) -> Embedded:
     """Run stage 8."""
     making = watched_embeddings(
-        within(case.desk.generate_timeout, provider.embed(params, model=case.chosen.model)),
+        stages.within(case.desk.generate_timeout, provider.embed(params, model=case.chosen.model)),
         case.desk.provider,
         case.chosen.model,
     )
-    made = await provided(case, making)
+    made = await stages.provided(case, making)
     case.usage, case.estimated = made.usage or worst_case(params), made.usage is None
     if len(made.vectors) != len(params.texts):
         raise case.failure("the answer cannot be used: not as many vectors as texts")

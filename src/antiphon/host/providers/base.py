@@ -15,7 +15,6 @@ __all__ = [
     "Completion",
     "FailureKind",
     "Growth",
-    "Metered",
     "Provider",
     "ProviderFailure",
     "Streaming",

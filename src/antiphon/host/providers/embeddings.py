@@ -24,17 +24,7 @@ from antiphon.wire.sampling import (
     SamplingMessage,
 )
 
-__all__ = [
-    "MAX_DIMENSIONS",
-    "MAX_TEXTS",
-    "MAX_VALUES",
-    "Embedded",
-    "EmbeddingParams",
-    "Embeds",
-    "check_texts",
-    "joined",
-    "packed",
-]
+__all__ = ["MAX_TEXTS", "MAX_VALUES", "Embedded", "EmbeddingParams", "Embeds", "check_texts", "joined", "packed"]
 
 MAX_TEXTS = 2_048
 """Most texts of one request: as many as OpenAI takes, and clients send up to a thousand by default."""

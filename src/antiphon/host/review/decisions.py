@@ -18,23 +18,8 @@ from antiphon.errors import ConfigError, InvalidParams, TooCostly
 from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.forms import Field, check_content, check_value, fields_of, parse_value
 from antiphon.host.checks.validate import validate
+from antiphon.host.review import review
 from antiphon.host.review.diff import edited_text
-from antiphon.host.review.review import (
-    UNBOUNDED,
-    USUAL,
-    Answer,
-    Approve,
-    Deny,
-    Edit,
-    EditCall,
-    ElicitItem,
-    Reach,
-    ReviewItem,
-    Scope,
-    Terms,
-    ToolItem,
-    digest,
-)
 from antiphon.host.review.summary import Texts
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.wire.content import SamplingContent, TextContent
@@ -60,8 +45,8 @@ __all__ = [
     "rule",
 ]
 
-_SCOPES: Mapping[str, Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
-_REACHES: Mapping[str, Reach] = {"once": "once", "call": "call", "server": "server"}
+_SCOPES: Mapping[str, review.Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
+_REACHES: Mapping[str, review.Reach] = {"once": "once", "call": "call", "server": "server"}
 _BOUNDS = ("uses", "dollars", "minutes")
 _MOST_USES = 1_000_000
 _MOST_MINUTES = 60 * 24 * 366
@@ -116,7 +101,7 @@ class Form:
         return number
 
 
-def approval(form: Form, now: float, usual: Terms = USUAL) -> Approve:
+def approval(form: Form, now: float, usual: review.Terms = review.USUAL) -> review.Approve:
     """Approve what was shown: once, or more than once within bounds.
 
     ``usual``: the bounds if the form names none. A field that is sent empty means no such bound; ``unbounded=true``
@@ -126,43 +111,43 @@ def approval(form: Form, now: float, usual: Terms = USUAL) -> Approve:
     if scope is None:
         raise Refused("problem.form")
     if scope == "once":
-        return Approve(digest=form("digest"), model=form("model") or None, beside=form("beside") or None)
+        return review.Approve(digest=form("digest"), model=form("model") or None, beside=form("beside") or None)
     if form("unbounded") != "true" and not any(name in form for name in _BOUNDS):
         # A script, or a form without these fields, has not decided about bounds.
-        return Approve(digest=form("digest"), scope=scope, terms=usual, model=form("model") or None)
+        return review.Approve(digest=form("digest"), scope=scope, terms=usual, model=form("model") or None)
     uses, money = form.number("uses", _MOST_USES), form.number("dollars", 1_000_000)
     minutes = form.number("minutes", _MOST_MINUTES)
-    terms = Terms(
+    terms = review.Terms(
         uses=None if uses is None else math.ceil(uses),
         money=None if money is None else math.floor(money * DOLLAR),
         until=None if minutes is None else now + minutes * 60,
     )
-    bounds = terms if terms.named else UNBOUNDED
-    return Approve(digest=form("digest"), scope=scope, terms=bounds, model=form("model") or None)
+    bounds = terms if terms.named else review.UNBOUNDED
+    return review.Approve(digest=form("digest"), scope=scope, terms=bounds, model=form("model") or None)
 
 
-def denial(form: Form) -> Deny:
+def denial(form: Form) -> review.Deny:
     """Deny, with the reason that was entered: this ask, its call, or the whole server."""
     reach = _REACHES.get(form("reach") or "once")
     if reach is None:
         raise Refused("problem.form")
-    return Deny(reason=form("reason").strip() or None, reach=reach, tell=form("tell") == "true")
+    return review.Deny(reason=form("reason").strip() or None, reach=reach, tell=form("tell") == "true")
 
 
-def answer(form: Form) -> Answer:
+def answer(form: Form) -> review.Answer:
     """Answer in person."""
     text = edited_text(form("text"))
     if not text.strip():
         raise Refused("problem.empty")
-    return Answer(result=text)
+    return review.Answer(result=text)
 
 
-def edition(form: Form, item: ReviewItem) -> Edit:
+def edition(form: Form, item: review.ReviewItem) -> review.Edit:
     """Send the edited request exactly as it was shown as the result of the edit."""
     params = edited(form, item.params)
-    if digest(params) != form("digest"):
+    if review.digest(params) != form("digest"):
         raise Refused("problem.changed")
-    return Edit(params=params, digest=form("digest"), model=form("model") or None)
+    return review.Edit(params=params, digest=form("digest"), model=form("model") or None)
 
 
 def edited(form: Form, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
@@ -189,7 +174,7 @@ def edited(form: Form, params: CreateMessageRequestParams) -> CreateMessageReque
     return made
 
 
-async def edited_call(form: Form, item: ToolItem) -> EditCall:
+async def edited_call(form: Form, item: review.ToolItem) -> review.EditCall:
     """Call the tool with the arguments as they were edited, field by field."""
     try:
         arguments = read_fields(
@@ -202,7 +187,7 @@ async def edited_call(form: Form, item: ToolItem) -> EditCall:
         raise Refused("problem.field", str(error)) from None
 
 
-def filled(form: Form, item: ElicitItem) -> ElicitResult:
+def filled(form: Form, item: review.ElicitItem) -> ElicitResult:
     """Answer an elicitation: with the values of its form, or not at all."""
     action = form("action")
     if action == "decline":
@@ -296,7 +281,7 @@ def arguments_of(params: CallToolRequestParams) -> Arguments:
         return {}
 
 
-def argument_fields(item: ToolItem) -> list[tuple[Field, list[str]]]:
+def argument_fields(item: review.ToolItem) -> list[tuple[Field, list[str]]]:
     """Return a field for each argument that the tool declares or the call has, with its value as a person types it."""
     arguments, schema = arguments_of(item.params), _schema(item)
     properties = cast("Mapping[str, object]", schema.get("properties") or {})
@@ -317,7 +302,9 @@ def argument_fields(item: ToolItem) -> list[tuple[Field, list[str]]]:
     return fields
 
 
-def read_fields(item: ToolItem, read: Callable[[Field, int], Any], typed: Callable[[int], list[str]]) -> Arguments:
+def read_fields(
+    item: review.ToolItem, read: Callable[[Field, int], Any], typed: Callable[[int], list[str]]
+) -> Arguments:
     """Return the arguments from edited fields; a value that was not touched stays exactly as it was.
 
     Args:
@@ -342,7 +329,7 @@ def read_fields(item: ToolItem, read: Callable[[Field, int], Any], typed: Callab
     return arguments
 
 
-async def edit_call(item: ToolItem, arguments: Mapping[str, Any]) -> EditCall:
+async def edit_call(item: review.ToolItem, arguments: Mapping[str, Any]) -> review.EditCall:
     """Make the decision to call the tool with other arguments.
 
     Raises:
@@ -350,10 +337,10 @@ async def edit_call(item: ToolItem, arguments: Mapping[str, Any]) -> EditCall:
     """
     params = CallToolRequestParams.of(item.params.name, arguments, meta=item.params.meta)
     await check_arguments(item, params)
-    return EditCall(params=params, digest=digest(params))
+    return review.EditCall(params=params, digest=review.digest(params))
 
 
-async def check_arguments(item: ToolItem, params: CallToolRequestParams) -> None:
+async def check_arguments(item: review.ToolItem, params: CallToolRequestParams) -> None:
     """Check an edited call as its server would check it.
 
     Raises:
@@ -368,7 +355,7 @@ async def check_arguments(item: ToolItem, params: CallToolRequestParams) -> None
         raise ValueError(f"the arguments cannot be checked: {error}") from None
 
 
-def _schema(item: ToolItem) -> Mapping[str, Any]:
+def _schema(item: review.ToolItem) -> Mapping[str, Any]:
     schema = item.origin.tool.input_schema if item.origin.tool is not None else {}
     return {**schema, "type": "object"}
 

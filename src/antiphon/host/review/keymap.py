@@ -14,21 +14,7 @@ import msgspec
 from antiphon.host.review.shown import Shown
 from antiphon.host.review.summary import Texts
 
-__all__ = [
-    "KEYMAP",
-    "Key",
-    "Place",
-    "Subject",
-    "Surface",
-    "key_for",
-    "keys_as_set",
-    "keys_on",
-    "label",
-    "meaning",
-    "offered",
-    "printed",
-    "subject",
-]
+__all__ = ["Key", "Place", "key_for", "keys_as_set", "keys_on", "label", "meaning", "offered", "printed", "subject"]
 
 Subject = Literal["request", "response", "form", "url", "tool"]
 """The subject of a decision: a request for a completion, its answer, a form, an address to visit, a tool call."""

@@ -12,24 +12,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.checks.forms import check_content, fields_of
-from antiphon.host.review.review import (
-    MAX_REASON,
-    Answer,
-    Approve,
-    Choice,
-    Decision,
-    Deny,
-    Edit,
-    EditCall,
-    ElicitItem,
-    Reach,
-    Regenerate,
-    ReviewItem,
-    ToolItem,
-    digest,
-    hash_of,
-    name_of,
-)
+from antiphon.host.review import review
 from antiphon.host.store.base import ReviewKind, ReviewRow, ReviewState
 from antiphon.host.store.chain import Record
 from antiphon.wire.elicitation import ElicitResult
@@ -54,7 +37,7 @@ _METHODS: dict[ReviewKind, str] = {
     "elicitation": "elicitation/create",
     "tool": "tools/call",
 }
-_ITEMS: dict[ReviewKind, type[AnyItem]] = {"elicitation": ElicitItem, "tool": ToolItem}
+_ITEMS: dict[ReviewKind, type[AnyItem]] = {"elicitation": review.ElicitItem, "tool": review.ToolItem}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +83,7 @@ def decision_of(row: ReviewRow) -> AnyDecision:
     body = row.decision or "null"
     if row.kind == "elicitation" and "type" not in msgspec.json.decode(body, type=dict[str, object]):
         return msgspec.json.decode(body, type=ElicitResult)
-    return msgspec.json.decode(body, type=Decision)
+    return msgspec.json.decode(body, type=review.Decision)
 
 
 def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
@@ -110,7 +93,7 @@ def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
         item: what it asks, if that was decoded before; default: decode it.
     """
     if row.item is not None and item is None:
-        item = msgspec.json.decode(row.item, type=_ITEMS.get(row.kind, ReviewItem))
+        item = msgspec.json.decode(row.item, type=_ITEMS.get(row.kind, review.ReviewItem))
     return Question(
         id=row.id,
         kind=row.kind,
@@ -124,13 +107,13 @@ def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
         decision=None if row.decision is None else decision_of(row),
         by=row.by,
         decided=row.decided,
-        hash=row.hash or ("" if item is None else hash_of(item)),
+        hash=row.hash or ("" if item is None else review.hash_of(item)),
         release=row.release if row.held else None,
         outcome=None if row.outcome is None else msgspec.json.decode(row.outcome, type=Outcome),
     )
 
 
-def reaches(denied: Question, other: Question, reach: Reach) -> bool:
+def reaches(denied: Question, other: Question, reach: review.Reach) -> bool:
     """Return whether a denial of the first question withdraws the other one, too."""
     if denied.item is None or other.item is None or reach == "once":
         return denied.id == other.id
@@ -154,15 +137,15 @@ def undone_records(row: ReviewRow, by: str | None, now: float) -> Iterator[Recor
         identity=row.identity,
         method=_METHODS[row.kind],
         step="response" if row.kind == "response" else "review",
-        outcome=f"undone:{name_of(question.decision)}",
+        outcome=f"undone:{review.name_of(question.decision)}",
         host=host,
         call=origin.call.id if origin.call else None,
         by=by or row.by,
     )
 
 
-AnyItem = ReviewItem | ElicitItem | ToolItem
-AnyDecision = Decision | ElicitResult
+AnyItem = review.ReviewItem | review.ElicitItem | review.ToolItem
+AnyDecision = review.Decision | ElicitResult
 
 
 class Mismatch(ValueError):
@@ -173,50 +156,54 @@ class NotShown(Mismatch):
     """A decision names another hash than the question has, so it was made about something else."""
 
 
-def check(item: AnyItem, decision: Decision | ElicitResult) -> None:
+def check(item: AnyItem, decision: review.Decision | ElicitResult) -> None:
     """Check that a decision is about this item, as it was shown.
 
     Raises:
         Mismatch: it is not; the text says why.
     """
-    if isinstance(decision, Deny) and len(decision.reason or "") > MAX_REASON:
-        raise Mismatch(f"a reason has at most {MAX_REASON} characters")
-    if isinstance(item, ElicitItem) and isinstance(decision, Deny):
+    if isinstance(decision, review.Deny) and len(decision.reason or "") > review.MAX_REASON:
+        raise Mismatch(f"a reason has at most {review.MAX_REASON} characters")
+    if isinstance(item, review.ElicitItem) and isinstance(decision, review.Deny):
         return
-    if isinstance(item, ElicitItem) or isinstance(decision, ElicitResult):
-        if not (isinstance(item, ElicitItem) and isinstance(decision, ElicitResult)):
+    if isinstance(item, review.ElicitItem) or isinstance(decision, ElicitResult):
+        if not (isinstance(item, review.ElicitItem) and isinstance(decision, ElicitResult)):
             raise Mismatch("an elicitation is answered with an ElicitResult or denied, and nothing else is")
         _check_form(item, decision)
         return
-    if _choice(decision) not in item.choices or isinstance(decision, Edit if isinstance(item, ToolItem) else EditCall):
+    if _choice(decision) not in item.choices or isinstance(
+        decision, review.Edit if isinstance(item, review.ToolItem) else review.EditCall
+    ):
         raise Mismatch(f"{_choice(decision)} is not a choice here")
     _check_shown(item, decision)
 
 
-def _check_shown(item: ReviewItem | ToolItem, decision: Decision) -> None:
-    result = item.result if isinstance(item, ReviewItem) else None
-    rival = item.rival.result if isinstance(item, ReviewItem) and item.rival is not None else None
+def _check_shown(item: review.ReviewItem | review.ToolItem, decision: review.Decision) -> None:
+    result = item.result if isinstance(item, review.ReviewItem) else None
+    rival = item.rival.result if isinstance(item, review.ReviewItem) and item.rival is not None else None
     shown = [each for each in (item.params if result is None else result, rival) if each is not None]
-    if isinstance(decision, Approve) and decision.digest not in map(digest, shown):
+    if isinstance(decision, review.Approve) and decision.digest not in map(review.digest, shown):
         raise Mismatch("what was approved is not what is kept")
-    if isinstance(decision, Edit | EditCall) and decision.digest != digest(decision.params):
+    if isinstance(decision, review.Edit | review.EditCall) and decision.digest != review.digest(decision.params):
         raise Mismatch("what was edited is not what was shown")
-    model = decision.model if isinstance(decision, Approve | Edit | Regenerate) else None
-    offered = (item.model, *item.models) if isinstance(item, ReviewItem) else ()
+    model = decision.model if isinstance(decision, review.Approve | review.Edit | review.Regenerate) else None
+    offered = (item.model, *item.models) if isinstance(item, review.ReviewItem) else ()
     if model is not None and model not in offered:
         raise Mismatch(f"{model} is not among the models to choose from")
-    beside = decision.beside if isinstance(decision, Approve) else None
+    beside = decision.beside if isinstance(decision, review.Approve) else None
     if beside is not None and (beside not in offered or beside == (model or _model(item))):
         raise Mismatch(f"{beside} is not among the models for a second answer")
-    if beside is not None and (result is not None or (isinstance(decision, Approve) and decision.scope != "once")):
+    if beside is not None and (
+        result is not None or (isinstance(decision, review.Approve) and decision.scope != "once")
+    ):
         raise Mismatch("two models are compared for one request, before it is answered")
 
 
-def _model(item: ReviewItem | ToolItem) -> str | None:
-    return item.model if isinstance(item, ReviewItem) else None
+def _model(item: review.ReviewItem | review.ToolItem) -> str | None:
+    return item.model if isinstance(item, review.ReviewItem) else None
 
 
-def _check_form(item: ElicitItem, result: ElicitResult) -> None:
+def _check_form(item: review.ElicitItem, result: ElicitResult) -> None:
     if result.action != "accept" or item.params.mode != "form":
         return
     try:
@@ -225,17 +212,17 @@ def _check_form(item: ElicitItem, result: ElicitResult) -> None:
         raise Mismatch(str(error)) from None
 
 
-def _choice(decision: Decision) -> Choice:
+def _choice(decision: review.Decision) -> review.Choice:
     match decision:
-        case Approve(scope="once"):
+        case review.Approve(scope="once"):
             return "approve"
-        case Approve():
+        case review.Approve():
             return "grant"
-        case Edit() | EditCall():
+        case review.Edit() | review.EditCall():
             return "edit"
-        case Deny():
+        case review.Deny():
             return "deny"
-        case Answer():
+        case review.Answer():
             return "answer"
-        case Regenerate():
+        case review.Regenerate():
             return "regenerate"

@@ -41,7 +41,6 @@ __all__ = [
     "Filled",
     "Informed",
     "NoReviewer",
-    "Obstructed",
     "Placed",
     "Reach",
     "Regenerate",

@@ -53,7 +53,6 @@ __all__ = [
     "outcome_text",
     "preferred",
     "round_text",
-    "server_name",
     "span",
     "task_text",
     "terminal_language",

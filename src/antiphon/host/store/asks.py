@@ -26,7 +26,6 @@ __all__ = [
     "Sought",
     "SpentKey",
     "SpentRow",
-    "ask_of",
     "gather",
     "placed",
     "spend",

@@ -10,24 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Row,
-    SelectBase,
-    Text,
-    bindparam,
-    delete,
-    insert,
-    literal_column,
-    or_,
-    select,
-    true,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
 
 from antiphon.host.budget import Account, Amount, Cap, task_account
 from antiphon.host.store.base import Balance, Hold, HoldRow, TaskSoFar
@@ -53,25 +36,27 @@ __all__ = [
 ]
 
 
-def _is(name: str) -> ColumnElement[bool]:
-    return or_(blocks.c.identity == bindparam(name, type_=Text()), blocks.c.coarse == bindparam(name, type_=Text()))
+def _is(name: str) -> sa.ColumnElement[bool]:
+    return sa.or_(
+        blocks.c.identity == sa.bindparam(name, type_=sa.Text()), blocks.c.coarse == sa.bindparam(name, type_=sa.Text())
+    )
 
 
 # Fails if the server is blocked; checked here so that requests need no query of their own.
 _KEEP = Prepared(
-    insert(holds).from_select(
+    sa.insert(holds).from_select(
         list(holds.c),
-        select(*(bindparam(f"new_{column.name}", type_=column.type) for column in holds.c)).where(
-            ~select(blocks.c.identity).where(or_(*(_is(name) for name in ("new_identity", "alike")))).exists()
+        sa.select(*(sa.bindparam(f"new_{column.name}", type_=column.type) for column in holds.c)).where(
+            ~sa.select(blocks.c.identity).where(sa.or_(*(_is(name) for name in ("new_identity", "alike")))).exists()
         ),
     )
 )
 _DROP = Prepared(
-    delete(holds).where(holds.c.id == bindparam("hold")).returning(holds.c["keys"], holds.c.money, holds.c.tokens)
+    sa.delete(holds).where(holds.c.id == sa.bindparam("hold")).returning(holds.c["keys"], holds.c.money, holds.c.tokens)
 )
-_SEND = Prepared(update(holds).where(holds.c.id == bindparam("hold")).values(sent=True))
+_SEND = Prepared(sa.update(holds).where(holds.c.id == sa.bindparam("hold")).values(sent=True))
 _DROP_SWEPT = Prepared(
-    delete(swept).where(swept.c.id == bindparam("hold")).returning(swept.c["keys"], swept.c.money, swept.c.tokens)
+    sa.delete(swept).where(swept.c.id == sa.bindparam("hold")).returning(swept.c["keys"], swept.c.money, swept.c.tokens)
 )
 
 
@@ -79,7 +64,7 @@ class Refused(Exception):
     """A change is not allowed, and the transaction is rolled back; the text is the key of what prevents it."""
 
 
-def take(connection: Connection, hold: Hold, *, host: str, now: float) -> None:
+def take(connection: sa.Connection, hold: Hold, *, host: str, now: float) -> None:
     """Reserve from all accounts, or from none.
 
     Raises:
@@ -111,7 +96,7 @@ def take(connection: Connection, hold: Hold, *, host: str, now: float) -> None:
         raise Refused("block")
 
 
-def send(connection: Connection, id: str) -> None:
+def send(connection: sa.Connection, id: str) -> None:
     """Record that the provider is now called for a reservation.
 
     Raises:
@@ -121,7 +106,7 @@ def send(connection: Connection, id: str) -> None:
         raise Refused("hold")
 
 
-def settle(connection: Connection, id: str, amount: Amount) -> bool:
+def settle(connection: sa.Connection, id: str, amount: Amount) -> bool:
     """Convert a reservation to spending. Returns whether it still existed."""
     found = _DROP.rows(connection, {"hold": id})
     if not found:
@@ -131,7 +116,7 @@ def settle(connection: Connection, id: str, amount: Amount) -> bool:
     return True
 
 
-def sweep(connection: Connection, hold: HoldRow, now: float) -> Amount:
+def sweep(connection: sa.Connection, hold: HoldRow, now: float) -> Amount:
     """Settle the reservation of another process that is silent. Returns what was charged.
 
     If the request was sent that is all of it, else nothing. The amount is kept, because a process that was only slow
@@ -140,11 +125,11 @@ def sweep(connection: Connection, hold: HoldRow, now: float) -> Amount:
     charged = hold.amount if hold.sent else Amount()
     settle(connection, hold.id, charged)
     kept = {"id": hold.id, "keys": _encoded(hold.keys), "money": charged.money, "tokens": charged.tokens, "at": now}
-    connection.execute(insert(swept), kept)
+    connection.execute(sa.insert(swept), kept)
     return charged
 
 
-def settle_late(connection: Connection, id: str, amount: Amount) -> Amount | None:
+def settle_late(connection: sa.Connection, id: str, amount: Amount) -> Amount | None:
     """Charge the difference between what a sweep charged and the actual cost.
 
     Returns the difference, or ``None`` if there was no sweep, because the process has settled it itself.
@@ -158,13 +143,13 @@ def settle_late(connection: Connection, id: str, amount: Amount) -> Amount | Non
     return rest
 
 
-def balances(connection: Connection, prefix: str) -> list[Balance]:
+def balances(connection: sa.Connection, prefix: str) -> list[Balance]:
     """Return the accounts whose key starts with ``prefix``."""
-    chosen = select(accounts).where(accounts.c.key.startswith(prefix, autoescape=True)).order_by(accounts.c.key)
+    chosen = sa.select(accounts).where(accounts.c.key.startswith(prefix, autoescape=True)).order_by(accounts.c.key)
     return [_balance(row) for row in connection.execute(chosen.limit(MAX_LISTED))]
 
 
-def balances_of(connection: Connection, keys: Sequence[str]) -> list[Balance]:
+def balances_of(connection: sa.Connection, keys: Sequence[str]) -> list[Balance]:
     """Return the accounts with these keys."""
     found = _of(len(keys)).rows(connection, _keyed(keys)) if keys else []
     return [
@@ -177,9 +162,9 @@ def balances_of(connection: Connection, keys: Sequence[str]) -> list[Balance]:
     ]
 
 
-def task_so_far(connection: Connection, task: str, ask: str, now: float) -> TaskSoFar:
+def task_so_far(connection: sa.Connection, task: str, ask: str, now: float) -> TaskSoFar:
     """Note an ask of a task; see ``base.Store.task_so_far``."""
-    of_task = select(task_asks.c.ask, task_asks.c.at).where(task_asks.c.task == task)
+    of_task = sa.select(task_asks.c.ask, task_asks.c.at).where(task_asks.c.task == task)
     of_task = of_task.order_by(task_asks.c.at, task_asks.c.ask)
     known = connection.execute(of_task).all()
     if all(row.ask != ask for row in known):
@@ -190,18 +175,18 @@ def task_so_far(connection: Connection, task: str, ask: str, now: float) -> Task
     return TaskSoFar(first=known[0].at, asks=[row.ask for row in known].index(ask), spent=spent)
 
 
-def find_holds(connection: Connection) -> list[HoldRow]:
+def find_holds(connection: sa.Connection) -> list[HoldRow]:
     """Return the reservations."""
-    return [_hold(row) for row in connection.execute(select(holds).order_by(holds.c.id).limit(MAX_LISTED))]
+    return [_hold(row) for row in connection.execute(sa.select(holds).order_by(holds.c.id).limit(MAX_LISTED))]
 
 
-def find_left(connection: Connection, most: int) -> list[HoldRow]:
+def find_left(connection: sa.Connection, most: int) -> list[HoldRow]:
     """Return reservations of processes that are not there any more."""
-    left = select(holds).where(holds.c.host.not_in(select(hosts.c.id))).order_by(holds.c.id).limit(most)
+    left = sa.select(holds).where(holds.c.host.not_in(sa.select(hosts.c.id))).order_by(holds.c.id).limit(most)
     return [_hold(row) for row in connection.execute(left)]
 
 
-def _shift(connection: Connection, keys: Sequence[str], held: Amount, spent: Amount) -> None:
+def _shift(connection: sa.Connection, keys: Sequence[str], held: Amount, spent: Amount) -> None:
     """Move amounts from what accounts hold to what they have spent."""
     if keys:
         move = {"was_money": held.money, "was_tokens": held.tokens, "is_money": spent.money, "is_tokens": spent.tokens}
@@ -212,7 +197,7 @@ def _encoded(keys: Sequence[str]) -> str:
     return msgspec.json.encode(keys).decode()
 
 
-def _balance(row: Row[Any]) -> Balance:
+def _balance(row: sa.Row[Any]) -> Balance:
     return Balance(
         key=row.key,
         spent=Amount(money=row.spent_money, tokens=row.spent_tokens),
@@ -221,7 +206,7 @@ def _balance(row: Row[Any]) -> Balance:
     )
 
 
-def _hold(row: Row[Any]) -> HoldRow:
+def _hold(row: sa.Row[Any]) -> HoldRow:
     return HoldRow(
         id=row.id,
         host=row.host,
@@ -237,25 +222,25 @@ def _keyed(keys: Sequence[str]) -> dict[str, object]:
     return {f"key{at}": key for at, key in enumerate(keys)}
 
 
-def _among(count: int) -> ColumnElement[bool]:
-    return accounts.c.key.in_([bindparam(f"key{at}", type_=Text()) for at in range(count)])
+def _among(count: int) -> sa.ColumnElement[bool]:
+    return accounts.c.key.in_([sa.bindparam(f"key{at}", type_=sa.Text()) for at in range(count)])
 
 
 @cache
 def _of(count: int) -> Prepared:
     names = ("key", "spent_money", "spent_tokens", "held_money", "held_tokens")
-    return Prepared(select(*(accounts.c[name] for name in names)).where(_among(count)))
+    return Prepared(sa.select(*(accounts.c[name] for name in names)).where(_among(count)))
 
 
 @cache
 def _move(count: int) -> Prepared:
-    moved = update(accounts).where(_among(count))
+    moved = sa.update(accounts).where(_among(count))
     return Prepared(
         moved.values(
-            held_money=accounts.c.held_money - bindparam("was_money", type_=BigInteger()),
-            held_tokens=accounts.c.held_tokens - bindparam("was_tokens", type_=BigInteger()),
-            spent_money=accounts.c.spent_money + bindparam("is_money", type_=BigInteger()),
-            spent_tokens=accounts.c.spent_tokens + bindparam("is_tokens", type_=BigInteger()),
+            held_money=accounts.c.held_money - sa.bindparam("was_money", type_=sa.BigInteger()),
+            held_tokens=accounts.c.held_tokens - sa.bindparam("was_tokens", type_=sa.BigInteger()),
+            spent_money=accounts.c.spent_money + sa.bindparam("is_money", type_=sa.BigInteger()),
+            spent_tokens=accounts.c.spent_tokens + sa.bindparam("is_tokens", type_=sa.BigInteger()),
         )
     )
 
@@ -291,32 +276,32 @@ def _take(dialect: str, count: int) -> Prepared:
     taken = statement.on_conflict_do_update(
         index_elements=[old.key],
         set_={**held, "cap_money": new.cap_money, "cap_tokens": new.cap_tokens, "changed": new.changed},
-        where=or_(new.cap_money.is_(None), old.spent_money + held["held_money"] <= new.cap_money)
-        & or_(new.cap_tokens.is_(None), old.spent_tokens + held["held_tokens"] <= new.cap_tokens),
+        where=sa.or_(new.cap_money.is_(None), old.spent_money + held["held_money"] <= new.cap_money)
+        & sa.or_(new.cap_tokens.is_(None), old.spent_tokens + held["held_tokens"] <= new.cap_tokens),
     ).returning(old.key)
     return Prepared(taken)
 
 
-def _columns() -> list[Column[Any]]:
+def _columns() -> list[sa.Column[Any]]:
     names = ("key", "spent_money", "spent_tokens", "held_money", "held_tokens", "cap_money", "cap_tokens", "changed")
     return [accounts.c[name] for name in names]
 
 
-def _wanted(count: int) -> SelectBase:
+def _wanted(count: int) -> sa.SelectBase:
     """Make rows from parameters. One statement for all is several times as fast as one for each."""
-    integer, moment = BigInteger(), accounts.c.changed.type
-    return union_all(
+    integer, moment = sa.BigInteger(), accounts.c.changed.type
+    return sa.union_all(
         *(
-            select(
-                bindparam(f"key{at}", type_=Text()),
-                literal_column("0", integer),
-                literal_column("0", integer),
-                bindparam("money", type_=integer),
-                bindparam("tokens", type_=integer),
-                bindparam(f"cap_money{at}", type_=integer),
-                bindparam(f"cap_tokens{at}", type_=integer),
-                bindparam("now", type_=moment),
-            ).where(true())  # SQLite needs a WHERE to tell the ON of the conflict from that of a join.
+            sa.select(
+                sa.bindparam(f"key{at}", type_=sa.Text()),
+                sa.literal_column("0", integer),
+                sa.literal_column("0", integer),
+                sa.bindparam("money", type_=integer),
+                sa.bindparam("tokens", type_=integer),
+                sa.bindparam(f"cap_money{at}", type_=integer),
+                sa.bindparam(f"cap_tokens{at}", type_=integer),
+                sa.bindparam("now", type_=moment),
+            ).where(sa.true())  # SQLite needs a WHERE to tell the ON of the conflict from that of a join.
             for at in range(count)
         )
     )

@@ -9,19 +9,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, func, or_, select, tuple_, update
 from sqlalchemy.sql.dml import Update
 
-from antiphon.host.store.base import (
-    BLOCKED,
-    OPEN,
-    BlockRow,
-    BrowserRow,
-    Decided,
-    Ended,
-    PageRow,
-    PartialRow,
-    ReviewRow,
-    ReviewState,
-    identities_in,
-)
+from antiphon.host.store import base
 from antiphon.host.store.tables import browsers, drafts, hosts, pages, partials, reviews, reviews_head
 from antiphon.sql.prepared import Prepared
 
@@ -76,7 +64,7 @@ _LEFT = Prepared(
     .where(
         reviews.c.fingerprint == bindparam("same"),
         reviews.c.host.is_(None),
-        or_(*(reviews.c.state == state for state in OPEN)),
+        or_(*(reviews.c.state == state for state in base.OPEN)),
         or_(reviews.c.expires.is_(None), reviews.c.expires > bindparam("now")),
     )
     .order_by(reviews.c.created)
@@ -85,7 +73,7 @@ _LEFT = Prepared(
 """The open question of a killed process that asks the same."""
 
 
-def put(connection: Connection, row: ReviewRow, now: float) -> ReviewRow:
+def put(connection: Connection, row: base.ReviewRow, now: float) -> base.ReviewRow:
     """Store a question, or take over the open one of a killed process that asks the same."""
     found = _LEFT.rows(connection, {"same": row.fingerprint, "now": now})
     left = _row_of(found[0]) if found else None
@@ -107,7 +95,7 @@ def put(connection: Connection, row: ReviewRow, now: float) -> ReviewRow:
     return msgspec.structs.replace(left, **mine)
 
 
-def find(connection: Connection, id: str) -> ReviewRow | None:
+def find(connection: Connection, id: str) -> base.ReviewRow | None:
     """Return one question."""
     found = _FIND.rows(connection, {"sought": id})
     return _row_of(found[0]) if found else None
@@ -115,13 +103,13 @@ def find(connection: Connection, id: str) -> ReviewRow | None:
 
 def in_states(
     connection: Connection,
-    states: Sequence[ReviewState],
+    states: Sequence[base.ReviewState],
     limit: int,
     *,
     latest: bool = False,
     contents: bool = True,
     after: str | None = None,
-) -> list[ReviewRow]:
+) -> list[base.ReviewRow]:
     """Return the questions in these states: the oldest, oldest first, or the latest, newest first."""
     order = [column.desc() if latest else column for column in (reviews.c.created, reviews.c.id)]
     wanted = [column for column in reviews.c if contents or column is not reviews.c.item]
@@ -139,7 +127,7 @@ def count(connection: Connection, now: float) -> int:
     return connection.execute(select(func.count()).select_from(reviews).where(waits)).scalar_one()
 
 
-def decide(connection: Connection, decisions: Sequence[Decided], now: float) -> str | None:
+def decide(connection: Connection, decisions: Sequence[base.Decided], now: float) -> str | None:
     """Store decisions. Returns the id of the first question that cannot be decided; the caller must then roll back."""
     for decided in decisions:
         pending = and_(reviews.c.id == decided.id, reviews.c.state == "pending")
@@ -173,21 +161,21 @@ def release(connection: Connection, id: str, now: float) -> bool:
     return True
 
 
-def withdraw_from(connection: Connection, block: BlockRow, but: Sequence[str], *, keep_item: bool) -> None:
+def withdraw_from(connection: Connection, block: base.BlockRow, but: Sequence[str], *, keep_item: bool) -> None:
     """Withdraw all that waits from a blocked server and similar ones, except what was decided together with it."""
-    ended = _ended("withdrawn", keep_item=keep_item).values(outcome=BLOCKED)
-    waiting = and_(reviews.c.state.in_(OPEN), reviews.c.id.not_in(but))
+    ended = _ended("withdrawn", keep_item=keep_item).values(outcome=base.BLOCKED)
+    waiting = and_(reviews.c.state.in_(base.OPEN), reviews.c.id.not_in(but))
     connection.execute(ended.where(waiting, reviews.c.identity == block.identity))
     if block.coarse is not None:
         # An item may contain the text as a quotation: only its own origin decides.
         quoting = select(reviews.c.id, reviews.c.item).where(waiting, reviews.c.item.contains(block.coarse))
-        alike = [row.id for row in connection.execute(quoting) if block.covers(identities_in(row.item))]
+        alike = [row.id for row in connection.execute(quoting) if block.covers(base.identities_in(row.item))]
         for id in alike:
             connection.execute(ended.where(waiting, reviews.c.id == id))
     changed(connection)
 
 
-def end(connection: Connection, ended: Ended) -> None:
+def end(connection: Connection, ended: base.Ended) -> None:
     """Record what became of a decision."""
     connection.execute(update(reviews).where(reviews.c.id.in_(ended.reviews)).values(outcome=ended.outcome))
     changed(connection, *ended.reviews)
@@ -218,12 +206,12 @@ def finish(connection: Connection, id: str, *, keep_item: bool) -> bool:
 def close(connection: Connection, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
     """End an open question."""
     changed(connection, id)
-    connection.execute(_ended(state, keep_item=keep_item).where(reviews.c.id == id, reviews.c.state.in_(OPEN)))
+    connection.execute(_ended(state, keep_item=keep_item).where(reviews.c.id == id, reviews.c.state.in_(base.OPEN)))
 
 
 def claim(connection: Connection, id: str, host: str) -> None:
     """Record that a process waits for an open question that no process waits for."""
-    left = and_(reviews.c.id == id, reviews.c.host.is_(None), reviews.c.state.in_(OPEN))
+    left = and_(reviews.c.id == id, reviews.c.host.is_(None), reviews.c.state.in_(base.OPEN))
     if connection.execute(update(reviews).where(left).values(host=host)).rowcount == 1:
         changed(connection, id)
 
@@ -255,28 +243,28 @@ def _valid(now: float) -> ColumnElement[bool]:
     return or_(reviews.c.expires.is_(None), reviews.c.expires > now)
 
 
-def _ended(state: ReviewState, *, keep_item: bool) -> Update:
+def _ended(state: base.ReviewState, *, keep_item: bool) -> Update:
     ended = update(reviews).values(state=state)
     return ended if keep_item else ended.values(item=None, decision=None)
 
 
-def _row_of(values: Sequence[Any]) -> ReviewRow:
-    return ReviewRow(**dict(zip(_COLUMNS, values, strict=True)))
+def _row_of(values: Sequence[Any]) -> base.ReviewRow:
+    return base.ReviewRow(**dict(zip(_COLUMNS, values, strict=True)))
 
 
-def _review(row: RowMapping) -> ReviewRow:
-    return ReviewRow(**dict(row))
+def _review(row: RowMapping) -> base.ReviewRow:
+    return base.ReviewRow(**dict(row))
 
 
 _PAGES = select(pages).order_by(pages.c.used.desc(), pages.c.name)
 
 
-def find_pages(connection: Connection) -> list[PageRow]:
+def find_pages(connection: Connection) -> list[base.PageRow]:
     """Return the pages, the one served last first."""
-    return [PageRow(**dict(row)) for row in connection.execute(_PAGES).mappings()]
+    return [base.PageRow(**dict(row)) for row in connection.execute(_PAGES).mappings()]
 
 
-def keep_page(connection: Connection, row: PageRow, most: int) -> None:
+def keep_page(connection: Connection, row: base.PageRow, most: int) -> None:
     """Store a page, and delete the oldest beyond ``most`` with their browsers."""
     _forget(connection, row.name, browsers_too=False)
     connection.execute(pages.insert(), msgspec.structs.asdict(row))
@@ -284,13 +272,13 @@ def keep_page(connection: Connection, row: PageRow, most: int) -> None:
         _forget(connection, old.name, browsers_too=True)
 
 
-def browsers_of(connection: Connection, page: str) -> list[BrowserRow]:
+def browsers_of(connection: Connection, page: str) -> list[base.BrowserRow]:
     """Return the browsers of a page, in the order of arrival."""
     chosen = select(browsers).where(browsers.c.page == page).order_by(browsers.c.number)
-    return [BrowserRow(**dict(row)) for row in connection.execute(chosen).mappings()]
+    return [base.BrowserRow(**dict(row)) for row in connection.execute(chosen).mappings()]
 
 
-def keep_browser(connection: Connection, row: BrowserRow, most: int) -> None:
+def keep_browser(connection: Connection, row: base.BrowserRow, most: int) -> None:
     """Store a browser, and delete the oldest of its page beyond ``most``."""
     connection.execute(browsers.insert(), msgspec.structs.asdict(row))
     for old in browsers_of(connection, row.page)[:-most]:
@@ -316,7 +304,7 @@ def watched(connection: Connection, now: float) -> bool:
     return connection.execute(select(hosts.c.id).where(hosts.c.watches > now).limit(1)).first() is not None
 
 
-def keep_partial(connection: Connection, row: PartialRow) -> None:
+def keep_partial(connection: Connection, row: base.PartialRow) -> None:
     """Store what has arrived of an answer. The first part counts as a change; after that, viewers poll."""
     again = update(partials).where(partials.c.id == row.id).values(msgspec.structs.asdict(row))
     if connection.execute(again).rowcount != 1:
@@ -329,9 +317,9 @@ def drop_partial(connection: Connection, id: str) -> None:
     connection.execute(delete(partials).where(partials.c.id == id))
 
 
-def find_partials(connection: Connection) -> list[PartialRow]:
+def find_partials(connection: Connection) -> list[base.PartialRow]:
     """Return what has arrived of answers, in the order they began."""
-    return [PartialRow(**dict(row)) for row in connection.execute(_PARTIALS).mappings()]
+    return [base.PartialRow(**dict(row)) for row in connection.execute(_PARTIALS).mappings()]
 
 
 def sweep_partials(connection: Connection) -> None:

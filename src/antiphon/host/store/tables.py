@@ -7,21 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    Double,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    insert,
-    select,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from antiphon.host.store.chain import GENESIS
@@ -52,30 +38,30 @@ __all__ = [
     "task_asks",
 ]
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
 # SQLite orders a table by an ``INTEGER`` key; any other type needs an index beside the table, which is written in each
 # transaction, too. A ``prefix`` is a text in the order of its characters, so that a prefix is a range.
 _TYPES: dict[str, TypeEngine[Any]] = {
-    "text": Text(),
-    "prefix": Text().with_variant(Text(collation="C"), "postgresql"),
-    "int": BigInteger(),
-    "small": Integer(),
-    "number": BigInteger().with_variant(Integer(), "sqlite"),
-    "time": Double(),
-    "flag": Boolean(),
+    "text": sa.Text(),
+    "prefix": sa.Text().with_variant(sa.Text(collation="C"), "postgresql"),
+    "int": sa.BigInteger(),
+    "small": sa.Integer(),
+    "number": sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+    "time": sa.Double(),
+    "flag": sa.Boolean(),
 }
 """The types of columns by their names here; ``number`` is that of a table's own key."""
 
 
-def _table(name: str, *parts: str | Index) -> Table:
+def _table(name: str, *parts: str | sa.Index) -> sa.Table:
     """Describe a table by its columns and indexes: ``*`` marks a part of its key, ``?`` a column that may be empty."""
     columns = (column.split() for part in parts if isinstance(part, str) for column in part.split(", "))
     described = [
-        Column(title, _TYPES[kind.rstrip("*?")], primary_key="*" in kind, nullable="?" in kind, autoincrement=False)
+        sa.Column(title, _TYPES[kind.rstrip("*?")], primary_key="*" in kind, nullable="?" in kind, autoincrement=False)
         for title, kind in columns
     ]
-    return Table(name, metadata, *described, *(part for part in parts if isinstance(part, Index)))
+    return sa.Table(name, metadata, *described, *(part for part in parts if isinstance(part, sa.Index)))
 
 
 hosts = _table("hosts", "id text*, seen time, watches time?")
@@ -94,13 +80,13 @@ swept = _table("swept", "id text*, keys text, money int, tokens int, at time")
 """Reservations of silent processes that another one settled, and the amount charged, for a settlement that comes
 late."""
 
-task_asks = _table("task_asks", "task text*, ask text*, at time", Index("task_asks_by_time", "at"))
+task_asks = _table("task_asks", "task text*, ask text*, at time", sa.Index("task_asks_by_time", "at"))
 """The asks of tasks, by hashes: how many there were, and since when."""
 
 grants = _table(
     "grants",
     "id text*, identity text, body text, given time, host text?, max_uses int?, until time?, used int",
-    Index("grants_of_server", "identity"),
+    sa.Index("grants_of_server", "identity"),
 )
 
 definitions = _table(
@@ -115,8 +101,8 @@ reviews = _table(
     "reviews",
     "id text*, kind text, fingerprint text, group text, identity text, created time, expires time?, host text?",
     "state text, item text?, decision text?, by text?, decided time?, hash text?, release time?, outcome text?",
-    Index("reviews_by_state", "state", "created"),
-    Index("reviews_by_fingerprint", "fingerprint"),
+    sa.Index("reviews_by_state", "state", "created"),
+    sa.Index("reviews_by_fingerprint", "fingerprint"),
 )
 
 drafts = _table("drafts", "id text*, body text")
@@ -139,10 +125,10 @@ audit = _table("audit", "seq number*, body text, hash text")
 record_keys = _table(
     "record_keys",
     "seq number*, at time, ask prefix, identity prefix, step text, outcome prefix?, call prefix?",
-    Index("records_of_ask", "ask"),
-    Index("records_of_server", "identity"),
-    Index("records_by_outcome", "outcome", sqlite_where=text("outcome IS NOT NULL")),
-    Index("records_of_call", "call", sqlite_where=text("call IS NOT NULL")),
+    sa.Index("records_of_ask", "ask"),
+    sa.Index("records_of_server", "identity"),
+    sa.Index("records_by_outcome", "outcome", sqlite_where=sa.text("outcome IS NOT NULL")),
+    sa.Index("records_of_call", "call", sqlite_where=sa.text("call IS NOT NULL")),
 )
 """What each audit record is found by, written with it. A step or a time has no index: a search for it reads these
 narrow rows, of which a million take a fifth of a second."""
@@ -153,10 +139,10 @@ audit_head = _table("audit_head", "id small*, seq int, hash text")
 asks = _table(
     "asks",
     "seq number*, host text, ask text, at time, identity text, method text, ending text, found text, body text",
-    Index("asks_by_name", "host", "ask"),
-    Index("asks_of_server", "identity", "seq"),
-    Index("asks_by_ending", "ending", "seq"),
-    Index("asks_by_time", "method", "at", "identity"),
+    sa.Index("asks_by_name", "host", "ask"),
+    sa.Index("asks_of_server", "identity", "seq"),
+    sa.Index("asks_by_ending", "ending", "seq"),
+    sa.Index("asks_by_time", "method", "at", "identity"),
 )
 """What became of each ask, computed from the audit when somebody looks: ``body`` is its row, ``found`` is searched."""
 
@@ -173,7 +159,7 @@ TABLES = TableSet("host", metadata)
 permissions that can still be undone, reservations."""
 
 
-def make(connection: Connection) -> None:
+def make(connection: sa.Connection) -> None:
     """Create the tables that are missing, and the rows that count."""
     if not TABLES.make(connection):
         return
@@ -182,5 +168,5 @@ def make(connection: Connection) -> None:
         (reviews_head, {"version": 0}),
         (gathered, {"seq": 0}),
     ):
-        if connection.execute(select(head)).first() is None:
-            connection.execute(insert(head).values(id=1, **values))
+        if connection.execute(sa.select(head)).first() is None:
+            connection.execute(sa.insert(head).values(id=1, **values))

@@ -20,7 +20,6 @@ __all__ = [
     "EMBEDDINGS",
     "MESSAGES",
     "RESPONSES",
-    "Fate",
     "Member",
     "arguments",
     "boolean",

@@ -40,7 +40,6 @@ __all__ = [
     "HeaderPair",
     "Headers",
     "Refusal",
-    "accepts",
     "accepts_events",
     "assumed",
     "check_id",

@@ -37,18 +37,7 @@ from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, MethodSpec, unknown_request
 from antiphon.wire.task import TASKS
 
-__all__ = [
-    "CLOCK",
-    "Answer",
-    "Call",
-    "CallAbandoned",
-    "Handled",
-    "read_answer",
-    "read_given",
-    "read_reply",
-    "standing_still",
-    "within",
-]
+__all__ = ["Answer", "Call", "CallAbandoned", "Handled", "read_answer", "read_given", "read_reply", "within"]
 
 
 class Answer(Struct, frozen=True, eq=False):

@@ -12,17 +12,7 @@ from functools import cache
 
 from msgspec import Struct
 
-__all__ = [
-    "OPERATORS",
-    "Expression",
-    "Operator",
-    "Part",
-    "Scalar",
-    "Value",
-    "Variable",
-    "normalize_literal",
-    "normalize_uri",
-]
+__all__ = ["OPERATORS", "Expression", "Part", "Value", "Variable", "normalize_literal", "normalize_uri"]
 
 Scalar = str | int | float
 Value = Scalar | Sequence[Scalar] | Mapping[str, Scalar] | None

@@ -24,10 +24,7 @@ from antiphon.server.functions.signature import read_docstring
 from antiphon.server.functions.type_parts import walk_types
 from antiphon.wire.envelope import without_halves
 
-__all__ = [
-    "Schema", "Shape", "adapted", "decode_with", "encode_value", "restore_order",
-    "schemas_of", "with_text_metadata", "words_of",
-]  # fmt: skip
+__all__ = ["Schema", "Shape", "adapted", "decode_with", "encode_value", "schemas_of", "with_text_metadata"]
 
 
 def describe_members(definitions: Mapping[str, dict[str, Any]], annotations: Iterable[Any]) -> None:

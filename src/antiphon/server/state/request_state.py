@@ -28,16 +28,7 @@ from antiphon.errors import ConfigError, InvalidParams, OutcomeUnknown
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = [
-    "MAX_STATE",
-    "DerivedKeys",
-    "OpenAsk",
-    "Seal",
-    "State",
-    "binding",
-    "outcome_unknown",
-    "refusal",
-]
+__all__ = ["MAX_STATE", "OpenAsk", "Seal", "State", "binding", "outcome_unknown", "refusal"]
 
 MAX_STATE = 512 * 1024
 """Longest state made and accepted, in characters. Without a journal it is below 200; a journal grows with what the call

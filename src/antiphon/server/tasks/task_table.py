@@ -12,10 +12,7 @@ import sqlalchemy as sa
 from antiphon.server.tasks.task_store import StoredTask, TaskNotice, TaskRoom, bytes_of
 from antiphon.sql.revision import TableSet, insert_into, time_of
 
-__all__ = [
-    "CHANNEL", "TABLES", "add", "clock", "due", "get", "held", "journal", "next_due", "notice", "renew", "sweep",
-    "versions", "write",
-]  # fmt: skip
+__all__ = ["CHANNEL", "TABLES", "add", "clock", "get", "held", "journal", "notice", "renew", "sweep"]
 
 CHANNEL = "antiphon_server_tasks"
 """PostgreSQL's channel of notifications about tasks: each is a ``TaskNotice`` as JSON."""

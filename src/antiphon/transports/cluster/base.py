@@ -17,9 +17,16 @@ from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks
 
 __all__ = [
-    "LEASE", "MAX_MESSAGE", "OLDEST", "PATIENCE", "REVISION", "Cluster", "Deliver", "Member", "check_revision",
+    "LEASE",
+    "MAX_MESSAGE",
+    "OLDEST",
+    "PATIENCE",
+    "REVISION",
+    "Cluster",
+    "Member",
+    "check_revision",
     "check_size",
-]  # fmt: skip
+]
 
 log = logging.getLogger("antiphon.cluster")
 

@@ -18,18 +18,7 @@ from antiphon.protocol.caller import Caller
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Gate, Refusal
 from antiphon.protocol.http.sse import encode_event
-from antiphon.transports.http.server.asgi import (
-    AsgiHttp,
-    Http,
-    Receive,
-    RequestHeaders,
-    Scope,
-    Send,
-    follow_lifespan,
-    refuse,
-    send_empty,
-    unavailable,
-)
+from antiphon.transports.http.server import asgi
 from antiphon.transports.http.server.body import read_body
 from antiphon.transports.http.server.entrance import (
     admitted,
@@ -99,12 +88,12 @@ class SseApp:
         self._sessions: dict[str, _Session] = {}
         self._closed = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Serve one ASGI scope."""
         if scope["type"] == "http":
-            await self.serve(AsgiHttp(scope, receive, send))
+            await self.serve(asgi.AsgiHttp(scope, receive, send))
         elif scope["type"] == "lifespan":
-            await follow_lifespan(receive, send, self._open, self.close)
+            await asgi.follow_lifespan(receive, send, self._open, self.close)
         else:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -117,32 +106,32 @@ class SseApp:
     def _open(self) -> None:
         self._closed = False
 
-    async def serve(self, http: Http) -> None:
+    async def serve(self, http: asgi.Http) -> None:
         """Serve a request."""
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
         if refusal is not None:
-            await refuse(http, refusal)
+            await asgi.refuse(http, refusal)
             return
         if answers_page(http):
             await send_preflight(http, b"GET, POST")
         elif self._gate is not None and (document := document_at(self._gate, http)) is not None:
             await send_document(http, document)
         elif (served := self._served(path := http.local_path.rstrip("/"))) is None:
-            await refuse(http, _NOT_FOUND)
+            await asgi.refuse(http, _NOT_FOUND)
         elif self._gate is None or await admitted(http, self._gate, path):
             # The token comes first: a client that tries the newer transport learns what it needs, and comes back.
             method, work = served
-            await (work(http) if http.method == method else refuse(http, _NOT_ALLOWED))
+            await (work(http) if http.method == method else asgi.refuse(http, _NOT_ALLOWED))
 
-    def _served(self, path: str) -> tuple[str, Callable[[Http], Awaitable[None]]] | None:
+    def _served(self, path: str) -> tuple[str, Callable[[asgi.Http], Awaitable[None]]] | None:
         """Return the method and the work of a path."""
         return {self._path: ("GET", self._stream), self._post_path: ("POST", self._post)}.get(path)
 
     # --- the stream ---------------------------------------------------------------------------------------------
 
-    async def _stream(self, http: Http) -> None:
+    async def _stream(self, http: asgi.Http) -> None:
         if self._closed or len(self._sessions) >= self._max_sessions:
-            await unavailable(http, "The server is closing or has too many clients")
+            await asgi.unavailable(http, "The server is closing or has too many clients")
             return
         # 128 random bits: anyone who knows the address can send messages as this client.
         id = secrets.token_urlsafe(16)
@@ -152,7 +141,7 @@ class SseApp:
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(session.write(endpoint)), loop.create_task(_watch(http.receive, session))]
         try:
-            await self._serve(session, http.caller, RequestHeaders(http.headers))
+            await self._serve(session, http.caller, asgi.RequestHeaders(http.headers))
         except Exception:
             log.exception("serving an event stream failed")
         finally:
@@ -163,28 +152,28 @@ class SseApp:
 
     # --- messages -----------------------------------------------------------------------------------------------
 
-    async def _post(self, http: Http) -> None:
+    async def _post(self, http: asgi.Http) -> None:
         # A web page cannot send this type without a CORS preflight.
         if http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-            await refuse(http, _NOT_JSON)
+            await asgi.refuse(http, _NOT_JSON)
             return
         named = parse_qs(http.query.decode("latin-1")).get(_PARAMETER, [""])
         session = self._sessions.get(named[0])
         if session is None or session.principal != http.principal:
-            await refuse(http, _NO_SESSION)
+            await asgi.refuse(http, _NO_SESSION)
             return
         body = await read_body(http, self._max_body, self._body_timeout)
         if isinstance(body, Refusal):
-            await refuse(http, body)
+            await asgi.refuse(http, body)
             return
         if http.caller is not None:
             session.keep_for(http.caller)
             body = Vouched.by(body, http.caller)
         await session.take(body)
-        await send_empty(http, 202)
+        await asgi.send_empty(http, 202)
 
 
-async def _watch(receive: Receive, session: _Session) -> None:
+async def _watch(receive: asgi.Receive, session: _Session) -> None:
     """End a session when its client goes away."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -30,18 +30,7 @@ from antiphon.host.store import Store
 from antiphon.host.store.chain import Entry, Fault, Head, verify
 from antiphon.machine.files import open_file, read_file, replaced_file
 
-__all__ = [
-    "Anchor",
-    "Format",
-    "anchor",
-    "export",
-    "head_text",
-    "read_anchors",
-    "read_head",
-    "tell",
-    "verify_file",
-    "verify_store",
-]
+__all__ = ["Format", "anchor", "export", "read_anchors", "read_head", "tell", "verify_file", "verify_store"]
 
 _HEAD = re.compile(r"(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64})")
 _LONGEST_LINE = 64 * 1024 * 1024
