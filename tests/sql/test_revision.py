@@ -69,6 +69,17 @@ async def test_a_release_makes_what_it_adds_and_an_older_one_leaves_it(tmp_path:
     await runner.aclose()
 
 
+async def test_tables_that_no_release_has_made_are_left_alone(tmp_path: Path) -> None:
+    """An unreleased version made other columns; the first statement would fail with words of the database."""
+    metadata = MetaData()
+    Table("one", metadata, Column("id", Integer))
+    runner = runner_at(tmp_path / "file.db", extra="sql")
+    await runner.run(lambda connection: connection.execute(text("create table one (other integer)")))
+    with pytest.raises(ConfigError, match="the tables set have no revision"):
+        await runner.run(TableSet("set", metadata).make)
+    await runner.aclose()
+
+
 async def test_a_newer_release_may_leave_an_older_one_the_tables(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -53,7 +53,7 @@ class TableSet(NamedTuple):
         time fail.
 
         Raises:
-            ConfigError: as ``check``.
+            ConfigError: as ``check``; or something else has made some of them.
         """
         if self.are_made(connection):
             return False
@@ -62,8 +62,13 @@ class TableSet(NamedTuple):
         if self.are_made(connection):
             return False
         _metadata.create_all(connection)
-        self.metadata.create_all(connection)
         found = self.check(connection)
+        if not found and not self.metadata.tables.keys().isdisjoint(sa.inspect(connection).get_table_names()):
+            raise ConfigError(
+                f"the tables {self.name} have no revision: an unreleased version of antiphon, or another program, has "
+                "made them. Move the database away, or use another one"
+            )
+        self.metadata.create_all(connection)
         values = {"revision": self.revision, "oldest": self.oldest}
         if not found:
             connection.execute(sa.insert(_revisions).values(tables=self.name, **values))
