@@ -9,7 +9,9 @@ import { refresh } from "./refresh.js";
 import { fields, post } from "./session.js";
 
 function problem(form, text) {
-  const place = form.querySelector(".problem:not(.fault)") ?? form.closest(".decide, .further, section, li")?.querySelector(".problem");
+  const around = form.closest(".decide, .further, section, li");
+  // The bar holds a folded menu with places of its own, which nobody would see.
+  const place = form.querySelector(".problem:not(.fault)") ?? around?.querySelector(":scope > .problem") ?? around?.querySelector(".problem");
   if (!place) return banner(text);
   place.textContent = text;
   place.hidden = !text;
