@@ -18,3 +18,9 @@ def test_each_name_is_given_once():
 def test_what_no_service_accepts_is_replaced():
     """Other letters, too many of them, or none."""
     assert plain_names(["prix/été", "", "x" * 70, "x" * 71]) == ["prix__t_", "unnamed", "x" * 58, f"{'x' * 58}_2"]
+
+
+def test_many_names_that_become_the_same_are_numbered_at_once():
+    """A hostile server can list thousands of them; trying each number for each name would take minutes."""
+    names = plain_names(["é"] * 30_000)
+    assert (names[0], names[-1], len(set(names))) == ("_", "__30000", 30_000)

@@ -28,15 +28,17 @@ def plain_names(originals: Sequence[str], longest: int = LONGEST_NAME) -> list[s
         is_kept = len(name) <= longest and _ACCEPTED.fullmatch(name) is not None and name not in used
         given.append(name if is_kept else None)
         used.update([name] if is_kept else [])
-    return [kept or _number(original, longest, used) for original, kept in zip(originals, given, strict=True)]
+    last: dict[str, int] = {}
+    return [kept or _number(original, longest, used, last) for original, kept in zip(originals, given, strict=True)]
 
 
-def _number(original: str, longest: int, used: set[str]) -> str:
-    """Make a name that is not used yet, and note that it is."""
+def _number(original: str, longest: int, used: set[str], last: dict[str, int]) -> str:
+    """Make a name that is not used yet, and note it. ``last``: the last number that each name has been given."""
     base = made = re.sub(r"[^A-Za-z0-9_-]", "_", original)[: longest - 6] or "unnamed"
-    number = 1
+    number = last.get(base, 1)
     while made in used:
         number += 1
         made = f"{base}_{number}"
+    last[base] = number
     used.add(made)
     return made
