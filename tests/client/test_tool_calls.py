@@ -281,8 +281,10 @@ async def test_the_next_decider_is_asked_about_the_changed_call():
     seen: list[object] = []
 
     def changing(**arguments: Any) -> Confirmer:
-        async def confirm(params: CallToolRequestParams, origin: Origin) -> ChangedCall:
+        async def confirm(params: CallToolRequestParams, origin: Origin) -> ChangedCall | bool:
             seen.append(origin.call and origin.call.arguments)
+            if len(seen) > 2:
+                return True
             return ChangedCall(params=CallToolRequestParams.of(params.name, arguments), note=f"now {arguments['n']}.")
 
         return confirm
@@ -296,7 +298,7 @@ async def test_the_next_decider_is_asked_about_the_changed_call():
 
     async with Client(server, confirm=changing(n=3)) as client:
         result = await client.call_tool("double", {"n": 1}, confirm=changing(n=2))
-    assert seen == [{"n": 1}, {"n": 2}]
+    assert seen == [{"n": 1}, {"n": 2}, {"n": 3}]
     assert [block.text for block in result.content if isinstance(block, TextContent)] == ["6", "now 2. now 3."]
 
 
@@ -318,3 +320,29 @@ async def test_an_answer_in_place_of_a_call_ends_the_questions():
 
     async with Client(server, confirm=never) as client:
         assert (await client.call_tool("add", confirm=answers)).text == "by hand"
+
+
+async def test_a_decider_that_was_asked_first_has_to_allow_the_change_of_another():
+    """What runs is allowed by all; one that refuses the changed call ends it, and so does a second change."""
+
+    async def strict(params: CallToolRequestParams, origin: Origin) -> bool:
+        return origin.call is not None and origin.call.arguments == {"n": 1}
+
+    async def edits(params: CallToolRequestParams, origin: Origin) -> ChangedCall:
+        return ChangedCall(params=CallToolRequestParams.of(params.name, {"n": 50_000}))
+
+    async def edits_too(params: CallToolRequestParams, origin: Origin) -> ChangedCall:
+        return await edits(params, origin)
+
+    server = Server("s")
+
+    @server.tool
+    def pay(n: int) -> str:
+        """Pay."""
+        raise AssertionError
+
+    async with Client(server, confirm=edits) as client:
+        for first, reason in ((strict, "user"), (edits_too, "changed")):
+            with pytest.raises(Rejected) as caught:
+                await client.call_tool("pay", {"n": 1}, confirm=first)
+            assert caught.value.data == {"reason": reason}

@@ -100,7 +100,7 @@ class Consent:
             Rejected: the call was refused, or the decision took too long; nothing was sent.
         """
         changed = None
-        for decider in self.deciders:
+        for at, decider in enumerate(self.deciders):
             before = CURRENT.set(time)
             try:
                 deciding = _asked(decider)(params, origin)
@@ -110,14 +110,14 @@ class Consent:
             if isinstance(allowed, ChangedCall):
                 if allowed.params is None:
                     return allowed
-                # The next decider is asked about the call that would run.
+                # All must allow the call that runs: the next deciders are asked about it, and the earlier ones again.
                 params = allowed.params
                 if origin.call is not None:
                     call = structs.replace(origin.call, arguments=allowed.decode_arguments())
                     origin = structs.replace(origin, call=call)
-                changed = (
-                    allowed if changed is None else structs.replace(allowed, note=f"{changed.note} {allowed.note}")
-                )
+                if await Consent(self.deciders[:at], self._timeout).ask(params, origin, time) is not None:
+                    raise Rejected(f"{params.name!r} was changed twice; call it again", data={"reason": "changed"})
+                changed = structs.replace(allowed, note=f"{changed.note} {allowed.note}") if changed else allowed
             elif allowed is not True:
                 raise Rejected(f"User rejected the call of {params.name!r}", data={"reason": "user"})
         return changed
