@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Collection, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -69,6 +69,8 @@ class OpenCall(msgspec.Struct, eq=False):
         arguments: Any = getattr(self.params, "arguments", None)
         if isinstance(arguments, msgspec.Raw):
             arguments = msgspec.json.decode(arguments or b"{}")
+        # A server refuses anything but an object; whoever is asked about the call sees the params.
+        arguments = cast("dict[str, Any] | None", arguments if isinstance(arguments, dict) else None)
         subject = getattr(self.params, "name", None) or getattr(self.params, "uri", None)
         return OriginCall(id=self.name, method=self.method, name=subject, arguments=arguments)
 

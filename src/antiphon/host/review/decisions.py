@@ -284,8 +284,9 @@ def arguments_of(params: CallToolRequestParams) -> Arguments:
 def argument_fields(item: review.ToolItem) -> list[tuple[Field, list[str]]]:
     """Return a field for each argument that the tool declares or the call has, with its value as a person types it."""
     arguments, schema = arguments_of(item.params), _schema(item)
-    properties = cast("Mapping[str, object]", schema.get("properties") or {})
-    required = cast("list[str]", schema.get("required") or [])
+    said, needed = schema.get("properties"), schema.get("required")
+    properties = cast("Arguments", said) if isinstance(said, dict) else {}
+    required = cast("list[object]", needed) if isinstance(needed, list) else []
     fields: list[tuple[Field, list[str]]] = []
     for name in (*properties, *(name for name in arguments if name not in properties)):
         field = _simple(name, properties.get(name), required=name in required)
@@ -335,7 +336,8 @@ async def edit_call(item: review.ToolItem, arguments: Mapping[str, Any]) -> revi
     Raises:
         ValueError: they do not fit the tool's schema; the text names the place.
     """
-    params = CallToolRequestParams.of(item.params.name, arguments, meta=item.params.meta)
+    made = CallToolRequestParams.of(item.params.name, arguments)
+    params = msgspec.structs.replace(item.params, arguments=made.arguments)
     await check_arguments(item, params)
     return review.EditCall(params=params, digest=review.digest(params))
 
