@@ -38,6 +38,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     identity: str
     scope: GrantScope
+    principal: str | None = None
+    """Whose calls it covers (``origin.principal``); ``None`` if the client has no name."""
     call: str | None
     """The call it is for (``origin.call.id``); ``None`` for all calls."""
     tools: str
@@ -83,6 +85,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             scope = "session"
         return cls(
             identity=origin.identity,
+            principal=origin.principal,
             scope=scope,
             # An ask without a call is treated as a call of its own, so that a grant for it covers nothing else.
             call=origin.chain if scope == "call" else None,
