@@ -23,6 +23,8 @@ from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
 
 __all__ = ["MAX_BYTES", "MAX_ITEMS", "VARIABLES", "CallFacts", "Condition", "Unclear", "read_condition"]
 
+MOST_COUNTED = 100
+"""Most tools of one principal whose calls are counted; a condition may look at each of them."""
 MAX_ITEMS = 1_000
 """Most objects, lists and single values in the arguments of a call."""
 MAX_BYTES = 64 * 1024
@@ -186,6 +188,10 @@ class CallFacts:
         Raises:
             Unclear: the arguments are beyond the bounds, or hold what CEL does not know.
         """
+        if "calls" in names and len(self._earlier) > MOST_COUNTED:
+            raise Unclear("more tools were called than are counted")
+        if "tool" in names and len(self._params.name) > MAX_CONDITION:
+            raise Unclear("the name of the tool is too long")
         if self._items is None:
             try:
                 self._values["args"] = arguments = _decode_arguments(self._params.arguments)

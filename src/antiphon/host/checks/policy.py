@@ -153,6 +153,8 @@ def decide(
         return Verdict(effect="allow", reason="default")
     if redefined and rule is not None and rule.effect == "allow" and not any(one.any_definition for one, _ in found):
         verdict = Verdict(effect="ask", reason="definition", rule=rule)
+    if verdict.reason == "definition" and headless:
+        return Verdict(effect="deny", reason="definition", rule=rule)
     if verdict.effect == "ask" and headless:
         return Verdict(effect=policy.headless, reason="no-reviewer", rule=rule)
     return verdict
@@ -198,9 +200,12 @@ def _found(policy: Policy, params: Asked, origin: Origin, situation: Situation |
     facts = _facts(params, origin, situation) if policy.has_conditions else None
     compared = ((rule, *_compared(rule, params, origin, facts)) for rule in _ranked(policy))
     found = [(rule, unclear) for rule, differs, unclear in compared if differs is None]
-    # A rule that may match or not counts as an ask, so that no rule after it allows the call. It stands before other
-    # rules that ask: where nobody can be asked, ``headless`` must not allow a call for which a rule is unclear.
-    return sorted(found, key=lambda pair: (_ORDER.index("ask" if pair[1] else pair[0].effect), not pair[1]))
+    # A rule that is unclear counts as one that asks, so that no rule after it allows the call, and comes before others
+    # that ask, so that ``headless`` does not allow the call. One with a condition comes before one without, because no
+    # grant covers what it asks about.
+    return sorted(
+        found, key=lambda pair: (_ORDER.index("ask" if pair[1] else pair[0].effect), not pair[1], pair[0].when is None)
+    )
 
 
 def _facts(params: Asked, origin: Origin, situation: Situation | None) -> CallFacts | None:

@@ -22,6 +22,7 @@ import msgspec
 from antiphon.errors import InternalError, Rejected, TooCostly
 from antiphon.host.audit import Audit, Facts
 from antiphon.host.budget import Account, Amount, Budget, dearest, estimated_usage
+from antiphon.host.checks.conditions import MOST_COUNTED
 from antiphon.host.checks.limits import Gate
 from antiphon.host.checks.policy import Asked, Policy, Situation, Verdict, decide
 from antiphon.host.checks.redact import Redaction, mask
@@ -84,9 +85,9 @@ _CAUSES: dict[Reason, str] = {
 """Texts for this side about refusals that no person made."""
 _SETUP: frozenset[Reason] = frozenset({"no-reviewer", "no-model"})
 _UNANSWERED: ContextVar[list[str] | None] = ContextVar("antiphon_unanswered", default=None)
-_MOST_TOOLS = 100
-"""Most tools of one principal whose calls are counted; a condition may look at each of them."""
 _MOST_PRINCIPALS = 1_000
+_FULL = {f" {number}": 1 for number in range(MOST_COUNTED + 1)}
+"""Stands for more names than are counted: conditions that use them are unclear."""
 _LONGEST_DETAIL = 300
 """Most characters of a failure that are logged."""
 
@@ -106,23 +107,37 @@ def note_unanswered(causes: list[str]) -> Generator[None]:
 
 
 class PassedCalls:
-    """How often a host has let each tool be called, by principal. The counts end with the process."""
+    """How often a host has let each tool be called, by principal. The counts end with the process.
+
+    A call counts from the moment it is asked about, so that of several at once only as many pass as a rule allows; one
+    that is refused is taken back. Nothing is forgotten: where there are too many names, they are no longer counted, and
+    conditions that use them are unclear.
+    """
 
     def __init__(self) -> None:
         self._calls: dict[str | None, dict[str, int]] = {}
 
-    def add(self, name: str, origin: Origin) -> None:
-        """Count a call that was let pass. Of too many principals or tools, the one unused for longest is forgotten."""
-        calls = self._calls[origin.principal] = self._calls.pop(origin.principal, {})
-        calls[name] = calls.pop(name, 0) + 1
-        if len(calls) > _MOST_TOOLS:
-            del calls[next(iter(calls))]
-        if len(self._calls) > _MOST_PRINCIPALS:
-            del self._calls[next(iter(self._calls))]
+    def add(self, name: str, origin: Origin, count: int = 1) -> None:
+        """Count a call, or with -1 take it back."""
+        calls = self._counted(origin)
+        if calls is _FULL:
+            return
+        self._calls[origin.principal] = calls
+        calls[name] = calls.get(name, 0) + count
+        if calls[name] <= 0:
+            del calls[name]
+        if len(calls) > MOST_COUNTED:
+            self._calls[origin.principal] = _FULL
 
-    def situation(self, origin: Origin) -> Situation:
-        """Return what conditions may depend on."""
-        return Situation(now=datetime.now().astimezone(), calls=self._calls.get(origin.principal, {}))
+    def situation(self, origin: Origin, but: str | None = None) -> Situation:
+        """Return what conditions may depend on; ``but``: without one call of this tool."""
+        calls = dict(self._counted(origin))
+        if but in calls:
+            calls[but] -= 1
+        return Situation(now=datetime.now().astimezone(), calls={name: n for name, n in calls.items() if n})
+
+    def _counted(self, origin: Origin) -> dict[str, int]:
+        return self._calls.get(origin.principal, {} if len(self._calls) < _MOST_PRINCIPALS else _FULL)
 
 
 MAX_RELEASED = 1_000
@@ -261,6 +276,8 @@ class Case:
 
     # Defaults are set on the class: each call of a tool makes a case, and most cases change few of these.
     chosen = Chosen()
+    situation: Situation | None = None
+    """What conditions of rules may depend on, as it was when the call of a tool was asked about."""
     held: Hold | None = None
     sent = False
     """Whether the provider may have been called."""
@@ -310,7 +327,7 @@ class Case:
     def verdict(self, params: Asked, *, redefined: bool = False) -> Verdict:
         """Apply the policy. Whether a person can be asked is found out only if one is needed, since it takes time."""
         desk, origin = self.desk, self.origin
-        situation = desk.passed.situation(origin) if desk.policy.rules and desk.policy.has_conditions else None
+        situation = self.situation
         verdict = decide(desk.policy, params, origin, redefined=redefined, situation=situation)
         if verdict.effect != "ask" or not desk.headless:
             return verdict

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from antiphon.host.checks.limits import LimitReached, Pass
-from antiphon.host.checks.policy import Verdict
+from antiphon.host.checks.policy import Verdict, decide
 from antiphon.host.checks.risk import redefined, risks_of
 from antiphon.host.pipeline.case import TOOL, Case, Desk
 from antiphon.host.pipeline.stages import admitted, check_approval, concluded, decided
@@ -30,6 +30,7 @@ from antiphon.host.review.review import (
 )
 from antiphon.host.store.base import Change, DefinitionRow, Standing, Supposed
 from antiphon.wire.content import TextContent
+from antiphon.wire.envelope import encode
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
@@ -48,9 +49,16 @@ async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> 
         InternalError: the reviewer or the store failed; the reason is not sent to the server.
     """
     case = Case(desk, origin, TOOL)
-    changed = await concluded(case, _confirmed(case, params))
-    if desk.policy.rules and desk.policy.has_conditions:
-        desk.passed.add(params.name, origin)
+    if not (desk.policy.rules and desk.policy.has_conditions):
+        return await concluded(case, _confirmed(case, params))
+    case.situation, made = desk.passed.situation(origin), False
+    desk.passed.add(params.name, origin)
+    try:
+        changed = await concluded(case, _confirmed(case, params))
+        made = changed is None or changed.params is not None
+    finally:
+        if not made:
+            desk.passed.add(params.name, origin, -1)
     return changed
 
 
@@ -70,7 +78,7 @@ async def _confirmed(case: Case, params: CallToolRequestParams) -> ChangedCall |
         case.note("policy", "redefined", shown.digest)
     if verdict.effect == "deny":
         unseen = "definition" if shown.is_changed else "no-reviewer"
-        raise case.refusal(unseen if verdict.reason in ("no-reviewer", "unclear") else "policy")
+        raise case.refusal(unseen if verdict.reason in ("no-reviewer", "unclear", "definition") else "policy")
     entered, changed = admitted(case), None
     try:
         if not await _allowed(case, params, verdict, shown):
@@ -184,6 +192,12 @@ async def _reviewed(
     )
     decision = await decided(case, item, entered)
     changed = await _changed(case, item, decision)
+    if changed is None or changed.params is not None:
+        # The policy has the last word: about an edited call, and about what has happened while the person thought.
+        now = case.desk.passed.situation(case.origin, params.name)
+        runs = params if changed is None or changed.params is None else changed.params
+        if decide(case.desk.policy, runs, case.origin, redefined=shown.is_changed, situation=now).effect == "deny":
+            raise case.refusal("policy")
     by = decider_of(decision)
     ticket, case.ticket = case.ticket, None
     define = None if shown.allowed is not None and not shown.is_changed else _defined(case, shown, by)
@@ -218,7 +232,9 @@ async def _changed(
         except ValueError as error:
             raise case.failure(f"the edited call does not fit: {error}") from None
         before, after = arguments_of(item.params), arguments_of(decision.params)
-        names = [name for name in {**before, **after} if before.get(name, ...) != after.get(name, ...)]
+        # As JSON: to Python, 1 and true are equal.
+        old, new = ({name: encode(value) for name, value in each.items()} for each in (before, after))
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         return ChangedCall(params=decision.params, note=case.desk.edit_note.replace("{names}", ", ".join(names)))
     check_approval(case, item, decision)
     return None
