@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from msgspec import Raw, structs
@@ -127,7 +126,7 @@ async def test_arguments_that_are_no_object_leave_the_queue_readable(arguments: 
             asyncio.create_task(client.call_tool("order", Raw(given) if isinstance(given, bytes) else given))
             for given in ({"n": 1}, arguments)
         ]
-        async with asyncio.timeout(60), aclosing(cast("Any", queue.changes(0.01))) as changes:
+        async with asyncio.timeout(60), aclosing(queue.changes()) as changes:
             async for _ in changes:
                 if len(await queue.pending()) == 2:
                     break

@@ -466,7 +466,7 @@ async def test_an_edit_outlives_the_process_that_asked(tmp_path: Path):
         queue = Queue(store, undo=0)
         host = Host(reviewer=queue, store=store)
         asking = asyncio.create_task(host.confirm(call(), asked(tool=SIZED)))
-        async with aclosing(cast("Any", queue.changes(0.01))) as changes:
+        async with aclosing(queue.changes()) as changes:
             async for _ in changes:
                 if pending := await queue.pending():
                     break
