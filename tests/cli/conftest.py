@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from antiphon.cli.main import main
+from antiphon.host.store import open_store
+from antiphon.host.store.base import Change
+from antiphon.host.store.chain import Record
 from tests.cli.program import OWN, SHOP, Done
 from tests.cli.servers.shop import server
 from tests.cli.waiting import Waiting, waiting
@@ -58,5 +62,28 @@ def runner(capsys: pytest.CaptureFixture[str]) -> Cli:
         code = main(arguments)
         printed = capsys.readouterr()
         return Done(code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+async def kept(tmp_path: Path) -> AsyncIterator[Callable[..., object]]:
+    """Keep records in a store."""
+    store = open_store(tmp_path / "host.db")
+
+    async def keep(*records: Record) -> None:
+        await store.commit(Change(records=records))
+
+    yield keep
+    await store.aclose()
+
+
+@pytest.fixture
+def audit(cli: Cli, tmp_path: Path) -> Callable[..., Done]:
+    """Run a command on that store, in a thread: it has a loop of its own."""
+
+    def run(*words: str) -> Done:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(cli, "audit", *words, "--store", str(tmp_path / "host.db")).result()
 
     return run

@@ -162,7 +162,7 @@ async def mad(request, seen):
 
 async def mumbling(request, seen):
     """Send events that hold no messages."""
-    nonsense = (b"data: {]\n\n", b"data: \xff\n\n", b"data: [[[[[[[[[[\n\n")
+    nonsense = (b"data: {]\n\n", b"data: \xff\n\n", b'data: "x"\n\n', b"data: [[[[[[[[[[\n\n", b"data: 5\n\n")
     stranger = event({"jsonrpc": "2.0", "id": "somebody's", "result": {}})
     return await stream(request, *nonsense, stranger)
 
@@ -178,6 +178,18 @@ async def endless(request, seen):
 async def bare(request, seen):
     """Send a page."""
     return web.Response(text="<html>Welcome</html>", content_type="text/html")
+
+
+async def beating(request, seen):
+    """Send heartbeats that are JSON and no messages, and then reply."""
+    reply = event({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"content": []}})
+    return await stream(request, b"data: {}\n\n", b"data: null\n\n", b'data: {"type":"ping"}\n\n', reply)
+
+
+async def test_a_heartbeat_that_is_no_message_fails_no_call():
+    """A stream can hold such events beside the reply, and only its end says that there is none."""
+    async with serving(answering(beating)) as site, Client(site.url, revision="2025-11-25") as client:
+        assert (await client.call_tool("pay")).content == []
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

@@ -37,7 +37,7 @@ from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult
 from antiphon.wire.tools import CallToolResult, ListToolsResult
 
-__all__ = ["SERVED", "SUBSCRIBED", "pass_on", "reporting"]
+__all__ = ["SERVED", "SUBSCRIBED", "fail_tool", "pass_on", "reporting"]
 
 
 _QUIET = 15.0
@@ -139,11 +139,11 @@ async def _call_tool(group: Group, request: ServerRequest) -> CallToolResult | C
         return request.pass_on(result)
     except Rejected as error:
         data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
-        return _failed(
+        return fail_tool(
             f"The call was refused: {error.message}" + (f". The reason: {data['note']}" if "note" in data else "")
         )
     except (Unavailable, ResultInvalid) as error:
-        return _failed(str(error))
+        return fail_tool(str(error))
 
 
 async def _get_prompt(group: Group, request: ServerRequest) -> GetPromptResult:
@@ -338,5 +338,6 @@ def _passed_on(error: PeerError, why: str = "") -> PeerError:
     return PeerError(message, code=error.code, data=error.data)
 
 
-def _failed(text: str) -> CallToolResult:
+def fail_tool(text: str) -> CallToolResult:
+    """Make the result of a tool that failed; the text is for the model."""
     return CallToolResult(content=[TextContent(text=text)], is_error=True)

@@ -20,7 +20,7 @@ import msgspec
 from antiphon.errors import ConfigError
 from antiphon.gateway.catalogue import Catalogue, Exposure
 from antiphon.gateway.group import Group
-from antiphon.gateway.requests import SERVED
+from antiphon.gateway.requests import SERVED, fail_tool
 from antiphon.server.middleware import ServerRequest
 from antiphon.wire.common import ABSENT
 from antiphon.wire.content import TextContent
@@ -199,7 +199,7 @@ class Search:
     async def _call_tool(self, group: Group, request: ServerRequest) -> Any:
         name: str = request.params.name
         if name not in (FIND, CALL):
-            return _failed(f"There is no tool {name!r} here. Find tools with {FIND}, and call them with {CALL}.")
+            return fail_tool(f"There is no tool {name!r} here. Find tools with {FIND}, and call them with {CALL}.")
         try:
             arguments = bytes(request.params.arguments) or b"{}"
             if name == FIND:
@@ -208,12 +208,12 @@ class Search:
             if bytes(inner.arguments)[:1] not in (b"", b"{"):
                 raise msgspec.ValidationError("Expected `object` - at `$.arguments`")
         except msgspec.DecodeError as error:
-            return _failed(f"The arguments of {name} are not valid: {error}")
+            return fail_tool(f"The arguments of {name} are not valid: {error}")
         catalogue = await group.listed()
         if catalogue.find("tool", inner.name) is None:
             near = await self.find(catalogue, inner.name, 3)
             hint = f" Did you mean {', '.join(tool.name for tool in near)}?" if near else ""
-            return _failed(f"There is no tool {inner.name!r}.{hint} Find tools with {FIND}.")
+            return fail_tool(f"There is no tool {inner.name!r}.{hint} Find tools with {FIND}.")
         # Served as a direct call of that tool, so that definition, consent and record are those of the tool.
         return await SERVED["tools/call"](group, request.replace(name=inner.name, arguments=inner.arguments or None))
 
@@ -239,7 +239,3 @@ def _overview(catalogue: Catalogue) -> str:
     counts = Counter(owned.server for owned in owners if owned is not None)
     listed = ", ".join(f"{server} ({count})" for server, count in counts.most_common(MAX_SERVERS))
     return f"Servers, with the number of their tools: {listed or 'none'}."
-
-
-def _failed(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=text)], is_error=True)

@@ -205,6 +205,9 @@ class Audit:
         if head.seq < kept.seq or (head.seq == kept.seq and head.hash != kept.hash):
             return Proof(records=head.seq, head=head, fault=_cut(head, kept))
         fault = chain.missing(noted, head)
+        beyond = await self._store.record_keys((await self._store.head()).seq, 1)
+        if fault is None and beyond and beyond[0].seq > (await self._store.head()).seq:
+            fault = chain.Fault(seq=beyond[0].seq, problem="it has keys, and is not there")
         if fault is None and not self._store.bounded:
             # A bounded store is in the memory of this process, and drops records that its sums still hold.
             fault = _other_sums(sums, spent, counted) or await self._other_history()

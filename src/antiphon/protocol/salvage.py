@@ -41,6 +41,8 @@ _find_tokens = re.compile(rb'"(?:[^"\\]|\\.)*+"?|-?(?:NaN|Infinity)', re.DOTALL)
 """Finds texts, and numbers that JSON lacks. A text that does not end is found, too, so each byte is read once."""
 _escape_controls = re.compile(rb"[\0-\x1f]").sub
 
+_LONGEST_MENDED = 256 * 1024
+"""Most bytes of a list that is mended: each text costs a call in Python, and the event loop waits meanwhile."""
 _SOME = Raw(b"null")
 """Stands for a member that is there, and cannot be read."""
 
@@ -111,6 +113,8 @@ def read_list(data: bytes) -> Raw | None:
 
     A number out of range stands for NaN, so the entry of a list that holds it is unreadable, and the others are not.
     """
+    if len(data) > _LONGEST_MENDED:
+        return None
     try:
         return decode_envelope(_find_tokens(_mend_token, as_unicode(data))).result or None
     except PeerError:

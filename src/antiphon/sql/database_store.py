@@ -159,13 +159,16 @@ class Patience:
         try:
             result = await waiting
         except (TimeoutError, asyncio.CancelledError) as error:
-            is_other = wait.is_over and task.uncancel() > wait.cancelling
-            if is_other or (not wait.is_over and isinstance(error, asyncio.CancelledError)):
+            ended, wait.is_over = wait.is_over, False
+            is_other = ended and task.uncancel() > wait.cancelling
+            if is_other or (not ended and isinstance(error, asyncio.CancelledError)):
                 raise
             self._stalled = True
             raise StoreStalled(f"the store did not answer within {bound:g} s") from None
         finally:
             self._waits.discard(wait)
+            if wait.is_over:
+                task.uncancel()
             if time is not None:
                 time.spend(loop.time() - began)
         self._stalled = False

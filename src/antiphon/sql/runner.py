@@ -208,21 +208,19 @@ class SqliteRunner:
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(self._ended)
 
-    def _ended(self) -> None:
+    def _ended(self, end: Callable[[], object] | None = None) -> None:
+        self._turn = time.monotonic()
         self._submitted -= 1
+        if end is not None:
+            end()
 
     def _work(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], work: Work[T], write: bool) -> None:
         # The next one begins when this one ends.
         self._turn = time.monotonic()
         end = _ending(done, partial(self._transact_in_turn, work, write))
-
-        def ended() -> None:
-            self._ended()
-            end()
-
         with suppress(RuntimeError):
             # The loop is closed, so nobody waits any more.
-            loop.call_soon_threadsafe(ended)
+            loop.call_soon_threadsafe(self._ended, end)
 
     def _transact_in_turn(self, work: Work[T], write: bool) -> T:
         """Run a transaction, again and again while other processes have the lock."""

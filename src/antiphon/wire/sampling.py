@@ -27,6 +27,7 @@ __all__ = [
     "ToolChoice",
     "check_conversation",
     "check_counts",
+    "refuse_place",
 ]
 
 IncludeContext = Literal["none", "thisServer", "allServers"]
@@ -128,9 +129,9 @@ def check_counts(params: CreateMessageRequestParams) -> None:
         InvalidParams: it does not; the message begins with the place, which is also ``data.place``.
     """
     if not params.messages:
-        _refuse("messages", "empty")
+        refuse_place("messages", "empty")
     if type(params.max_tokens) is not int or params.max_tokens < 1:
-        _refuse("maxTokens", "must be an integer of at least 1")
+        refuse_place("maxTokens", "must be an integer of at least 1")
     hints = params.model_preferences.hints if params.model_preferences is not None else None
     counted: tuple[tuple[str, Sequence[object] | None, int], ...] = (
         ("messages", params.messages, MAX_MESSAGES),
@@ -140,10 +141,10 @@ def check_counts(params: CreateMessageRequestParams) -> None:
     )
     for place, items, most in counted:
         if items is not None and len(items) > most:
-            _refuse(place, f"more than {most} items")
+            refuse_place(place, f"more than {most} items")
     for at, message in enumerate(params.messages):
         if len(message.blocks) > MAX_BLOCKS:
-            _refuse(f"messages[{at}].content", f"more than {MAX_BLOCKS} blocks")
+            refuse_place(f"messages[{at}].content", f"more than {MAX_BLOCKS} blocks")
 
 
 Placed = list[tuple[str, SamplingContent]]
@@ -169,7 +170,8 @@ def check_conversation(messages: Sequence[SamplingMessage]) -> None:
     _refuse_unanswered(open_uses)
 
 
-def _refuse(place: str, problem: str) -> NoReturn:
+def refuse_place(place: str, problem: str) -> NoReturn:
+    """Refuse params because of one place in them."""
     raise InvalidParams(f"{place}: {problem}", data={"place": place})
 
 
@@ -181,23 +183,23 @@ def _placed(message: SamplingMessage, place: str) -> Placed:
 
 def _check_message(message: SamplingMessage, placed: Placed, place: str) -> None:
     if message.role not in ("user", "assistant"):
-        _refuse(f"{place}.role", 'must be "user" or "assistant"')
+        refuse_place(f"{place}.role", 'must be "user" or "assistant"')
     # "messages with tool results MUST contain only tool results": mixed content is refused.
     holds_results = any(isinstance(block, ToolResultContent) for _, block in placed)
     for where, block in placed:
         if isinstance(block, ToolUseContent) and message.role != "assistant":
-            _refuse(where, 'a tool_use may only come from the "assistant"')
+            refuse_place(where, 'a tool_use may only come from the "assistant"')
         if isinstance(block, ToolResultContent) and message.role != "user":
-            _refuse(where, 'a tool_result may only come from the "user"')
+            refuse_place(where, 'a tool_result may only come from the "user"')
         if holds_results and not isinstance(block, ToolResultContent):
-            _refuse(where, "a message with tool results may hold nothing else")
+            refuse_place(where, "a message with tool results may hold nothing else")
 
 
 def _answer(open_uses: dict[str, str], placed: Placed) -> None:
     """Remove the uses that this message answers from the open ones."""
     for place, block in placed:
         if isinstance(block, ToolResultContent) and open_uses.pop(block.tool_use_id, None) is None:
-            _refuse(f"{place}.toolUseId", "answers no tool_use of the message before it, or one answered already")
+            refuse_place(f"{place}.toolUseId", "answers no tool_use of the message before it, or one answered already")
 
 
 def _uses(placed: Placed) -> dict[str, str]:
@@ -205,7 +207,7 @@ def _uses(placed: Placed) -> dict[str, str]:
     for place, block in placed:
         if isinstance(block, ToolUseContent):
             if block.id in uses:
-                _refuse(f"{place}.id", "a second tool_use of this id")
+                refuse_place(f"{place}.id", "a second tool_use of this id")
             uses[block.id] = f"{place}.id"
     return uses
 
@@ -214,4 +216,4 @@ def _refuse_unanswered(open_uses: dict[str, str]) -> None:
     # "every assistant message containing ToolUseContent blocks MUST be followed by a user message that consists
     # entirely of ToolResultContent blocks", each use matched by its id.
     for place in open_uses.values():
-        _refuse(place, "a tool_use without a tool_result in the next message")
+        refuse_place(place, "a tool_use without a tool_result in the next message")

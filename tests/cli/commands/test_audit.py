@@ -8,8 +8,7 @@ import io
 import json
 import socket
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,7 +25,6 @@ from antiphon.host.providers.base import Completion, Usage, text_answer
 from antiphon.host.store import open_store
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record
-from tests.cli.conftest import Cli
 from tests.cli.program import SHOP, Done, at_terminal, ended
 from tests.host.asks import SERVER, origin, request
 
@@ -48,29 +46,6 @@ def spent(at: float, dollars: float, *, server: str = "command:shop", model: str
         money=int(dollars * 1_000_000_000),
         **more,
     )
-
-
-@pytest.fixture
-async def kept(tmp_path: Path) -> AsyncIterator[Callable[..., object]]:
-    """Keep records in a store."""
-    store = open_store(tmp_path / "host.db")
-
-    async def keep(*records: Record) -> None:
-        await store.commit(Change(records=records))
-
-    yield keep
-    await store.aclose()
-
-
-@pytest.fixture
-def audit(cli: Cli, tmp_path: Path) -> Callable[..., Done]:
-    """Run a command on that store, in a thread: it has a loop of its own."""
-
-    def run(*words: str) -> Done:
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(cli, "audit", *words, "--store", str(tmp_path / "host.db")).result()
-
-    return run
 
 
 async def test_what_a_host_did_is_listed(tmp_path: Path, audit: Callable[..., Done]):
@@ -398,10 +373,11 @@ async def test_a_server_and_its_tool_are_named_at_a_terminal(kept, tmp_path: Pat
 
 
 def cut_off(path: Path, after: int) -> None:
-    """Cut off records that spent a token each, as somebody does who knows of the head and the sums beside them."""
+    """Cut off records that spent a token each, as somebody does who knows of all that stands beside them."""
     with sqlite3.connect(path) as database:
         [last] = database.execute("SELECT hash FROM audit WHERE seq = ?", (after,)).fetchone()
         database.execute("DELETE FROM audit WHERE seq > ?", (after,))
+        database.execute("DELETE FROM record_keys WHERE seq > ?", (after,))
         database.execute("UPDATE audit_head SET seq = ?, hash = ?", (after, last))
         sums = ", ".join(f"{name} = {name} * {after} / requests" for name in ("input_tokens", "output_tokens", "money"))
         database.execute(f"UPDATE spent SET {sums}, requests = {after}")

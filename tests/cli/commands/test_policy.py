@@ -248,7 +248,7 @@ def test_a_call_is_explained_by_its_arguments(cli: Cli):
     Path("call.json").write_text('{"tool": "transfer", "arguments": {"amount": "500"}}', encoding="utf-8")
     done = cli("policy", "explain", "call.json", "--config", "rules.toml")
     assert done.code == 0
-    assert "it is unclear, so a person is asked: No such overload" in done.out
+    assert "it is unclear whether this matches: No such overload" in done.out
     assert "=> ask: ask (server=*, when=tool ==" in done.out
     assert cli("policy", "explain", "call.json", "--headless", "--config", "rules.toml").code == 1
 
@@ -267,7 +267,16 @@ def test_cases_are_compared_with_the_decisions(cli: Cli):
     assert (first["expect"], first["effect"]) == ("allow", "allow")
 
 
-@pytest.mark.parametrize("text", ["[[cases]]\nexpect = 'deny'", "cases = 5", "[[cases]]\ntool = 'a'\nexpekt = 'deny'"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cases = []",
+        "[[cases]]\ntool = 'a'",
+        "[[cases]]\nexpect = 'deny'",
+        "cases = 5",
+        "[[cases]]\ntool = 'a'\nexpekt = 'deny'",
+    ],
+)
 def test_a_file_of_cases_that_cannot_be_read_is_an_error(cli: Cli, text: str):
     """It says what such a file is."""
     Path("cases.toml").write_text(text, encoding="utf-8")

@@ -10,14 +10,14 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 import msgspec
 
-from antiphon.errors import InvalidParams
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitValue
 from antiphon.wire.envelope import encode, too_deep
+from antiphon.wire.sampling import refuse_place
 
 __all__ = ["Field", "Option", "check_content", "check_value", "fields_of", "parse_value", "suggestions"]
 
@@ -80,13 +80,13 @@ def fields_of(params: ElicitRequestParams) -> list[Field]:
     """
     schema = params.requested_schema or {}
     if len(params.message) + len(params.url or "") + len(encode(schema)) > MAX_FORM:
-        _refuse("requestedSchema", f"more than {MAX_FORM} bytes of message and schema")
+        refuse_place("requestedSchema", f"more than {MAX_FORM} bytes of message and schema")
     if too_deep(encode(schema), 16) or not isinstance(schema.get("properties", {}), dict):
-        _refuse("requestedSchema.properties", "must be an object of flat properties")
+        refuse_place("requestedSchema.properties", "must be an object of flat properties")
     properties = cast("dict[str, object]", schema.get("properties", {}))
     required = schema.get("required", [])
     if len(properties) > MAX_FIELDS or not isinstance(required, list):
-        _refuse("requestedSchema", f"more than {MAX_FIELDS} fields, or required is no list")
+        refuse_place("requestedSchema", f"more than {MAX_FIELDS} fields, or required is no list")
     return [_field(name, spec, name in required) for name, spec in properties.items()]
 
 
@@ -141,24 +141,20 @@ def check_content(fields: list[Field], content: Mapping[str, object]) -> None:
         raise ValueError(f"{missing[0]}: a value is needed")
 
 
-def _refuse(place: str, problem: str) -> NoReturn:
-    raise InvalidParams(f"{place}: {problem}", data={"place": place})
-
-
 def _field(name: str, spec: object, required: bool) -> Field:
     place = f"requestedSchema.properties.{name}"
     if not isinstance(spec, dict):
-        _refuse(place, "must be an object")
+        refuse_place(place, "must be an object")
     schema = cast("Json", spec)
     kind = _kind(schema)
     if kind is None:
-        _refuse(f"{place}.type", "must be string, integer, number, boolean, or an array of choices")
+        refuse_place(f"{place}.type", "must be string, integer, number, boolean, or an array of choices")
     try:
         field = _read_field(name, schema, kind, required)
     except (msgspec.ValidationError, TypeError, KeyError, AttributeError) as error:
-        _refuse(place, str(error))
+        refuse_place(place, str(error))
     if kind in ("choice", "choices") and not 0 < len(field.options) <= MAX_OPTIONS:
-        _refuse(place, f"needs 1 to {MAX_OPTIONS} choices")
+        refuse_place(place, f"needs 1 to {MAX_OPTIONS} choices")
     return field
 
 

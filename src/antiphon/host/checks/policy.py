@@ -181,7 +181,7 @@ def explain(
     lines: list[str] = []
     for rule in _ranked(policy):
         differs, unclear = _compared(rule, params, origin, facts)
-        doubt = f"it is unclear, so a person is asked: {unclear}" if unclear else "matches"
+        doubt = f"it is unclear whether this matches: {unclear}" if unclear else "matches"
         lines.append(f"{_name(rule)}: {differs or doubt}")
     verdict = decide(policy, params, origin, headless=headless, situation=situation)
     source = _name(verdict.rule) if verdict.rule else f"no rule matches, the default is {policy.default}"

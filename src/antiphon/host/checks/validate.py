@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import binascii
 import math
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-from antiphon.errors import InvalidParams
 from antiphon.host.checks.contents import binaries, message_blocks, texts
 from antiphon.wire.content import (
     AudioContent,
@@ -30,6 +29,7 @@ from antiphon.wire.sampling import (
     SamplingMessage,
     check_conversation,
     check_counts,
+    refuse_place,
 )
 
 __all__ = ["inspect_media", "validate", "validate_result"]
@@ -68,25 +68,21 @@ def validate_result(result: CreateMessageResult, params: CreateMessageRequestPar
             must not be sent to the server.
     """
     if result.role != "assistant":
-        _refuse("role", 'an answer comes from the "assistant"')
+        refuse_place("role", 'an answer comes from the "assistant"')
     if not result.blocks:
-        _refuse("content", "empty")
+        refuse_place("content", "empty")
     offered = {tool.name for tool in params.tools or ()}
     for place, block in message_blocks(result, ""):
         if not isinstance(block, TextContent | ImageContent | AudioContent | ToolUseContent):
-            _refuse(place, "not a kind of content an answer may have")
+            refuse_place(place, "not a kind of content an answer may have")
         if isinstance(block, ToolUseContent) and block.name not in offered:
-            _refuse(f"{place}.name", "a tool that was not offered")
+            refuse_place(f"{place}.name", "a tool that was not offered")
     _check_contents(result)
-
-
-def _refuse(place: str, problem: str) -> NoReturn:
-    raise InvalidParams(f"{place}: {problem}", data={"place": place})
 
 
 def _check_numbers(params: CreateMessageRequestParams) -> None:
     if params.temperature is not None and not math.isfinite(params.temperature):
-        _refuse("temperature", "must be a finite number")
+        refuse_place("temperature", "must be a finite number")
     wishes = params.model_preferences
     if wishes is None:
         return
@@ -98,32 +94,32 @@ def _check_numbers(params: CreateMessageRequestParams) -> None:
     for name, value in priorities:
         # Schema: minimum 0, maximum 1. The comparison is false for not-a-number as well.
         if value is not None and not 0 <= value <= 1:
-            _refuse(f"modelPreferences.{name}Priority", "must be from 0 to 1")
+            refuse_place(f"modelPreferences.{name}Priority", "must be from 0 to 1")
 
 
 def _check_tools(params: CreateMessageRequestParams) -> None:
     seen: set[str] = set()
     for at, tool in enumerate(params.tools or ()):
         if not tool.name or tool.name in seen:
-            _refuse(f"tools[{at}].name", "a second tool of this name" if tool.name else "empty")
+            refuse_place(f"tools[{at}].name", "a second tool of this name" if tool.name else "empty")
         seen.add(tool.name)
         _check_depth(f"tools[{at}]", tool)
     if params.tool_choice is not None and params.tool_choice.mode == "required" and not params.tools:
-        _refuse("toolChoice.mode", '"required", but there are no tools')
+        refuse_place("toolChoice.mode", '"required", but there are no tools')
     if params.metadata is not None:
         _check_depth("metadata", params.metadata)
 
 
 def _check_message(message: SamplingMessage, place: str) -> None:
     if not message.blocks:
-        _refuse(f"{place}.content", "empty")
+        refuse_place(f"{place}.content", "empty")
     for where, block in message_blocks(message, place):
         _check_block(where, block)
 
 
 def _check_block(place: str, block: object) -> None:
     if not isinstance(block, _TOP_BLOCKS):
-        _refuse(place, "content of a kind that sampling does not have")
+        refuse_place(place, "content of a kind that sampling does not have")
     if isinstance(block, ToolUseContent):
         _check_depth(f"{place}.input", block.input)
     if isinstance(block, ToolResultContent):
@@ -132,10 +128,10 @@ def _check_block(place: str, block: object) -> None:
 
 def _check_tool_result(place: str, result: ToolResultContent) -> None:
     if len(result.content) > MAX_BLOCKS:
-        _refuse(f"{place}.content", f"more than {MAX_BLOCKS} blocks")
+        refuse_place(f"{place}.content", f"more than {MAX_BLOCKS} blocks")
     for at, block in enumerate(result.content):
         if not isinstance(block, _RESULT_BLOCKS):
-            _refuse(f"{place}.content[{at}]", "content of a kind that tool results do not have")
+            refuse_place(f"{place}.content[{at}]", "content of a kind that tool results do not have")
     _check_depth(f"{place}.structuredContent", result.structured_content)
 
 
@@ -145,13 +141,13 @@ def _check_contents(asked: CreateMessageRequestParams | CreateMessageResult) -> 
         # A text has at least as many bytes as characters, so one that is too long need not be encoded.
         size += len(text) if len(text) > MAX_TEXT else len(text.encode("utf-8", "surrogatepass"))
         if size > MAX_TEXT:
-            _refuse(place, f"more than {MAX_TEXT} bytes of text in one request")
+            refuse_place(place, f"more than {MAX_TEXT} bytes of text in one request")
     size = 0
     for place, data, mime_type, playable in binaries(asked):
         # Four characters of base64 are three bytes, so what is too large is refused without decoding it.
         size += len(data) * 3 // 4
         if size > MAX_MEDIA:
-            _refuse(place, f"more than {MAX_MEDIA} bytes of media in one request")
+            refuse_place(place, f"more than {MAX_MEDIA} bytes of media in one request")
         _check_binary(place, data, mime_type, playable)
 
 
@@ -162,18 +158,18 @@ def _check_binary(place: str, data: str, mime_type: str, playable: bool) -> None
         else:
             binascii.a2b_base64(data, strict_mode=True)
     except binascii.Error:
-        _refuse(place, "not valid base64")
+        refuse_place(place, "not valid base64")
     except ValueError as error:
-        _refuse(place, str(error))
+        refuse_place(place, str(error))
 
 
 def _check_depth(place: str, value: object) -> None:
     try:
         deep = too_deep(encode(value), MAX_JSON_DEPTH)
     except (RecursionError, TypeError, ValueError, OverflowError):
-        _refuse(place, "not JSON, or nested too deep")
+        refuse_place(place, "not JSON, or nested too deep")
     if deep:
-        _refuse(place, f"JSON nested deeper than {MAX_JSON_DEPTH}")
+        refuse_place(place, f"JSON nested deeper than {MAX_JSON_DEPTH}")
 
 
 MAX_PIXELS = 64_000_000

@@ -109,9 +109,7 @@ def note_unanswered(causes: list[str]) -> Generator[None]:
 class PassedCalls:
     """How often a host has let each tool be called, by principal. The counts end with the process.
 
-    A call counts from the moment it is asked about, so that of several at once only as many pass as a rule allows; one
-    that is refused is taken back. Nothing is forgotten: where there are too many names, they are no longer counted, and
-    conditions that use them are unclear.
+    A call counts from the moment it is asked about, so that of several at once only as many pass as a rule allows.
     """
 
     def __init__(self) -> None:

@@ -105,6 +105,11 @@ def pretty(value: object) -> str:
     return msgspec.json.format(encode(value), indent=2).decode("utf-8", "replace")
 
 
+def compact(value: object) -> str:
+    """Format a value as the JSON that would be sent, in one line."""
+    return encode(value).decode("utf-8", "replace")
+
+
 def _compare(found: list[Line], old: Sequence[str], new: Sequence[str], level: int) -> None:
     """Add the lines of a comparison, including unchanged ones."""
     first = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))

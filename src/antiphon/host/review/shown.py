@@ -18,7 +18,7 @@ from antiphon.host.checks.forms import Field, fields_of
 from antiphon.host.checks.risk import Risk, holds_secret, secret_spots
 from antiphon.host.models.selection import Selection, kept_selection
 from antiphon.host.review.definitions import changes_of
-from antiphon.host.review.diff import Line, differences, pretty
+from antiphon.host.review.diff import Line, compact, differences, pretty
 from antiphon.host.review.question import AnyItem, Question
 from antiphon.host.review.review import (
     ElicitItem,
@@ -388,22 +388,18 @@ def facts_of(params: CreateMessageRequestParams) -> Iterator[tuple[str, str]]:
     if params.temperature is not None:
         yield "fact.temperature", str(params.temperature)
     if params.stop_sequences:
-        yield "fact.stop", _compact(params.stop_sequences)
+        yield "fact.stop", compact(params.stop_sequences)
     if params.tool_choice and params.tool_choice.mode:
         yield "fact.tool_choice", params.tool_choice.mode
     wishes = params.model_preferences
     if wishes and wishes.hints:
-        yield "fact.hints", _compact([hint.name for hint in wishes.hints])
+        yield "fact.hints", compact([hint.name for hint in wishes.hints])
     if wishes:
         weights = {"cost": wishes.cost_priority, "speed": wishes.speed_priority, "mind": wishes.intelligence_priority}
         for name, weight in weights.items():
             if weight is not None:
                 yield f"fact.{name}", str(weight)
     if params.metadata:
-        yield "fact.metadata", _compact(params.metadata)
+        yield "fact.metadata", compact(params.metadata)
     if params.meta is not None:
-        yield "fact.meta", _compact(params.meta)
-
-
-def _compact(value: object) -> str:
-    return encode(value).decode("utf-8", "replace")
+        yield "fact.meta", compact(params.meta)

@@ -1,9 +1,8 @@
 """What a killed process leaves behind, how the next one notices that it is gone, and how it recovers it.
 
-A process signals every few seconds that it is alive. One that has been silent for longer than its lease counts as gone,
-and so does one of this machine that does not run any more; one of this machine that runs does not, however silent. Its
-unsent reservations are released; what was sent counts as spent, because the cost is unknown. Its questions are asked
-again. A process that was only slow finds out when it wants to send: see ``money.send``.
+A process signals every few seconds that it is alive. One that has been silent for longer than its lease counts as gone.
+On this machine, one that has ended counts as gone at once, and one that still runs keeps its lease. The unsent
+reservations of a process that is gone are released, what it sent counts as spent, and its questions are asked again. A process that was only slow finds out when it wants to send: see ``money.send``.
 """
 
 from __future__ import annotations

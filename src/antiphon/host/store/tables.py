@@ -1,6 +1,6 @@
 """The tables of a store.
 
-Integers have 64 bits: nine thousand million dollars in nano-dollars. Times are seconds since the epoch.
+Integers have 64 bits, so amounts in nano-dollars reach 9.2 billion dollars. Times are seconds since the epoch.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import shlex
 import shutil
 import tempfile
 import tomllib
+import webbrowser
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -43,6 +44,7 @@ __all__ = [
     "from_form",
     "may_open",
     "open_address",
+    "open_in_browser",
     "read_address",
     "to_form",
 ]
@@ -273,6 +275,12 @@ def _terminal(path: str | None) -> Generator[int | None, None, None]:
 
 Opener = Callable[[str], Awaitable[bool]]
 """Opens an address in the person's browser, and tells whether that worked."""
+
+
+async def open_in_browser(url: str) -> bool:
+    """Open an address in the person's browser; return whether that worked."""
+    return await asyncio.to_thread(webbrowser.open, url)
+
 
 _LEAVE_OUT = "-"
 _TAKE, _TAKE_ALL = "=", "=="

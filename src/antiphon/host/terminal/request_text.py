@@ -16,7 +16,7 @@ from antiphon.host.checks.contents import more_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.definitions import changes_of
-from antiphon.host.review.diff import Line
+from antiphon.host.review.diff import Line, compact, pretty
 from antiphon.host.review.review import ElicitItem, ReviewItem, Rival, ToolItem
 from antiphon.host.review.summary import Texts, clock, figures_text, headline_of, host_of, task_text, texts, who_of
 from antiphon.host.terminal.console import Layout
@@ -29,7 +29,6 @@ from antiphon.wire.content import (
     ToolResultContent,
     ToolUseContent,
 )
-from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import Tool
@@ -73,10 +72,10 @@ def show_params(params: CreateMessageRequestParams, layout: Layout, words: Texts
             yield from _tool(tool, layout)
     if params.metadata:
         yield layout.paint("1", f" {words('show.metadata')}")
-        yield from layout.quoted(_pretty(params.metadata))
+        yield from layout.quoted(pretty(params.metadata))
     if params.meta is not None:
         yield layout.paint("1", f" {words('show.meta')}")
-        yield from layout.quoted(_pretty(params.meta))
+        yield from layout.quoted(pretty(params.meta))
     yield from _parameters(params, layout, words)
 
 
@@ -112,7 +111,7 @@ def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterato
     yield from _risks(item.risks, layout, words)
     yield from layout.labelled(words("show.tool"), item.params.name, "1")
     yield layout.paint("1", f" {words('show.arguments')}")
-    yield from layout.quoted(_pretty(msgspec.Raw(bytes(item.params.arguments) or b"{}")))
+    yield from layout.quoted(pretty(msgspec.Raw(bytes(item.params.arguments) or b"{}")))
     tool = item.origin.tool
     if item.allowed is not None:
         yield layout.paint("1", f" {words('tool.redefined')}")
@@ -175,7 +174,7 @@ def _call(origin: Origin, layout: Layout, words: Texts) -> Iterator[str]:
     if call is None:
         yield from layout.labelled(words("show.for"), words(who_of(origin).without_call))
         return
-    arguments = "" if call.arguments is None else _compact(call.arguments)
+    arguments = "" if call.arguments is None else compact(call.arguments)
     yield from layout.labelled(words("show.for"), f"{call.method} {call.name or ''} {arguments}".rstrip())
 
 
@@ -192,8 +191,8 @@ def _blocks(blocks: Iterable[object], layout: Layout, words: Texts, indent: int)
         elif isinstance(block, ImageContent | AudioContent):
             yield from layout.remark(_media(block, words), indent)
         elif isinstance(block, ToolUseContent):
-            yield from layout.remark(words("show.use", id=_compact(block.id), name=_compact(block.name)), indent)
-            yield from layout.quoted(_pretty(block.input), indent)
+            yield from layout.remark(words("show.use", id=compact(block.id), name=compact(block.name)), indent)
+            yield from layout.quoted(pretty(block.input), indent)
         elif isinstance(block, ToolResultContent):
             yield from _tool_result(block, layout, words, indent)
         else:
@@ -206,7 +205,7 @@ def _more(value: Any, layout: Layout, words: Texts, indent: int) -> Iterator[str
     more = more_of(value)
     if more:
         yield from layout.remark(words("show.more"), indent)
-        yield from layout.quoted(_pretty(more), indent)
+        yield from layout.quoted(pretty(more), indent)
 
 
 def _media(block: ImageContent | AudioContent, words: Texts) -> str:
@@ -216,16 +215,16 @@ def _media(block: ImageContent | AudioContent, words: Texts) -> str:
 
 def _tool_result(block: ToolResultContent, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
     what = "show.failure" if block.is_error else "show.result"
-    yield from layout.remark(words(what, id=_compact(block.tool_use_id)), indent)
+    yield from layout.remark(words(what, id=compact(block.tool_use_id)), indent)
     yield from _blocks(block.content, layout, words, indent + 2)
     if block.structured_content is not None:
-        yield from layout.quoted(_pretty(block.structured_content), indent + 2)
+        yield from layout.quoted(pretty(block.structured_content), indent + 2)
 
 
 def _other(block: object, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
     if isinstance(block, ResourceLink):
         yield from layout.remark(words("show.link", uri=block.uri), indent)
-        yield from layout.quoted(_pretty(block), indent)
+        yield from layout.quoted(pretty(block), indent)
     elif isinstance(block, EmbeddedResource):
         resource = block.resource
         yield from layout.remark(
@@ -236,21 +235,12 @@ def _other(block: object, layout: Layout, words: Texts, indent: int) -> Iterator
         else:
             yield from layout.remark(words("show.bytes", n=len(resource.blob or "") * 3 // 4), indent)
     else:
-        yield from layout.quoted(_pretty(block), indent)
+        yield from layout.quoted(pretty(block), indent)
 
 
 def _tool(tool: Tool, layout: Layout) -> Iterator[str]:
     yield from layout.remark(tool.name, 2)
-    yield from layout.quoted(_pretty(tool), 2)
-
-
-def _pretty(value: object) -> str:
-    # Through the wire form, so that exactly what would be sent is shown.
-    return msgspec.json.format(encode(value), indent=2).decode("utf-8", "replace")
-
-
-def _compact(value: object) -> str:
-    return encode(value).decode("utf-8", "replace")
+    yield from layout.quoted(pretty(tool), 2)
 
 
 def _parameters(params: CreateMessageRequestParams, layout: Layout, words: Texts) -> Iterator[str]:
@@ -258,9 +248,9 @@ def _parameters(params: CreateMessageRequestParams, layout: Layout, words: Texts
     shown: dict[str, object] = {
         "at_most": words("cost.tokens", n=params.max_tokens),
         "temperature": params.temperature,
-        "stop": None if not params.stop_sequences else _compact(params.stop_sequences),
+        "stop": None if not params.stop_sequences else compact(params.stop_sequences),
         "tool_choice": params.tool_choice.mode if params.tool_choice else None,
-        "hints": _compact([hint.name for hint in wishes.hints]) if wishes and wishes.hints else None,
+        "hints": compact([hint.name for hint in wishes.hints]) if wishes and wishes.hints else None,
         "priorities": _priorities(params, words),
     }
     text = " · ".join(f"{words(f'show.{name}')} {value}" for name, value in shown.items() if value not in (None, ""))
@@ -283,6 +273,6 @@ def _differences(item: ReviewItem, layout: Layout, words: Texts) -> Iterator[str
     for field in msgspec.structs.fields(item.params):
         sent, received = getattr(item.params, field.name), getattr(item.received, field.name)
         if sent != received:
-            was, now = _compact(received), "" if sent is None else _compact(sent)
+            was, now = compact(received), "" if sent is None else compact(sent)
             said = "show.left_out" if sent is None else "show.differs"
             yield from layout.labelled(words("show.changed"), words(said, name=field.encode_name, was=was, now=now))

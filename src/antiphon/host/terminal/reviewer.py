@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import webbrowser
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 
@@ -55,6 +54,7 @@ from antiphon.host.terminal.forms import (
     from_form,
     may_open,
     open_address,
+    open_in_browser,
     read_address,
     to_form,
 )
@@ -104,7 +104,7 @@ class TerminalReviewer:
         self._editor = editor
         self._color = color
         self._pause = pause
-        self._opener = opener or _open_in_browser
+        self._opener = opener or open_in_browser
         self._undo = undo
         self._words = texts(terminal_language(language))
         self._turn = asyncio.Lock()
@@ -510,7 +510,3 @@ def _refuses(made: AnyDecision) -> bool:
     if isinstance(made, ElicitResult):
         return made.action != "accept"
     return isinstance(made, Deny | Regenerate)
-
-
-async def _open_in_browser(url: str) -> bool:
-    return await asyncio.to_thread(webbrowser.open, url)

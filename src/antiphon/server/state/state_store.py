@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-__all__ = ["CompareAndSetStore", "MemoryStateStore", "StateStore"]
+__all__ = ["CompareAndSetStore", "MemoryStateStore", "StateStore", "weigh_entry"]
 
 MAX_STORED = 64 * 1024 * 1024
 """Most bytes a store in memory keeps; beyond that, the entry stored first is dropped."""
@@ -110,7 +110,7 @@ class MemoryStateStore:
         """See ``StateStore.put``."""
         await self.delete(key)
         self._values[key] = value, self._clock() + ttl
-        self._size += _weight(key, value)
+        self._size += weigh_entry(key, value)
         while self._size > self._limit and len(self._values) > 1:
             await self.delete(next(iter(self._values)))
 
@@ -133,8 +133,9 @@ class MemoryStateStore:
         """See ``StateStore.delete``."""
         gone = self._values.pop(key, None)
         if gone is not None:
-            self._size -= _weight(key, gone[0])
+            self._size -= weigh_entry(key, gone[0])
 
 
-def _weight(key: str, value: bytes) -> int:
+def weigh_entry(key: str, value: bytes) -> int:
+    """Return the bytes that an entry costs."""
     return len(key) + len(value) + _OVERHEAD

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from antiphon.server.state.state_store import weigh_entry
 from antiphon.sql.revision import TableSet, insert_into, time_of
 
 __all__ = ["TABLES", "add", "delete", "get", "put", "replace", "states", "sweep"]
-
-_OVERHEAD = 200
-"""Estimate of the bytes an entry costs in addition to its key and value."""
 
 metadata = sa.MetaData()
 
@@ -49,7 +47,7 @@ def replace(connection: sa.Connection, key: str, value: bytes, ttl: float, expec
     """Store a value if ``expected`` is stored. Returns whether it was."""
     now = time_of(connection, at)
     old = (states.c.key == key) & (states.c.value == expected) & (states.c.until > now)
-    new = {"value": value, "size": _size(key, value), "until": now + ttl}
+    new = {"value": value, "size": weigh_entry(key, value), "until": now + ttl}
     return connection.execute(sa.update(states).where(old).values(new)).rowcount == 1
 
 
@@ -79,7 +77,7 @@ def _insert(
     where: sa.ColumnElement[bool] | None,
 ) -> bool:
     """Insert a row, or overwrite an existing one if allowed. Returns whether the value is stored."""
-    row = {"key": key, "value": value, "size": _size(key, value), "until": time_of(connection, at) + ttl}
+    row = {"key": key, "value": value, "size": weigh_entry(key, value), "until": time_of(connection, at) + ttl}
     inserted = insert_into(connection, states).values(row)
     new = {name: inserted.excluded[name] for name in ("value", "size", "until")}
     # RETURNING, because the row count is not reliable for such a statement.
@@ -87,7 +85,3 @@ def _insert(
         states.c.key
     )
     return connection.execute(stored).first() is not None
-
-
-def _size(key: str, value: bytes) -> int:
-    return len(key) + len(value) + _OVERHEAD

@@ -96,18 +96,31 @@ async def _find(store: Store, search: RecordSearch, limit: int | None = None) ->
     left = limit
     while (left is None or left > 0) and (page := await store.find_records(search, min(left or _PAGE, _PAGE))):
         found = [placed for placed in map(_placed, page) if placed.record in search]
-        for record in (placed.record for placed in found if _ask_of(placed.record) not in tools):
-            ask = _ask_of(record)
-            first = [_placed(entry).record for entry in await store.find_records(RecordSearch(ask=ask, after=0), 1)]
-            tools[ask] = first[0].tool if first else None
-            if first and first[0].server is not None:
-                servers[record.identity] = first[0].server
+        for placed in found:
+            record, ask = placed.record, _ask_of(placed.record)
+            if ask in tools:
+                continue
+            first = record if record.server is not None else await _first_of(store, ask, placed.seq)
+            tools[ask] = first and first.tool
+            if first is not None and first.server is not None:
+                servers[record.identity] = first.server
         for placed in found:
             ask = _ask_of(placed.record)
             yield msgspec.structs.replace(placed, server=servers.get(ask[2]), tool=tools[ask])
         left = None if left is None else left - len(found)
         end = page[-1].seq
         search = msgspec.structs.replace(search, **({"before": end} if search.after is None else {"after": end}))
+
+
+async def _first_of(store: Store, ask: tuple[str, str, str], seq: int) -> Record | None:
+    """Return the record of an ask that names its server: before ``seq``, since processes count their asks alike."""
+    search = RecordSearch(ask=ask, identities=(ask[2],), before=seq)
+    while page := await store.find_records(search, 20):
+        for record in (_placed(entry).record for entry in page):
+            if record in search and record.server is not None:
+                return record
+        search = msgspec.structs.replace(search, before=page[-1].seq)
+    return None
 
 
 def _ask_of(record: Record) -> tuple[str, str, str]:

@@ -96,7 +96,10 @@ def read_cases(path: Path) -> list[CallCase]:
     """
     try:
         data = parse_toml(read_bytes(path).decode())
-        return msgspec.convert(data, dict[str, list[CallCase]])["cases"]
+        cases = msgspec.convert(data, dict[str, list[CallCase]])["cases"]
+        if not cases or any(case.expect is None for case in cases):
+            raise ValueError("there are none, or one lacks expect")
+        return cases
     except (ValueError, KeyError, RecursionError) as error:
         raise ConfigError(f"{path}: not a file of cases ([[cases]] with tool and expect): {error}") from None
 

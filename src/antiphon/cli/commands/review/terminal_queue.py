@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import webbrowser
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from typing import Annotated, Any, Literal, TypeVar
@@ -48,6 +47,7 @@ from antiphon.host.review.summary import (
 from antiphon.host.store.asks import AskRow
 from antiphon.host.store.base import BlockRow, Store
 from antiphon.host.terminal.console import Console, Layout
+from antiphon.host.terminal.forms import open_in_browser
 from antiphon.host.terminal.reviewer import PAUSE, Talk
 from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.machine.asyncio_tasks import end_tasks
@@ -230,7 +230,7 @@ class ReviewQueue:
             return
         item = msgspec.structs.replace(question.item, expires_in=time_left(question, self._clock()))
         shown = await asyncio.to_thread(show_item, item, question.kind)
-        talk = Talk(self._console, item, shown, self._words, editor=None, opener=_open_in_browser)
+        talk = Talk(self._console, item, shown, self._words, editor=None, opener=open_in_browser)
         over, made = await _until(talk.decision(), self._wait_for_end(question.id))
         if not over:
             await self._console.say(self._words("inline.withdrawn"))
@@ -339,10 +339,6 @@ def _head(group: Group, words: Texts) -> str:
     """Say who asks: the server, the call, and the task."""
     call = group.who.call.partition(" ")[2] or group.who.call or words("who.background")
     return " · ".join(filter(None, (group.who.name, call, words("who.task") if group.who.task else "")))
-
-
-async def _open_in_browser(url: str) -> bool:
-    return await asyncio.to_thread(webbrowser.open, url)
 
 
 def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: Texts) -> Iterator[str]:

@@ -49,8 +49,6 @@ class HttpClientChannel(ClosedOnce, Receiving):
     knows the session: then ``closed_error`` is a ``SessionGone``.
     """
 
-    is_framed = True
-
     def __init__(self, web: Web, *, owns_session: bool, max_frame: int) -> None:
         self._line = Line(web, max_frame=max_frame, on_gone=self._session_lost)
         self._inbox = self._line.inbox

@@ -1,0 +1,36 @@
+"""Under which names ``antiphon audit`` shows records, where processes share a store and where keys are left over."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from antiphon.host.store.chain import Record
+from tests.cli.commands.test_audit import spent
+from tests.cli.program import Done
+
+
+async def test_each_process_counts_its_asks_from_one(kept, audit: Callable[..., Done]):
+    """A record is shown with the server and tool of its own ask, not with those of another process's."""
+    asked = {"method": "tools/call", "ask": "1", "identity": "command:shop"}
+    for host, tool in (("first", "read_notes"), ("second", "delete_account")):
+        await kept(Record(at=1.0, step="received", host=host, server=f"{host}.py", tool=tool, **asked))
+        await kept(*[Record(at=2.0, step="policy", outcome="deny", host=host, **asked)] * 2)
+    for words in (("list",), ("list", "-n", "0")):
+        shown = audit(*words).out
+        assert (shown.count("read_notes"), shown.count("delete_account")) == (3, 3), words
+    for words in (("list", "-n", "1"), ("list", "--outcome", "deny", "-n", "2"), ("show", "6")):
+        shown = audit(*words).out
+        assert "delete_account" in shown, words
+        assert "read_notes" not in shown, words
+
+
+async def test_keys_of_records_that_are_not_there_hide_nothing(kept, tmp_path: Path, audit: Callable[..., Done]):
+    """They are left where the end of the record was cut off; the rest is still listed, and verify tells."""
+    await kept(*[spent(1.0, 1)] * 5)
+    with sqlite3.connect(tmp_path / "host.db") as database:
+        database.execute("UPDATE record_keys SET seq = seq + 100 WHERE seq > 3")
+    database.close()
+    assert len(audit("list", "-n", "2", "--json").objects) == 2
+    assert audit("verify").code == 1
