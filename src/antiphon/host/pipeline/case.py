@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -129,10 +129,8 @@ class PassedCalls:
 
     def situation(self, origin: Origin, but: str | None = None) -> Situation:
         """Return what conditions may depend on; ``but``: without one call of this tool."""
-        calls = dict(self._counted(origin))
-        if but in calls:
-            calls[but] -= 1
-        return Situation(now=datetime.now().astimezone(), calls={name: n for name, n in calls.items() if n})
+        calls = Counter(self._counted(origin)) - Counter([but] if but is not None else ())
+        return Situation(now=datetime.now().astimezone(), calls=calls)
 
     def _counted(self, origin: Origin) -> dict[str, int]:
         return self._calls.get(origin.principal, {} if len(self._calls) < _MOST_PRINCIPALS else _FULL)
