@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from antiphon.protocol.salvage import read_remains, salvage_reply
+from antiphon.protocol.salvage import read_list, read_remains, salvage_reply
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,9 @@ def test_what_is_no_json_has_no_remains():
     """The caller says so to the peer."""
     with pytest.raises(msgspec.DecodeError):
         read_remains(b"{")
+
+
+def test_a_long_list_is_not_mended():
+    """Each text of it would cost a call in Python, and a hostile server can send 16 MB of them."""
+    entries = b",".join([b'{"name":"a"}'] * 50_000)
+    assert read_list(b'{"jsonrpc":"2.0","id":1,"result":{"tools":[' + entries + b",NaN]}}") is None

@@ -192,3 +192,18 @@ def test_it_serves_one_event_loop_after_another() -> None:
             await waits.wait(asyncio.Event().wait(), 0.002)
 
     asyncio.run(stalls())
+
+
+async def test_work_that_ends_in_spite_of_being_given_up_leaves_no_cancellation() -> None:
+    """The task is not taken for one that somebody has stopped."""
+
+    async def stubborn() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "done"
+        raise AssertionError
+
+    assert await Patience().wait(stubborn(), 0.001) == "done"
+    task = asyncio.current_task()
+    assert task is not None and not task.cancelling()

@@ -87,6 +87,8 @@ _BOUND = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for nam
 class Runner(Protocol):
     """Runs functions in transactions."""
 
+    _turn = -math.inf
+
     def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> Awaitable[T]:
         """Run a function in a transaction, which is committed when it returns and rolled back when it raises.
 
@@ -104,7 +106,7 @@ class Runner(Protocol):
 
     def last_turn(self) -> float:
         """Return when a transaction last began or ended, as ``time.monotonic`` counts."""
-        ...
+        return self._turn
 
     def notices(self, channel: str) -> Notices | None:
         """Return the notices of the database on a channel; ``None`` if it sends none."""
@@ -119,7 +121,7 @@ class Runner(Protocol):
         ...
 
 
-class SqliteRunner:
+class SqliteRunner(Runner):
     """One file, one thread, one connection."""
 
     def __init__(self, path: Path, *, durable: bool = False) -> None:
@@ -130,7 +132,6 @@ class SqliteRunner:
         self._connection: Connection | None = None
         self._closing = False
         self._copy: TemporaryDirectory[str] | None = None
-        self._turn = -math.inf
         self._submitted = 0
         """Transactions that the thread has not ended yet, as the event loop knows."""
         self._is_on_loop: bool | None = None
@@ -143,10 +144,6 @@ class SqliteRunner:
         """See ``Runner.read_only``. True for a file that exists and cannot be written, by its mode or its mount."""
         path = self._path.resolve()
         return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-
-    def last_turn(self) -> float:
-        """See ``Runner.last_turn``."""
-        return self._turn
 
     def notices(self, channel: str) -> None:
         """See ``Runner.notices``: a file sends none."""
@@ -354,10 +351,13 @@ def _keep_from_others(path: Path) -> None:
             _log.warning("%s: others could read or write it; they cannot any more", file)
 
 
-class PostgresRunner:
+class PostgresRunner(Runner):
     """A few connections to a server."""
 
-    read_only = False
+    @property
+    def read_only(self) -> bool:
+        """See ``Runner.read_only``: nobody knows before a transaction fails."""
+        return False
 
     def __init__(self, url: URL) -> None:
         # Imported here, so that users of files need not load it.
@@ -368,7 +368,6 @@ class PostgresRunner:
             url, pool_size=4, max_overflow=_AT_ONCE - 4, connect_args=bounds, hide_parameters=True
         )
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self._turn = -math.inf
         event.listen(self._engine.sync_engine, "connect", self._connected)
         self._options = {**self._engine.dialect.create_connect_args(url)[1], **bounds}
         self._notices: WeakSet[Notices] = WeakSet()
@@ -381,10 +380,6 @@ class PostgresRunner:
         # In a task of its own, because cancelling it halfway would leave the connection in an unknown state.
         transaction = start_in(self._running, self._transact(work))
         return await asyncio.shield(transaction)
-
-    def last_turn(self) -> float:
-        """See ``Runner.last_turn``."""
-        return self._turn
 
     def notices(self, channel: str) -> Notices:
         """See ``Runner.notices``."""

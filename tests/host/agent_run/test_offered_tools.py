@@ -76,3 +76,10 @@ async def test_what_a_person_wants_in_place_of_a_call_of_a_plain_source():
     assert [block.text for block in result.content if isinstance(block, TextContent)] == ["two", "A person changed it."]
     by_hand = ChangedCall(result=CallToolResult(content=[TextContent(text="mine")]))
     assert (await call_tool(offered, {}, Changing(by_hand))).text == "mine"
+
+
+def test_a_result_of_very_many_blocks_becomes_few():
+    """A request to the model has room for 1,000: a hostile server must not end the run."""
+    many = [TextContent(text="x" * (number % 2)) for number in range(5_000)]
+    fit = fit_for_model(CallToolResult(content=many)).content
+    assert (len(fit), fit[-1]) == (101, TextContent(text="[left out: 4,900 more blocks]"))

@@ -233,6 +233,10 @@ def refusal_of(error: AntiphonError, member: str = "reason") -> str | None:
     return found if isinstance(found, str) else None
 
 
+_MOST_BLOCKS = 100
+"""Most blocks of content that a model gets of one result: a request has room for 1,000."""
+
+
 def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolResult:
     """Return a result with content that models accept, and not more of it than they should get.
 
@@ -244,7 +248,10 @@ def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolRes
     if not blocks and result.structured_content is not None:
         blocks = [TextContent(text=encode(result.structured_content).decode())]
     kept: list[ContentBlock] = []
-    for block in blocks:
+    for at, block in enumerate(blocks):
+        if at == _MOST_BLOCKS:
+            kept.append(TextContent(text=f"[left out: {len(blocks) - at:,} more blocks]"))
+            break
         size = len(block.text) if isinstance(block, TextContent) else len(encode(block))
         if size <= most:
             kept.append(block)

@@ -339,7 +339,6 @@ def _check_names(tokens: _Tokens) -> None:
 
 
 def _close(name: str, known: Iterable[str]) -> str:
-    # Only a mistake needs it.
     import difflib
 
     close = next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)

@@ -2,8 +2,8 @@
 
 A process signals every few seconds that it is alive. One that has been silent for longer than its lease counts as gone.
 On this machine, one that has ended counts as gone at once, and one that still runs keeps its lease. The unsent
-reservations of a process that is gone are released, what it sent counts as spent, and its questions are asked again. One
-that was only slow finds out when it wants to send: see ``money.send``.
+reservations of a process that is gone are released, what it sent counts as spent, and its questions are asked again.
+One that was only slow finds out when it wants to send: see ``money.send``.
 """
 
 from __future__ import annotations
