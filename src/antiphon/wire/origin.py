@@ -213,7 +213,8 @@ def identify(target: str | Sequence[str] | Launch) -> str:
     if isinstance(target, str):
         return f"url:{_digest(_normal_url(target))}"
     if isinstance(target, Launch):
-        return f"command:{_digest(json.dumps([target.program, target.arguments, target.variables, target.folder]))}"
+        said = json.dumps([target.program, target.arguments, target.variables, target.folder])
+        return f"command:{_digest(said)}"
     return MEMORY + _digest(chr(0).join(target))
 
 
