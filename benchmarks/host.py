@@ -21,12 +21,12 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 from antiphon.host import Budget, Host, Limits, Policy, Store, open_store
-from antiphon.host.catalogue import Catalogue, Model, Price, Tier
+from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice, Tier
 from antiphon.host.models.models import Models
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record
 from antiphon.wire.content import TextContent
-from antiphon.wire.origin import Origin, OriginCall, identify
+from antiphon.wire.origin import Origin, OriginCall, identify_target
 from antiphon.wire.sampling import CreateMessageRequestParams, ModelHint, ModelPreferences, SamplingMessage
 
 REQUESTS = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
@@ -61,19 +61,19 @@ def provider() -> Models:
             provider="echo",
             model="echo",
             context=100_000,
-            price=Price(input=Decimal(number), output=Decimal(5 * number)),
+            price=ModelPrice(input=Decimal(number), output=Decimal(5 * number)),
             speed=cast("Tier", number),
             intelligence=cast("Tier", 6 - number),
         )
         for number in range(1, MODELS + 1)
     )
-    return Models(Catalogue(tuple(models)), {})
+    return Models(ModelCatalogue(tuple(models)), {})
 
 
 def origin(number: int) -> Origin:
     """Say who asks: one server, a call for every ten requests."""
     call = OriginCall(id=f"call-{number // 10}", method="tools/call", name="describe", arguments={"sku": number})
-    return Origin(id=str(number), identity=identify(["python", "shop.py"]), target="python shop.py", call=call)
+    return Origin(id=str(number), identity=identify_target(["python", "shop.py"]), target="python shop.py", call=call)
 
 
 async def one_by_one(host: Host, first: int) -> list[float]:

@@ -25,9 +25,9 @@ import msgspec
 from aiohttp import ClientError, ClientSession, web
 
 from antiphon.host import Budget, Cap, Host, Limits, Policy, open_store
-from antiphon.host.catalogue import Catalogue, Model, Price
+from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models.models import Models
-from antiphon.model_api.endpoint import Endpoint
+from antiphon.model_api.endpoint import ModelEndpoint
 from antiphon.wire.origin import Origin
 from tests.support.ports import free_port
 
@@ -91,7 +91,7 @@ async def vendor(port: int) -> None:
 
 async def ours(port: int, folder: str) -> None:
     """Serve the model API; prints its address and token."""
-    price = Price(input=Decimal(1), output=Decimal(2))
+    price = ModelPrice(input=Decimal(1), output=Decimal(2))
     model = Model(
         name="m",
         provider="openai-compatible",
@@ -102,7 +102,7 @@ async def ours(port: int, folder: str) -> None:
         max_output=4_096,
     )
     host = Host(
-        Models(Catalogue((model,)), {}),
+        Models(ModelCatalogue((model,)), {}),
         policy=Policy(default="allow"),
         reviewer=None,
         store=open_store(f"{folder}/host.db"),
@@ -110,7 +110,7 @@ async def ours(port: int, folder: str) -> None:
         budget=Budget(call=Cap(), day=Cap()),
     )
     numbers = iter(range(10**9))
-    endpoint = Endpoint(host)
+    endpoint = ModelEndpoint(host)
     equipment = await endpoint.equip(lambda: Origin(id=f"b-{next(numbers)}", identity="command:b", target="b"))
     env = equipment.environment({})
     print(env["OPENAI_BASE_URL"], env["OPENAI_API_KEY"], flush=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.host.catalogue import Model, PriceStep
-from antiphon.host.checks.policy import Policy, Rule
-from antiphon.host.config.settings import STANDARD, AccessTokens, Budget, Caps, Notify, Reviewing, ServerEntry
-from antiphon.host.config.toml_files import Defaults, read
+from antiphon.host.checks.policy_rules import Policy, Rule
+from antiphon.host.config.settings import STANDARD, AccessTokens, Caps, Notify, Reviewing, ServerBudget, ServerEntry
+from antiphon.host.config.toml_files import DefaultsTable, parse_document
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT
-from antiphon.host.providers.persistence import Patience
+from antiphon.host.model_catalogue import Model, PriceStep
+from antiphon.host.providers.persistence import RetryPatience
 from tests.test_docs import PAGES, blocks, title
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "configure.md"
@@ -35,9 +35,9 @@ def keys(section: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("section", "kind"),
     [
-        ("[defaults]", Defaults),
+        ("[defaults]", DefaultsTable),
         ("[defaults.caps]", Caps),
-        ("[defaults.budget]", Budget),
+        ("[defaults.budget]", ServerBudget),
         ("[models.NAME]", Model),
         ("[servers.NAME]", ServerEntry),
         ("[notify]", Notify),
@@ -67,7 +67,7 @@ def test_the_defaults_are_those_of_the_code():
     }
     said = keys("[defaults]")
     assert (float(said["review_timeout"]), float(said["generate_timeout"])) == (REVIEW_TIMEOUT, GENERATE_TIMEOUT)
-    assert int(said["attempts"]) == Patience().attempts
+    assert int(said["attempts"]) == RetryPatience().attempts
     assert (said["review"], said["review_response"]) == ('`"ask"`', '`"never"`')
 
 
@@ -76,4 +76,4 @@ def test_what_a_page_shows_can_be_read(page: Path):
     """Every block of TOML is a configuration."""
     for block in blocks(page):
         if block.language == "toml":
-            read(block.text, f"{title(page)}:{block.line}")
+            parse_document(block.text, f"{title(page)}:{block.line}")

@@ -11,8 +11,8 @@ import pytest
 
 from antiphon.cli.commands.policy.explain import CallCase, judged_case
 from antiphon.host.checks.conditions import VARIABLES
-from antiphon.host.checks.policy import Policy, decide
-from antiphon.host.config.toml_files import read
+from antiphon.host.checks.policy_rules import Policy, decide
+from antiphon.host.config.toml_files import parse_document
 
 TEXT = (Path(__file__).parent.parent / "docs" / "reference" / "rules.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(?P<case>\{.*\})` \| (?P<effect>\w+) \|$", re.MULTILINE)
@@ -32,7 +32,7 @@ def recipes() -> list[Recipe]:
     for part in TEXT.partition("## Recipes")[2].split("\n### ")[1:]:
         title, _, body = part.partition("\n")
         [toml] = re.findall(r"^```toml\n(.*?)^```$", body, re.MULTILINE | re.DOTALL)
-        policy = read(toml, title).policy
+        policy = parse_document(toml, title).policy
         assert policy is not None
         found.append(Recipe(title, policy, [(row["case"], row["effect"]) for row in ROW.finditer(body)]))
     return found

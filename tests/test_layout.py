@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src" / "antiphon"
-MAX_FILE = 500
+MAX_FILE = 600
 MAX_FUNCTION = 50
 DRAWERS = {"common", "helper", "helpers", "manager", "managers", "misc", "shared", "stuff", "util", "utils"}
 REVISION = re.compile("2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28")
@@ -111,7 +111,7 @@ def described(path: Path) -> int:
     return sum((f.end_lineno or f.lineno) - f.lineno + 1 - length(f) for f in functions(path))
 
 
-def test_no_file_is_longer_than_500_lines():
+def test_no_file_is_longer_than_600_lines():
     """A file that grows past the limit holds more than one thing. Docstrings of functions do not count."""
     lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in programs()}
     long = {named(path): count - described(path) for path, count in lines.items() if count > MAX_FILE}

@@ -119,8 +119,8 @@ def test_a_client_does_not_pay_for_the_server():
 
 _SELDOM = (
     "antiphon.machine.side_process",
-    "antiphon.engine.telemetry",
-    "antiphon.server.asks.elicitation",
+    "antiphon.engine.request_telemetry",
+    "antiphon.server.asks.elicitations",
     "antiphon.server.calls.recorded_call",
     "antiphon.server.calls.replayed_call",
     "antiphon.server.calls.stored_calls",

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     )
     from antiphon.host.host import Host as Host
     from antiphon.server.app import Server as Server
-    from antiphon.server.asks.elicitation import Elicited as Elicited
+    from antiphon.server.asks.elicitations import Elicited as Elicited
     from antiphon.server.asks.sample import Sample as Sample
     from antiphon.server.calls.call import CallAbandoned as CallAbandoned
     from antiphon.server.state.sql_state_store import SqlStateStore as SqlStateStore
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         StateStore as StateStore,
     )
     from antiphon.server.context import Context as Context
-    from antiphon.server.limits import Rate as Rate
+    from antiphon.server.rate_limits import Rate as Rate
     from antiphon.wire.common import Annotations as Annotations, Icon as Icon
     from antiphon.wire.content import (
         AudioContent as AudioContent,
@@ -107,13 +107,13 @@ else:
         ),
         "antiphon.host.host": "Host",
         "antiphon.server.app": "Server",
-        "antiphon.server.asks.elicitation": "Elicited",
+        "antiphon.server.asks.elicitations": "Elicited",
         "antiphon.server.asks.sample": "Sample",
         "antiphon.server.calls.call": "CallAbandoned",
         "antiphon.server.state.sql_state_store": "SqlStateStore",
         "antiphon.server.state.state_store": "CompareAndSetStore MemoryStateStore StateStore",
         "antiphon.server.context": "Context",
-        "antiphon.server.limits": "Rate",
+        "antiphon.server.rate_limits": "Rate",
         "antiphon.wire.common": "Annotations Icon",
         "antiphon.wire.content": (
             "AudioContent EmbeddedResource ImageContent ResourceContents ResourceLink TextContent ToolResultContent "

@@ -2,7 +2,7 @@
 
 One deadline covers listings, requests and the checks of the result. The clock is stopped while a person answers a
 request of the server, because people need time to think. Time that a program needs to answer counts: code that waits
-for one reads the time set by ``counting``, waits no longer than that, and subtracts what it used.
+for one reads the time set by ``count_time``, waits no longer than that, and subtracts what it used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextvars import ContextVar
 
 from antiphon.errors import CallTimeout
 
-__all__ = ["CURRENT", "TimeLeft", "counting", "current"]
+__all__ = ["CURRENT", "TimeLeft", "count_time", "find_current_time"]
 
 
 class TimeLeft:
@@ -69,17 +69,17 @@ class TimeLeft:
 
 
 CURRENT: ContextVar[TimeLeft | None] = ContextVar("antiphon-call-time", default=None)
-"""The time of the current call. Code that runs in every call sets it directly, because ``counting`` takes several times
-as long."""
+"""The time of the current call. Code that runs in every call sets it directly, because ``count_time`` takes several
+times as long."""
 
 
-def current() -> TimeLeft | None:
+def find_current_time() -> TimeLeft | None:
     """Return the time of the current call; ``None`` if there is none, or a person decides."""
     return CURRENT.get()
 
 
 @contextmanager
-def counting(time: TimeLeft | None) -> Generator[None]:
+def count_time(time: TimeLeft | None) -> Generator[None]:
     """Set the time of the current call; ``None`` while a person decides, whose time does not count."""
     token = CURRENT.set(time)
     try:

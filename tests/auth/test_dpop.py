@@ -52,13 +52,13 @@ def test_no_two_proofs_are_alike():
 def test_a_stored_key_is_the_same_key():
     """What was exported signs as before."""
     key = ProofKey()
-    assert ProofKey(key.exported()).thumbprint == key.thumbprint
+    assert ProofKey(key.export_key()).thumbprint == key.thumbprint
 
 
 def test_the_private_half_is_in_no_repr():
     """A log shows the thumbprint."""
     key = ProofKey()
-    assert key.exported()["d"] not in repr(key)
+    assert key.export_key()["d"] not in repr(key)
 
 
 def test_the_hash_of_a_token_is_that_of_the_standard():

@@ -24,7 +24,7 @@ from playwright.async_api import Browser, Page
 from antiphon.host import Approve, Deny, MemoryStore, Queue, Terms, digest
 from antiphon.host.config.toml_files import load_config
 from antiphon.host.configured_host import ConfiguredHost
-from antiphon.host.review.definitions import ShownServer, ShownTool, defining, row_of
+from antiphon.host.review.definitions import ShownServer, ShownTool, keep_defining_part, row_of
 from antiphon.host.review.question import Question
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record, Step
@@ -254,7 +254,7 @@ class Behind:
         """Have allowed the tools as they were."""
         origin = asks(0, target=SHOP, call="shop", name="order")
         for tool in (STOCK, ORDER):
-            await store.commit(Change(define=row_of(origin, tool, digest(defining(tool)), by="Ada")))
+            await store.commit(Change(define=row_of(origin, tool, digest(keep_defining_part(tool)), by="Ada")))
 
 
 @asynccontextmanager
@@ -263,7 +263,7 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
     file = folder / "antiphon.toml"
     file.write_text(CONFIG, encoding="utf-8")
     config = load_config({}, file=file)
-    IDENTITIES.update({entry.described or "": entry.known_as for entry in config.servers})
+    IDENTITIES.update({entry.described or "": entry.find_identity for entry in config.servers})
     store = MemoryStore()
     queue = Queue(store)
     host = ConfiguredHost(config, {}, reviewer=queue, store=store)

@@ -7,7 +7,7 @@ from playwright.async_api import Browser
 
 from antiphon.host import Host, Scripted
 from antiphon.host.review.review import Approve, digest
-from antiphon.host.store.asks import Sought
+from antiphon.host.store.ask_rows import Sought
 from tests.browser.test_partials import Slow
 from tests.browser.test_reach import faults
 from tests.browser.visits import visit

@@ -10,7 +10,7 @@ from playwright.async_api import Browser
 
 from antiphon.errors import Rejected
 from antiphon.host.budget import Budget, Cap
-from antiphon.host.catalogue import Catalogue, Model, Price
+from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models.models import Models
 from antiphon.wire.sampling import ModelPreferences
 from tests.browser.visits import ARMED, visit
@@ -32,11 +32,11 @@ def models() -> Models:
             tools=True,
             speed=speed,
             intelligence=mind,
-            price=Price(input=Decimal(price), output=Decimal(price)),
+            price=ModelPrice(input=Decimal(price), output=Decimal(price)),
         )
         for name, speed, mind, price in (("plain", 1, 1, 1), ("clever", 5, 5, 20))
     ]
-    return Models(Catalogue(tuple(made)), {})
+    return Models(ModelCatalogue(tuple(made)), {})
 
 
 async def test_a_whole_call_is_stopped(chromium: Browser):

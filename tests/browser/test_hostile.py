@@ -8,13 +8,13 @@ import pytest
 from playwright.async_api import Browser
 
 from antiphon.host import ReviewItem
-from antiphon.host.checks.risk import assess, assess_elicitation
-from antiphon.host.checks.visible import inert
+from antiphon.host.checks.risk import assess_elicitation, assess_risks
+from antiphon.host.checks.visible import make_inert
 from antiphon.host.review.review import ElicitItem
 from antiphon.web.render import PIECE
 from antiphon.wire.common import Implementation
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.origin import Origin, OriginCall, identify
+from antiphon.wire.origin import Origin, OriginCall, identify_target
 from antiphon.wire.tools import Tool
 from tests.browser.visits import visit
 from tests.host.asks import CHOICES, request
@@ -28,7 +28,7 @@ def asked_by(text: str, number: int) -> Origin:
     """Have a text everywhere a server, or a call to it, can put one."""
     call = OriginCall(id=f"call-{number}", method="tools/call", name=text, arguments={text: text})
     server = Implementation(name=text, version=text)
-    return Origin(id=str(number), identity=identify([text]), target=text, server=server, call=call)
+    return Origin(id=str(number), identity=identify_target([text]), target=text, server=server, call=call)
 
 
 def sampling(text: str, number: int) -> ReviewItem:
@@ -43,7 +43,7 @@ def sampling(text: str, number: int) -> ReviewItem:
         received=received,
         provider=text,
         choices=CHOICES,
-        risks=tuple(assess(sent, who)),
+        risks=tuple(assess_risks(sent, who)),
         model=text,
         models=(text, "plain"),
     )
@@ -75,7 +75,7 @@ async def test_every_text_is_shown_as_text(chromium: Browser, language: str, tex
             await seen.page.click(f"[data-row='{shown[text]}']")
             await seen.page.wait_for_selector(f"#detail[data-id='{shown[text]}']")
             found = await seen.page.text_content("#detail .turn pre")
-            assert found == inert(text[:PIECE])
+            assert found == make_inert(text[:PIECE])
         assert await seen.page.evaluate("window.ran") is None
         for task in waiting:
             task.cancel()

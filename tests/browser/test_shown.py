@@ -13,7 +13,7 @@ from antiphon.errors import Rejected
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.review import hash_of
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from tests.browser.visits import ARMED, Visit, visit
 from tests.host.asks import origin
 from tests.web.pages import Desk, desk
@@ -216,7 +216,7 @@ async def test_a_tab_that_shows_what_it_was_before_decides_nothing(chromium: Bro
         await bob.page.wait_for_selector("#banner:not([hidden])")
         store, row = page.store, await page.store.review(question.id)
         item = msgspec.structs.replace(question.item, risks=(Risk(kind="size", level="warning", text="other"),))
-        changed = msgspec.structs.replace(row, item=encode(item).decode(), hash=hash_of(item))
+        changed = msgspec.structs.replace(row, item=encode_value(item).decode(), hash=hash_of(item))
         store._keep(changed)
         await ada.page.wait_for_selector("#detail .risks >> text=other")
         await ada.said("The request has changed")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.arguments import read_arguments, read_texts, similar
+from antiphon.cli.arguments import read_arguments, read_texts, suggest_similar
 from antiphon.errors import ConfigError
 
 SCHEMA = {
@@ -110,9 +110,9 @@ def test_arguments_of_prompts_are_texts():
 
 def test_a_name_that_is_close_is_proposed():
     """Else the names there are."""
-    assert similar("ech", ["echo", "add"]) == "did you mean 'echo'?"
-    assert similar("zzz", ["echo", "add"]) == "there are: echo, add"
-    assert similar("zzz", []) == "there are: none"
+    assert suggest_similar("ech", ["echo", "add"]) == "did you mean 'echo'?"
+    assert suggest_similar("zzz", ["echo", "add"]) == "there are: echo, add"
+    assert suggest_similar("zzz", []) == "there are: none"
 
 
 def test_a_file_of_arguments_is_bounded_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 
-from antiphon.cli.bell import bell, ringing
+from antiphon.cli.bell import ring_bell, ring_for_questions
 from antiphon.host import MemoryStore, Queue, ReviewItem
 from tests.host.asks import CHOICES, origin, request
 
@@ -45,7 +45,7 @@ async def test_it_rings_for_what_is_new():
     store, terminal = MemoryStore(), Terminal()
     queue = Queue(store)
     old = await put(queue, 1)
-    async with ringing(store, stream=terminal):
+    async with ring_for_questions(store, stream=terminal):
         new = await put(queue, 2)
         await terminal.rung.wait()
     assert terminal.getvalue() == "\a"
@@ -57,7 +57,7 @@ async def test_it_rings_for_what_is_new():
 async def test_it_is_silent_in_a_pipe_and_where_nobody_wants_it():
     """A file is no place for a bell."""
     store, pipe, terminal = MemoryStore(), io.StringIO(), Terminal()
-    async with ringing(store, stream=pipe), ringing(store, wanted=False, stream=terminal):
+    async with ring_for_questions(store, stream=pipe), ring_for_questions(store, wanted=False, stream=terminal):
         task = await put(Queue(store), 1)
     assert (pipe.getvalue(), terminal.getvalue()) == ("", "")
     task.cancel()
@@ -67,5 +67,5 @@ async def test_it_is_silent_in_a_pipe_and_where_nobody_wants_it():
 def test_one_ring_is_one_character():
     """That a terminal obeys."""
     stream = io.StringIO()
-    bell(stream)
+    ring_bell(stream)
     assert stream.getvalue() == "\a"

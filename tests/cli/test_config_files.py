@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.config_files import config_paths, find_entry, is_own, read_config, shown
-from antiphon.cli.failures import Failed
+from antiphon.cli.config_files import config_paths, describe_servers, find_entry, is_own, read_config
+from antiphon.cli.error_messages import Failed
 from antiphon.errors import ConfigError
 from antiphon.host.config.trust import Trust
 
@@ -138,7 +138,9 @@ def test_at_a_terminal_the_file_is_shown_and_asked_about(
 
 def test_an_entry_that_reaches_nothing_is_shown_as_such(folder: Path):
     """Whoever trusts a file sees all that is in it."""
-    assert list(shown(read_config(write(folder / "f.json", {"a": {}})))) == ["  a: nothing that can be reached"]
+    assert list(describe_servers(read_config(write(folder / "f.json", {"a": {}})))) == [
+        "  a: nothing that can be reached"
+    ]
 
 
 def test_variables_are_filled_in(folder: Path, monkeypatch: pytest.MonkeyPatch):

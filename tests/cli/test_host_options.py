@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.cli.host_options import Answering, _taken, choose_host, configuration
-from antiphon.cli.options import Answers
+from antiphon.cli.host_options import Answering, _describe_duration, choose_host, read_configuration
+from antiphon.cli.options import AnswerOptions
 from antiphon.cli.output.progress import Teller
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Audit, open_store
@@ -29,7 +29,7 @@ PARAMS = CreateMessageRequestParams(
 def answering(**options: Any) -> tuple[Answering, io.StringIO]:
     """Make an answerer, and the stream it tells on."""
     stream = io.StringIO()
-    return Answering(choose_host(Answers(**options)), Teller(stream)), stream
+    return Answering(choose_host(AnswerOptions(**options)), Teller(stream)), stream
 
 
 def form(**properties: object) -> ElicitRequestParams:
@@ -87,7 +87,7 @@ async def test_yes_sends_a_form_whose_defaults_suffice():
 def test_yes_and_deny_contradict_each_other():
     """Whoever types both means neither."""
     with pytest.raises(ConfigError, match="contradict"):
-        choose_host(Answers(yes=True, deny=True))
+        choose_host(AnswerOptions(yes=True, deny=True))
 
 
 def write(text: str) -> Path:
@@ -107,53 +107,53 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_configured_model_can_be_named():
     """And no other answers in its place."""
     config = write("[models.a]\nprovider='echo'\nmodel='echo'\n[models.b]\nprovider='openai'\nmodel='gpt-5-mini'")
-    host = choose_host(Answers(yes=True, model="b"), config=config)
+    host = choose_host(AnswerOptions(yes=True, model="b"), config=config)
     assert host.provider.name == "b"
     with pytest.raises(ConfigError, match="no model 'c'; there are: a, b"):
-        choose_host(Answers(yes=True, model="c"), config=config)
+        choose_host(AnswerOptions(yes=True, model="c"), config=config)
 
 
 @pytest.mark.usefixtures("folder")
 def test_whoever_is_refused_needs_no_configuration():
     """A list of tools works with a broken file."""
     Path("antiphon.toml").write_text("nonsense", encoding="utf-8")
-    assert choose_host(Answers(deny=True)).provider.name == "echo"
+    assert choose_host(AnswerOptions(deny=True)).provider.name == "echo"
     with pytest.raises(ConfigError, match="not TOML"):
-        choose_host(Answers())
+        choose_host(AnswerOptions())
 
 
 @pytest.mark.usefixtures("folder")
 def test_the_key_in_the_environment_chooses():
     """Where nothing is configured."""
-    host = choose_host(Answers(yes=True), environ={"OPENAI_API_KEY": "key"})
+    host = choose_host(AnswerOptions(yes=True), environ={"OPENAI_API_KEY": "key"})
     assert host.provider.name == "gpt-5-mini"
 
 
 def test_a_file_of_servers_is_none_of_ours():
     """``--config`` may name either kind."""
-    assert configuration(Path("servers.json"), {}).files == ()
+    assert read_configuration(Path("servers.json"), {}).files == ()
 
 
 def test_a_store_without_a_terminal_keeps_the_questions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """So that whoever looks into it decides; at a terminal they are asked there, unless the store is wanted."""
     where = str(tmp_path / "host.db")
     monkeypatch.setattr("antiphon.host.terminal.reviewer.find_terminal", lambda: None)
-    assert isinstance(choose_host(Answers(store=where)).reviewer, Queue)
-    assert not isinstance(choose_host(Answers()).reviewer, Queue)
+    assert isinstance(choose_host(AnswerOptions(store=where)).reviewer, Queue)
+    assert not isinstance(choose_host(AnswerOptions()).reviewer, Queue)
     monkeypatch.setattr("antiphon.host.terminal.reviewer.find_terminal", lambda: "terminal")
-    assert not isinstance(choose_host(Answers(store=where)).reviewer, Queue)
-    assert isinstance(choose_host(Answers(store=where, review="queue")).reviewer, Queue)
+    assert not isinstance(choose_host(AnswerOptions(store=where)).reviewer, Queue)
+    assert isinstance(choose_host(AnswerOptions(store=where, review="queue")).reviewer, Queue)
 
 
 def test_the_queue_is_in_the_usual_store_if_none_is_named():
     """Where ``antiphon review`` looks, too."""
-    assert isinstance(choose_host(Answers(review="queue")).reviewer, Queue)
+    assert isinstance(choose_host(AnswerOptions(review="queue")).reviewer, Queue)
 
 
 def test_no_queue_can_be_in_memory():
     """No other process would see a question."""
     with pytest.raises(ConfigError, match="--review queue needs a store that antiphon review can open"):
-        choose_host(Answers(review="queue", store="memory"))
+        choose_host(AnswerOptions(review="queue", store="memory"))
 
 
 @pytest.mark.usefixtures("folder")
@@ -161,7 +161,7 @@ async def test_the_configured_store_is_opened_and_closed(tmp_path: Path):
     """It outlives the host: the same answer is in the audit of the next one."""
     config = write("[defaults]\nstore = 'host.db'\n")
     for number in (1, 2):
-        host = choose_host(Answers(yes=True, provider="echo"), config=config)
+        host = choose_host(AnswerOptions(yes=True, provider="echo"), config=config)
         await host(PARAMS, ORIGIN)
         recorded = [entry.record.step for entry in await host.store.entries()]
         assert recorded.count("answered") == number
@@ -171,9 +171,9 @@ async def test_the_configured_store_is_opened_and_closed(tmp_path: Path):
 
 async def test_yes_confirms_no_call_of_a_tool(tmp_path: Path):
     """Nobody is there to see it."""
-    host = choose_host(Answers(yes=True))
+    host = choose_host(AnswerOptions(yes=True))
     assert await host.confirm(CallToolRequestParams.of("f"), ORIGIN)  # allowed by policy, not by the stand-in
-    denied = choose_host(Answers(deny=True))
+    denied = choose_host(AnswerOptions(deny=True))
     with pytest.raises(Rejected):
         await denied.confirm(CallToolRequestParams.of("f"), ORIGIN)
 
@@ -184,7 +184,9 @@ async def test_what_a_model_took_is_told(monkeypatch: pytest.MonkeyPatch):
     settled = {"step": "settled", "input_tokens": 30, "output_tokens": 12}
     priced = msgspec.structs.replace(record, at=2.5, **settled, money=2_000_000)
     answered = msgspec.structs.replace(record, at=2.5, step="answered")
-    assert _taken([record, answered, priced]) == " in 1.5 s, 42 tokens, $0.002"
-    assert _taken([record, answered, msgspec.structs.replace(priced, money=0)]) == " in 1.5 s, 42 tokens"
-    assert _taken([record, answered, msgspec.structs.replace(priced, input_tokens=0, output_tokens=0)]) == ""
-    assert _taken([answered]) == ""
+    assert _describe_duration([record, answered, priced]) == " in 1.5 s, 42 tokens, $0.002"
+    assert _describe_duration([record, answered, msgspec.structs.replace(priced, money=0)]) == " in 1.5 s, 42 tokens"
+    assert (
+        _describe_duration([record, answered, msgspec.structs.replace(priced, input_tokens=0, output_tokens=0)]) == ""
+    )
+    assert _describe_duration([answered]) == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.cli.network_options import Listening, Place
+from antiphon.cli.network_options import ListenOptions, ListenPlace
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import AccessTokens
 
@@ -15,26 +15,26 @@ ACCEPTS = AccessTokens(issuers=(ISSUER,), audience=URL, scopes=("mcp:use",))
 
 def test_flags_are_enough():
     """The public address is the audience, unless another one is named; clients come by its name."""
-    options = Listening(issuer=[ISSUER], public_url=URL).options(None)
+    options = ListenOptions(issuer=[ISSUER], public_url=URL).options(None)
     assert (options["auth"].url, options["auth"].scopes) == (URL, ())
     assert options["allowed_hosts"] == ["mcp.example", "localhost", "127.0.0.1", "[::1]"]
-    named = Listening(issuer=[ISSUER], public_url=URL, audience=["api://gateway"]).options(None)
+    named = ListenOptions(issuer=[ISSUER], public_url=URL, audience=["api://gateway"]).options(None)
     assert named["auth"].url == URL
 
 
 def test_flags_go_before_the_configuration():
     """One by one."""
-    assert Listening().options(ACCEPTS)["auth"].scopes == ("mcp:use",)
-    changed = Listening(scope=["other"], allow_host=["inner"]).options(ACCEPTS)
+    assert ListenOptions().options(ACCEPTS)["auth"].scopes == ("mcp:use",)
+    changed = ListenOptions(scope=["other"], allow_host=["inner"]).options(ACCEPTS)
     assert (changed["auth"].scopes, changed["allowed_hosts"]) == (("other",), ["inner"])
 
 
 def test_a_token_is_for_whoever_has_no_issuer():
     """One of the two."""
-    assert Listening(token="s3cret").options(None)["check_token"]("other") is None
+    assert ListenOptions(token="s3cret").options(None)["check_token"]("other") is None
     with pytest.raises(ConfigError, match="exclude each other"):
-        Listening(token="s3cret", issuer=[ISSUER], public_url=URL).options(None)
-    assert "check_token" not in Listening(token="s3cret").options(ACCEPTS)
+        ListenOptions(token="s3cret", issuer=[ISSUER], public_url=URL).options(None)
+    assert "check_token" not in ListenOptions(token="s3cret").options(ACCEPTS)
 
 
 def test_the_secret_of_introspection_is_in_the_environment():
@@ -42,9 +42,9 @@ def test_the_secret_of_introspection_is_in_the_environment():
     accepts = AccessTokens(
         issuers=(ISSUER,), audience=URL, introspection_client="gateway", introspection_secret="GATEWAY_SECRET"
     )
-    assert "auth" in Listening().options(accepts, {"GATEWAY_SECRET": "s3cret"})
+    assert "auth" in ListenOptions().options(accepts, {"GATEWAY_SECRET": "s3cret"})
     with pytest.raises(ConfigError, match="GATEWAY_SECRET is not set"):
-        Listening().options(accepts, {})
+        ListenOptions().options(accepts, {})
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_the_secret_of_introspection_is_in_the_environment():
 def test_half_of_it_is_refused(given: dict[str, object], message: str):
     """With what is missing."""
     with pytest.raises(ConfigError, match=message):
-        Listening(**given).options(None)
+        ListenOptions(**given).options(None)
 
 
 def test_what_was_given_is_named(monkeypatch: pytest.MonkeyPatch):
     """For a command that has no use for it; the token of the environment may be for another one."""
     monkeypatch.setenv("ANTIPHON_TOKEN", "t")
-    assert Listening(token="t", public_url=URL).given == "--public-url"
-    assert "auth" in Listening(token="t", issuer=[ISSUER], public_url=URL).options(None)
+    assert ListenOptions(token="t", public_url=URL).given == "--public-url"
+    assert "auth" in ListenOptions(token="t", issuer=[ISSUER], public_url=URL).options(None)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_was_given_is_named(monkeypatch: pytest.MonkeyPatch):
 )
 def test_tells_this_machine_from_others(host: str, local: bool):
     """An address that all can reach is not local, and neither is a name."""
-    assert Place(option="--http", kind="http", host=host, port=1).is_local is local
+    assert ListenPlace(option="--http", kind="http", host=host, port=1).is_local is local
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_tells_this_machine_from_others(host: str, local: bool):
 )
 def test_a_place_has_the_address_of_its_transport(given: dict[str, str], url: str):
     """As clients need it, with the port that is served: the system may have chosen it."""
-    listening = Listening(**given)
+    listening = ListenOptions(**given)
     assert listening.place is not None
     assert listening.place.url(listening.options(None), 8000) == url

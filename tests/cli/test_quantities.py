@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.cli.quantities import money, past, shown, until
+from antiphon.cli.quantities import format_time, parse_future_time, parse_money, parse_past_time
 from antiphon.errors import ConfigError
 
 NOW = 1_800_000_000.0
@@ -23,27 +23,27 @@ NOW = 1_800_000_000.0
 )
 def test_a_moment_that_was(text: str, moment: float):
     """A length of time ago, or a date in UTC."""
-    assert past(text, NOW) == moment
+    assert parse_past_time(text, NOW) == moment
 
 
 def test_a_moment_that_will_be():
     """A length of time from now, or a date that is not over."""
-    assert until("2h", NOW) == NOW + 7200
-    assert (until(None, NOW), past(None, NOW)) == (None, None)
+    assert parse_future_time("2h", NOW) == NOW + 7200
+    assert (parse_future_time(None, NOW), parse_past_time(None, NOW)) == (None, None)
     with pytest.raises(ConfigError, match="is over"):
-        until("2001-01-01", NOW)
+        parse_future_time("2001-01-01", NOW)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "7y", "-7d", "9999999999d", "2026-13-01"])
 def test_what_is_no_moment_is_a_mistake(text: str):
     """With what there is to write."""
     with pytest.raises(ConfigError, match="is not a time: write 30m"):
-        past(text, NOW)
+        parse_past_time(text, NOW)
 
 
 def test_a_sum_is_exact():
     """In nano-dollars, with or without the sign."""
-    assert (money("--up-to", "$1.50"), money("--up-to", "0.000000001"), money("--up-to", None)) == (
+    assert (parse_money("--up-to", "$1.50"), parse_money("--up-to", "0.000000001"), parse_money("--up-to", None)) == (
         1_500_000_000,
         1,
         None,
@@ -54,9 +54,9 @@ def test_a_sum_is_exact():
 def test_what_is_no_sum_is_a_mistake(text: str):
     """Nothing is rounded to nothing."""
     with pytest.raises(ConfigError, match="not a sum in dollars"):
-        money("--up-to", text)
+        parse_money("--up-to", text)
 
 
 def test_a_moment_is_written_in_utc():
     """To the second; nothing for nothing."""
-    assert (shown(0.9), shown(None)) == ("1970-01-01T00:00:00Z", "")
+    assert (format_time(0.9), format_time(None)) == ("1970-01-01T00:00:00Z", "")

@@ -7,12 +7,12 @@ import click
 import pytest
 from msgspec import Struct
 
-from antiphon.cli.signatures import Argument, Command, Option
+from antiphon.cli.signatures import Argument, ClickCommand, CommandOption
 
 
 class Wide(Struct, frozen=True, kw_only=True):
-    level: Annotated[Literal["low", "high"] | None, Option("--level", help="How much.")] = None
-    tag: Annotated[list[str] | None, Option("--tag", "-t", help="A tag.")] = None
+    level: Annotated[Literal["low", "high"] | None, CommandOption("--level", help="How much.")] = None
+    tag: Annotated[list[str] | None, CommandOption("--tag", "-t", help="A tag.")] = None
 
 
 def order(
@@ -20,9 +20,9 @@ def order(
     notes: Annotated[list[str] | None, Argument(metavar="[NOTE]...")] = None,
     *,
     wide: Wide,
-    count: Annotated[int, Option("--count", metavar="N", min=1, max=9, help="How many.")] = 1,
-    wrap: Annotated[bool | None, Option("--wrap/--no-wrap", help="Wrap it.")] = None,
-    gift: Annotated[bool, Option("--gift", help="A gift.")] = False,
+    count: Annotated[int, CommandOption("--count", metavar="N", min=1, max=9, help="How many.")] = 1,
+    wrap: Annotated[bool | None, CommandOption("--wrap/--no-wrap", help="Wrap it.")] = None,
+    gift: Annotated[bool, CommandOption("--gift", help="A gift.")] = False,
 ) -> int:
     """Order an item. It is sent at once.
 
@@ -48,7 +48,7 @@ taken: list[tuple[Any, ...]] = []
 def test_a_function_gets_its_arguments_options_and_option_sets(line: str, values: tuple[Any, ...]):
     """Each has its type; what is not given has its default, and a list is None."""
     taken.clear()
-    assert Command("order", order).main(line.split(), "order", standalone_mode=False) == 7
+    assert ClickCommand("order", order).main(line.split(), "order", standalone_mode=False) == 7
     assert taken == [values]
 
 
@@ -65,13 +65,13 @@ def test_wrong_values_are_refused(line: str, message: str):
     """The function is not called."""
     taken.clear()
     with pytest.raises(click.UsageError) as caught:
-        Command("order", order).main(line.split(), "order", standalone_mode=False)
+        ClickCommand("order", order).main(line.split(), "order", standalone_mode=False)
     assert (str(caught.value), taken) == (message, [])
 
 
 def test_the_help_explains_arguments_and_options():
     """Arguments come first; the short help is the first sentence."""
-    command = Command("order", order)
+    command = ClickCommand("order", order)
     context = click.Context(command, info_name="order")
     text = command.get_help(context)
     assert text.startswith("Usage: order [OPTIONS] ITEM [NOTE]...\n\n  Order an item. It is sent at once.\n\n  More is")

@@ -14,7 +14,7 @@ import pytest
 
 from antiphon.host import Approve, Audit, Deny, Queue, digest, open_store
 from antiphon.host.review.question import Question
-from antiphon.host.store.sql import SqlStore
+from antiphon.host.store.sql_store import SqlStore
 from antiphon.sql.runner import SqliteRunner
 from tests.cli.program import COMMAND, ROOT, SHOP, environment
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.cli.failures import Failed
+from antiphon.cli.error_messages import Failed
 from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
-from antiphon.client.connection.targets import Command, resolve
+from antiphon.client.connection.targets import Command, locate_target
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import GatewaySettings, Profile
 from antiphon.host.config.toml_files import load_config
@@ -111,7 +111,7 @@ def test_an_entry_that_cannot_be_used_costs_no_other(tmp_path: Path, monkeypatch
     file.write_text(json.dumps({"mcpServers": entries}))
     targets = WatchedServers([], []).targets
     assert list(targets) == list(entries)
-    assert resolve(targets["one"]) == Command(argv=["one"], env={}, cwd=None)
+    assert locate_target(targets["one"]) == Command(argv=["one"], env={}, cwd=None)
     for name, reason in {
         "unset": "unset: the environment has no variable NOPE",
         "malformed": "malformed: Expected `array | null`, got `int`",
@@ -119,7 +119,7 @@ def test_an_entry_that_cannot_be_used_costs_no_other(tmp_path: Path, monkeypatch
         "address": "cannot read the URL 'http://x:port/'",
     }.items():
         with pytest.raises(ConfigError, match=re.escape(reason)):
-            resolve(targets[name])
+            locate_target(targets[name])
 
 
 def test_a_file_that_is_not_trusted_costs_no_other(

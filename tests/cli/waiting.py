@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from antiphon.cli.commands.review.find import listed
+from antiphon.cli.commands.review.find import format_listed_id
 from antiphon.host import Host, Queue, Scripted
 from antiphon.host.review.question import Question
 from antiphon.host.store import Store, open_store
@@ -57,7 +57,7 @@ class Waiting:
 
     async def named(self) -> str:
         """Name the newest question that waits together with what it shows, as a script does."""
-        return listed(await self.pending())
+        return format_listed_id(await self.pending())
 
     async def run(self, *words: str) -> Done:
         """Run a command in this process, beside the host."""

@@ -11,7 +11,7 @@ import pytest
 
 from antiphon import Client, Server
 from antiphon.client import notifications
-from antiphon.client.notifications import MAX_ENTRIES, Cache, Change, Notices
+from antiphon.client.notifications import MAX_ENTRIES, Cache, Change, ClientNotices
 from antiphon.errors import CallTimeout, InvalidRequest, LocalProtocolError, MethodNotFound
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.tools import ListToolsResult
@@ -132,7 +132,7 @@ async def test_notices_nobody_wants_are_dropped() -> None:
 
 def test_a_listener_that_never_came_may_leave() -> None:
     """Removing is idempotent."""
-    notices: Any = Notices(None)
+    notices: Any = ClientNotices(None)
     notices.remove(object())
     assert notices.uris == set()
     assert Change(kind="tools").uri is None

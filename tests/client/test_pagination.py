@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.client import pagination as pages
-from antiphon.client.pagination import iterate
+from antiphon.client.pagination import iterate_pages
 from antiphon.errors import MethodNotFound, RemoteProtocolError
 from antiphon.wire.tools import ListToolsResult, Tool
 
@@ -28,7 +28,7 @@ class Source:
 async def test_every_item_comes_once_and_in_order() -> None:
     """Over all pages."""
     source = Source(5)
-    found = [tool.name async for tool in iterate(source.fetch, lambda page: page.tools)]
+    found = [tool.name async for tool in iterate_pages(source.fetch, lambda page: page.tools)]
     assert found == source.names
     assert source.fetched == 3
 
@@ -36,7 +36,7 @@ async def test_every_item_comes_once_and_in_order() -> None:
 async def test_a_page_is_fetched_when_it_is_reached() -> None:
     """Whoever stops early asks for no more."""
     source = Source(100)
-    async for _ in iterate(source.fetch, lambda page: page.tools):
+    async for _ in iterate_pages(source.fetch, lambda page: page.tools):
         break
     assert source.fetched == 1
 
@@ -48,21 +48,21 @@ async def test_a_repeated_cursor_ends_the_iteration() -> None:
         return ListToolsResult(tools=[], next_cursor="again"), 100
 
     with pytest.raises(RemoteProtocolError, match="repeats the cursor 'again'"):
-        _ = [tool async for tool in iterate(endless, lambda page: page.tools)]
+        _ = [tool async for tool in iterate_pages(endless, lambda page: page.tools)]
 
 
 async def test_the_number_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """New cursors for ever are no better."""
     monkeypatch.setattr(pages, "MAX_PAGES", 3)
     with pytest.raises(RemoteProtocolError, match="more than 3 pages"):
-        _ = [tool async for tool in iterate(Source(100).fetch, lambda page: page.tools)]
+        _ = [tool async for tool in iterate_pages(Source(100).fetch, lambda page: page.tools)]
 
 
 async def test_the_bytes_of_all_pages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few pages of megabytes are no better than many."""
     monkeypatch.setattr(pages, "MAX_BYTES", 250)
     with pytest.raises(RemoteProtocolError, match="more than 250 bytes"):
-        _ = [tool async for tool in iterate(Source(100).fetch, lambda page: page.tools)]
+        _ = [tool async for tool in iterate_pages(Source(100).fetch, lambda page: page.tools)]
 
 
 async def test_a_server_that_does_not_know_a_list_has_an_empty_one() -> None:
@@ -74,7 +74,7 @@ async def test_a_server_that_does_not_know_a_list_has_an_empty_one() -> None:
         raise error
 
     is_remote = True
-    assert [tool async for tool in iterate(refuse, lambda page: page.tools)] == []
+    assert [tool async for tool in iterate_pages(refuse, lambda page: page.tools)] == []
     is_remote = False
     with pytest.raises(MethodNotFound):
-        _ = [tool async for tool in iterate(refuse, lambda page: page.tools)]
+        _ = [tool async for tool in iterate_pages(refuse, lambda page: page.tools)]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from antiphon.errors import CallTimeout, InvalidParams, LocalProtocolError, Rejected
-from antiphon.wire.envelope import decode
+from antiphon.wire.envelope import decode_wire
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LEGACY
 from antiphon.wire.roots import ListRootsResult, Root
@@ -18,7 +18,7 @@ from tests.support.linked import ANSWER, SAMPLE, done, linked, settle
 async def asking(request, peer):
     """Ask once, and return what was answered."""
     outgoing = peer.session.ask(METHODS["sampling/createMessage"], SAMPLE, request)
-    answer = decode(await peer.request(outgoing), CreateMessageResult)
+    answer = decode_wire(await peer.request(outgoing), CreateMessageResult)
     return done(answer.content.text)
 
 
@@ -137,7 +137,7 @@ async def test_roots_may_be_listed_outside_of_a_call():
     answers = {"roots/list": lambda _request, _peer: ListRootsResult(roots=[Root(uri="file:///a")])}
     async with linked(asking, answers) as link:
         raw = await link.ask(None, "roots/list")
-        assert decode(raw, ListRootsResult).roots[0].uri == "file:///a"
+        assert decode_wire(raw, ListRootsResult).roots[0].uri == "file:///a"
 
 
 async def test_an_ask_left_behind_by_its_call_is_withdrawn():

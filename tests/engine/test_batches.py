@@ -9,11 +9,11 @@ import pytest
 
 from antiphon.channel import Frame
 from antiphon.errors import InvalidParams
-from antiphon.wire.revisions import revision
+from antiphon.wire.revisions import find_revision
 from tests.support.linked import done, linked, recorded, settle
 from tests.support.pair import frame
 
-WITH = revision("2025-03-26")
+WITH = find_revision("2025-03-26")
 
 
 def call(id: Any, name: str = "t") -> bytes:

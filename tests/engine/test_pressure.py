@@ -11,7 +11,7 @@ from antiphon.channel import Frame
 from antiphon.errors import CallTimeout, ConnectionClosed, RemoteProtocolError
 from antiphon.transports.inbox import Room
 from antiphon.transports.memory import memory_pair
-from antiphon.wire.revisions import revision
+from antiphon.wire.revisions import find_revision
 from tests.support.linked import done, linked, settle
 from tests.support.pair import frame
 
@@ -69,7 +69,7 @@ async def test_pings_are_held_back_as_well():
 async def test_batches_are_held_back_as_well():
     """Also one that the session answers alone."""
     tight = Tight()
-    async with linked(quick, revision=revision("2025-03-26"), channels=(tight.other, tight)) as link:
+    async with linked(quick, revision=find_revision("2025-03-26"), channels=(tight.other, tight)) as link:
         tight.room.shut()
         for number in range(50):
             link.client.channel.send(Frame(b"[1,%b]" % frame(id=f"x{number}", method="ping")))

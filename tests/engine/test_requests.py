@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec import Raw
 
-from antiphon.engine.requests import Waiting
+from antiphon.engine.requests import WaitingRequests
 from antiphon.errors import CallTimeout, ConnectionClosed, InvalidParams, LocalProtocolError, RemoteProtocolError
 from antiphon.protocol.events import Outgoing, Replied, Request
 from antiphon.wire.envelope import ErrorObject
@@ -50,7 +50,7 @@ class Fixture:
 
     def __init__(self) -> None:
         self.given_up: list[Outgoing] = []
-        self.waiting = Waiting(asyncio.get_running_loop(), self.given_up.append)
+        self.waiting = WaitingRequests(asyncio.get_running_loop(), self.given_up.append)
 
     def add(self, id=1, timeout=None, on_progress=None):
         """Enter a request."""
@@ -151,7 +151,7 @@ async def test_progress_is_told_to_whoever_asked(it):
     silent = it.add(2)
 
     def progress(token):
-        return it.waiting.progressed(ProgressNotificationParams(progress_token=token, progress=1))
+        return it.waiting.report_progress_to(ProgressNotificationParams(progress_token=token, progress=1))
 
     assert progress(1) == "returned"
     assert progress(2) is None

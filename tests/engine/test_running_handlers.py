@@ -8,7 +8,7 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from antiphon.engine.reader import LATER, drive, run_alone
+from antiphon.engine.reader import LATER, drive_handler, run_alone
 from antiphon.errors import InternalError
 from antiphon.protocol.events import Request
 from tests.support.linked import done, linked, settle
@@ -75,7 +75,7 @@ async def test_what_never_waits_is_not_reported():
     async def work():
         return 5
 
-    assert await drive(work(), waits.append, "it") == 5
+    assert await drive_handler(work(), waits.append, "it") == 5
     assert waits == []
 
 
@@ -88,11 +88,11 @@ async def test_the_first_wait_is_reported_once():
             await asyncio.sleep(0)
         return 5
 
-    assert await drive(work(), waits.append, "it") == 5
+    assert await drive_handler(work(), waits.append, "it") == 5
     assert waits == ["it"]
 
 
-@pytest.mark.parametrize("run", [drive, run_alone])
+@pytest.mark.parametrize("run", [drive_handler, run_alone])
 @pytest.mark.parametrize("waits", [False, True])
 async def test_an_exception_passes_through(waits, run):
     """With the frames of where it was raised."""
@@ -131,7 +131,7 @@ async def test_a_cancellation_reaches_the_coroutine_where_it_waits():
 
 async def drive_in_task(work):
     """Await it as a handler is awaited."""
-    return await drive(work, lambda _: None, None)
+    return await drive_handler(work, lambda _: None, None)
 
 
 async def test_the_coroutine_has_a_context_of_its_own():
@@ -145,7 +145,7 @@ async def test_the_coroutine_has_a_context_of_its_own():
         seen.append(name.get())
 
     name.set("outside")
-    await drive(work(), lambda _: name.set("waits"), None)
+    await drive_handler(work(), lambda _: name.set("waits"), None)
     assert seen == ["outside", "me"]
     assert name.get() == "waits"
 
@@ -159,7 +159,7 @@ async def test_a_context_variable_token_can_be_reset():
         name.reset(token)
         return name.get()
 
-    assert await drive(work(), lambda _: None, None) == "nobody"
+    assert await drive_handler(work(), lambda _: None, None) == "nobody"
 
 
 async def test_a_report_that_fails_closes_the_coroutine():
@@ -176,7 +176,7 @@ async def test_a_report_that_fails_closes_the_coroutine():
         raise RuntimeError("no task")
 
     with pytest.raises(RuntimeError, match="no task"):
-        await drive(work(), fails, None)
+        await drive_handler(work(), fails, None)
     assert closed == [True]
 
 
@@ -191,7 +191,7 @@ def test_a_coroutine_that_is_dropped_is_closed():
             closed.append(True)
 
     async def outer():
-        await drive(work(), lambda _: None, None)
+        await drive_handler(work(), lambda _: None, None)
 
     coroutine = outer()
     copy_context().run(coroutine.send, None)
@@ -204,7 +204,7 @@ class Escape(BaseException):
     """Gets past those who catch every ``Exception``, as what test runners raise does."""
 
 
-@pytest.mark.parametrize("run", [drive, run_alone])
+@pytest.mark.parametrize("run", [drive_handler, run_alone])
 @pytest.mark.parametrize("kind", [Escape, GeneratorExit])
 @pytest.mark.parametrize("waits", [False, True])
 async def test_what_is_no_exception_becomes_one(run, kind, waits):

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon import Client, Context, PeerError, RemoteProtocolError, Server
 from antiphon.client.rounds.loop import RoundLimits
-from antiphon.transports.http.client.failures import BROKEN, is_broken
+from antiphon.transports.http.client.error_replies import BROKEN, is_broken
 from antiphon.wire.tools import ToolAnnotations
 from tests.support.asgi import running
 from tests.support.cutting import cutting

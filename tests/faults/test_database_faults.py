@@ -50,7 +50,7 @@ async def store(postgres: Postgres) -> AsyncIterator[Store]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten what is waited for, where the bound itself is not what is tested."""
     monkeypatch.setattr("antiphon.sql.database_store.PATIENCE", 1.0)
-    monkeypatch.setattr("antiphon.host.store.sql.CLOSING", 0.5)
+    monkeypatch.setattr("antiphon.host.store.sql_store.CLOSING", 0.5)
     monkeypatch.setattr("antiphon.sql.runner.CLOSING", 0.5)
 
 

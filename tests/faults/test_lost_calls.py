@@ -11,7 +11,7 @@ from aiohttp import web
 from antiphon import CallTimeout, Client, ConnectionClosed, PeerError, Server
 from antiphon.errors import LocalProtocolError
 from antiphon.server.serving.network import server_app
-from antiphon.transports.http.client.failures import BROKEN, UNUSABLE, SessionGone, is_broken
+from antiphon.transports.http.client.error_replies import BROKEN, UNUSABLE, SessionGone, is_broken
 from antiphon.wire.tools import ToolAnnotations
 from tests.support.asgi import running
 from tests.support.web import event, result, serving, stream

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from antiphon import Client, ConnectionClosed, PeerError
-from antiphon.transports.http.client.failures import UNREACHABLE, is_broken
+from antiphon.transports.http.client.error_replies import UNREACHABLE, is_broken
 from tests.support.child_server import listens, started
 from tests.support.network import until
 from tests.support.ports import free_port

@@ -12,9 +12,9 @@ from msgspec import Raw
 from antiphon.errors import InternalError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Batch, Event, Request
-from antiphon.protocol.server_offer import Offer
+from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
-from antiphon.protocol.session import Session
+from antiphon.protocol.session import PeerSession
 from antiphon.wire.common import (
     ClientCapabilities,
     ElicitationCapability,
@@ -54,7 +54,7 @@ def flat(event: Event) -> Iterator[Event]:
 class Served:
     """Answers what a session accepts, some at once, some later, and counts the replies."""
 
-    def __init__(self, session: Session, seed: int) -> None:
+    def __init__(self, session: PeerSession, seed: int) -> None:
         self._session = session
         self._chance = random.Random(seed)
         self._open: list[Request] = []
@@ -93,7 +93,7 @@ def opened_client(revision: Revision) -> ClientSession:
     opening = session.initialize(revision)
     session.receive(encoded({"jsonrpc": "2.0", "id": opening.id, "result": {}}))
     result = InitializeResult(protocol_version=revision.name, capabilities=SERVES, server_info=INFO)
-    session.initialized(result, LEGACY)
+    session.handle_initialized(result, LEGACY)
     session.request(METHODS["ping"], METHODS["ping"].params())
     return session
 
@@ -103,7 +103,7 @@ def test_a_server_session_answers_every_request_once(count: int, seed: int):
     """Whatever a client sends, the session does not raise, and each good request gets its one reply."""
     mutator = Mutator(frames_of("client"), seed)
     for episode in range(count // EPISODE):
-        served = Served(ServerSession(Offer(INFO, SERVES)), seed=episode)
+        served = Served(ServerSession(ServerOffer(INFO, SERVES)), seed=episode)
         for frame in mutator.frames(EPISODE):
             served.take(frame)
         served.finish()

@@ -143,7 +143,7 @@ async def test_what_a_server_writes_while_it_starts_is_told_as_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """A call that starts it hears of it."""
-    monkeypatch.setattr("antiphon.gateway.requests._LOOK", 0.01)
+    monkeypatch.setattr("antiphon.gateway.served_requests._LOOK", 0.01)
     (tmp_path / "go").write_text("")
     program = (
         "import pathlib, sys, time\n"

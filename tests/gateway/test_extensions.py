@@ -10,9 +10,9 @@ from msgspec import Raw, json
 from antiphon import Client
 from antiphon.errors import InvalidParams, MethodNotFound
 from antiphon.gateway import Gateway
-from antiphon.gateway.catalogue import Catalogue, Exposure
-from antiphon.gateway.extensions import addressed, chosen
-from antiphon.gateway.offer import Offer
+from antiphon.gateway.extensions import choose_server, list_addressed_servers
+from antiphon.gateway.offer import UpstreamOffer
+from antiphon.gateway.server_catalogue import Exposure, ServerCatalogue
 from antiphon.types import Tool
 from antiphon.wire.common import RequestParams
 from antiphon.wire.lossless import Received
@@ -201,8 +201,8 @@ async def test_changed_roots_are_told_to_servers_that_have_them(behind_it: str) 
 
 # --- which server ----------------------------------------------------------------------------------------------------
 
-CATALOGUE = Catalogue(
-    {name: Offer(tools=(Tool(name="find", input_schema={}),)) for name in ("one", "two", "three")}, Exposure()
+CATALOGUE = ServerCatalogue(
+    {name: UpstreamOffer(tools=(Tool(name="find", input_schema={}),)) for name in ("one", "two", "three")}, Exposure()
 )
 SPOKEN = {"one": [MAPS], "two": [MAPS, "x-odd"], "three": ["com.example/music"]}
 
@@ -219,22 +219,22 @@ SPOKEN = {"one": [MAPS], "two": [MAPS, "x-odd"], "three": ["com.example/music"]}
 )
 def test_a_method_belongs_to_the_extension_whose_name_it_has(method: str, expected: list[str]) -> None:
     """One that has the name of none may be anybody's who declares an extension."""
-    assert addressed(method, SPOKEN) == expected
+    assert list_addressed_servers(method, SPOKEN) == expected
 
 
 def test_of_several_servers_a_name_in_the_params_chooses() -> None:
     """The name is then written as that server knows it; without one, the error names the servers."""
-    server, params = chosen("maps/find", Raw(b'{"name":"two__find","x":1.0}'), SPOKEN, CATALOGUE)
+    server, params = choose_server("maps/find", Raw(b'{"name":"two__find","x":1.0}'), SPOKEN, CATALOGUE)
     assert (server, json.decode(params)) == ("two", {"name": "find", "x": 1.0})
     for unclear in (b"{}", b'{"name":"three__find"}', b'{"name":3}'):
         with pytest.raises(InvalidParams, match="'one' and 'two'"):
-            chosen("maps/find", Raw(unclear), SPOKEN, CATALOGUE)
+            choose_server("maps/find", Raw(unclear), SPOKEN, CATALOGUE)
 
 
 def test_without_an_extension_there_is_no_such_method() -> None:
     """As on any server."""
     with pytest.raises(MethodNotFound, match="maps/find"):
-        chosen("maps/find", Raw(b"{}"), {}, CATALOGUE)
+        choose_server("maps/find", Raw(b"{}"), {}, CATALOGUE)
 
 
 async def test_servers_without_extensions_get_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.gateway.asks import shows
+from antiphon.gateway.relayed_asks import shows_elicitations
 from antiphon.types import Implementation
 
 
@@ -23,9 +23,9 @@ from antiphon.types import Implementation
 def test_a_client_shows_what_its_version_does(name: str, version: str, form: bool, url: bool):
     """A version that cannot be read is taken for an old one."""
     info = Implementation(name=name, version=version)
-    assert (shows(info, "form"), shows(info, "url")) == (form, url)
+    assert (shows_elicitations(info, "form"), shows_elicitations(info, "url")) == (form, url)
 
 
 def test_a_client_without_a_name_shows_nothing():
     """It need not say who it is at 2026-07-28."""
-    assert not shows(None, "form")
+    assert not shows_elicitations(None, "form")

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from antiphon import Client, Server
 from antiphon.errors import ConfigError, InvalidParams, ResourceNotFound
 from antiphon.gateway import Filters, Gateway, names
-from antiphon.gateway.names import MAX_NAME, Claim, Given, Owners, exposed, refused_claims, server_names
+from antiphon.gateway.names import (
+    MAX_NAME,
+    NameSettings,
+    UriClaim,
+    UriOwners,
+    expose_name,
+    refused_claims,
+    server_names,
+)
 from antiphon.server.features.uri_template import UriTemplate
 from tests.support.behind_gateway import ERAS, host
 from tests.support.raw_server import RawServer
@@ -24,7 +32,7 @@ TOOL = st.text(alphabet="abc_-.", min_size=1, max_size=80)
 def test_a_name_says_whose_it_is():
     """As people would write it."""
     assert server_names(["GitHub", "my files", "über"]) == {"GitHub": "GitHub", "my files": "my_files", "über": "ber"}
-    assert exposed("github", "create_issue") == "github__create_issue"
+    assert expose_name("github", "create_issue") == "github__create_issue"
 
 
 @having(st.lists(ANY, min_size=2, max_size=6, unique=True), TOOL, TOOL)
@@ -33,36 +41,36 @@ def test_no_server_can_take_the_name_of_anothers_tool(names: list[str], one: str
     words = server_names(names)
     first, second = words[names[0]], words[names[1]]
     assert first != second
-    assert exposed(first, one) != exposed(second, other)
-    assert exposed(first, one).startswith(f"{first}__")
+    assert expose_name(first, one) != expose_name(second, other)
+    assert expose_name(first, one).startswith(f"{first}__")
 
 
 @having(st.lists(ANY, min_size=1, max_size=6, unique=True), TOOL)
 def test_a_name_is_short_and_stays_the_same(names: list[str], tool: str):
     """At most as long as a model's API takes together with the host's own prefix; the same in every run."""
     word = server_names(names)[names[0]]
-    name = exposed(word, tool)
+    name = expose_name(word, tool)
     assert len(name) <= MAX_NAME
-    assert name == exposed(server_names(names)[names[0]], tool)
+    assert name == expose_name(server_names(names)[names[0]], tool)
     assert name.isascii() or not tool.isascii()
 
 
 def test_foreign_letters_are_replaced_and_told_apart():
     """So that no name can imitate another by letters that look alike."""
-    assert len({exposed("s", "del\u0435te"), exposed("s", "del\u0430te"), exposed("s", "delete")}) == 3
-    assert exposed("s", "del\u0435te").isascii()
+    assert len({expose_name("s", "del\u0435te"), expose_name("s", "del\u0430te"), expose_name("s", "delete")}) == 3
+    assert expose_name("s", "del\u0435te").isascii()
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (Given(renamed={"a": {"x": "same"}, "b": {"y": "Same"}}), "x of a and y of b are both called 'Same'"),
-        (Given(renamed={"a": {"x": "no spaces"}}), "x of a: 'no spaces' cannot be used"),
-        (Given(prefixes={"a": "w", "b": "W"}), "a and b both have the prefix 'W'"),
-        (Given(prefixes={"a": "a__b"}), "the prefix 'a__b' of a cannot be used"),
+        (NameSettings(renamed={"a": {"x": "same"}, "b": {"y": "Same"}}), "x of a and y of b are both called 'Same'"),
+        (NameSettings(renamed={"a": {"x": "no spaces"}}), "x of a: 'no spaces' cannot be used"),
+        (NameSettings(prefixes={"a": "w", "b": "W"}), "a and b both have the prefix 'W'"),
+        (NameSettings(prefixes={"a": "a__b"}), "the prefix 'a__b' of a cannot be used"),
     ],
 )
-def test_a_name_by_hand_that_cannot_be_used_is_an_error(given: Given, message: str):
+def test_a_name_by_hand_that_cannot_be_used_is_an_error(given: NameSettings, message: str):
     """It names what was written, and both servers where two have it."""
     with pytest.raises(ConfigError, match=message):
         given.checked()
@@ -70,20 +78,20 @@ def test_a_name_by_hand_that_cannot_be_used_is_an_error(given: Given, message: s
 
 def test_what_was_cut_is_told_apart():
     """Two long names that begin alike."""
-    assert exposed("s", "x" * 100 + "1") != exposed("s", "x" * 100 + "2")
+    assert expose_name("s", "x" * 100 + "1") != expose_name("s", "x" * 100 + "2")
 
 
-def claim(text: str, server: str = "one") -> Claim:
+def claim(text: str, server: str = "one") -> UriClaim:
     """Make a claim; a text with a brace is a template."""
-    return Claim(server, text, "{" in text)
+    return UriClaim(server, text, "{" in text)
 
 
 def is_refused(one: str, other: str) -> bool:
     """Return whether two servers' claims exclude each other; both are refused, or neither."""
     claims = [claim(one), claim(other, "two")]
-    refused = refused_claims(claims, Owners())
+    refused = refused_claims(claims, UriOwners())
     assert set(refused) in (set(), set(claims))
-    assert set(refused_claims(claims[::-1], Owners())) == set(refused)
+    assert set(refused_claims(claims[::-1], UriOwners())) == set(refused)
     return bool(refused)
 
 
@@ -147,8 +155,8 @@ def test_no_uri_of_one_template_is_matched_by_another_that_is_not_refused(one: l
 def test_a_named_owner_is_served():
     """Only if the other server is not named as well."""
     claims = [claim("db://{t}"), claim("{+all}", "two"), claim("z://{n}", "two")]
-    assert set(refused_claims(claims, Owners({"one": ["db://*"]}))) == set()
-    assert set(refused_claims(claims, Owners({"one": ["*"], "two": ["{*"]}))) == set(claims[:2])
+    assert set(refused_claims(claims, UriOwners({"one": ["db://*"]}))) == set()
+    assert set(refused_claims(claims, UriOwners({"one": ["*"], "two": ["{*"]}))) == set(claims[:2])
 
 
 def test_claims_beyond_what_can_be_compared_are_refused(monkeypatch: pytest.MonkeyPatch):
@@ -157,7 +165,7 @@ def test_claims_beyond_what_can_be_compared_are_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(names, "_LEAST_STEPS", 100)
     claims = [claim(f"x://{{a}}/{n}", server) for n in range(300) for server in ("one", "two")]
     claims.append(claim("x://mine"))
-    assert set(refused_claims(claims, Owners({"one": ["x://mine"]}))) == set(claims[:-1])
+    assert set(refused_claims(claims, UriOwners({"one": ["x://mine"]}))) == set(claims[:-1])
     assert is_refused("x://" + "{a}-" * 2_000, "x://" + "{a}." * 2_000)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon import Client, Server
 from antiphon.gateway import Gateway, offer
-from antiphon.gateway.offer import KeptLists, KeptOffer, Offer, changes, fetch
+from antiphon.gateway.offer import KeptLists, KeptOffer, UpstreamOffer, fetch_offer, list_changes
 from antiphon.types import Tool
 from tests.support.behind_gateway import ERAS, host
 from tests.support.raw_server import CAPABILITIES, RawServer
@@ -19,7 +19,7 @@ TOOLS = {"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}
 DONE = {"content": [{"type": "text", "text": "done"}]}
 MODERN = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
-OFFER = Offer(tools=(Tool(name="x", input_schema={"type": "object"}),), completes=True, instructions="Ask.")
+OFFER = UpstreamOffer(tools=(Tool(name="x", input_schema={"type": "object"}),), completes=True, instructions="Ask.")
 
 
 async def test_only_what_has_changed_is_fetched():
@@ -29,14 +29,14 @@ async def test_only_what_has_changed_is_fetched():
     server.prompt(name="p")(lambda: "p")
     server.add_resource("one://r", "r")
     async with Client(server) as client:
-        whole = await fetch(client, Offer())
-        assert changes(Offer(), whole) == ["tools", "prompts", "resources"]
+        whole = await fetch_offer(client, UpstreamOffer())
+        assert list_changes(UpstreamOffer(), whole) == ["tools", "prompts", "resources"]
         server.tool(name="y")(lambda: "y")
         server.prompt(name="q")(lambda: "q")
-        part = await fetch(client, whole, ["tools"])
+        part = await fetch_offer(client, whole, ["tools"])
         assert [tool.name for tool in part.tools] == ["x", "y"]
-        assert changes(whole, part) == ["tools"]
-        assert changes(part, await fetch(client, part)) == ["prompts"]
+        assert list_changes(whole, part) == ["tools"]
+        assert list_changes(part, await fetch_offer(client, part)) == ["prompts"]
 
 
 @pytest.mark.parametrize("revision", ERAS)

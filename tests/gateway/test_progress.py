@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from antiphon import Context
-from antiphon.gateway.requests import reporting
+from antiphon.gateway.served_requests import report_progress
 
 
 class Heard:
@@ -26,9 +26,9 @@ class Heard:
 
 async def test_what_a_server_writes_while_it_starts_is_told(monkeypatch: pytest.MonkeyPatch):
     """Each text once, until the call has been quiet for long."""
-    monkeypatch.setattr("antiphon.gateway.requests._LOOK", 0.001)
+    monkeypatch.setattr("antiphon.gateway.served_requests._LOOK", 0.001)
     heard, texts = Heard(), iter(["Starting x: fetching", "Starting x: fetching", "Starting x: installing"])
-    async with reporting(cast("Context", heard), lambda: next(texts, None), quiet=600):
+    async with report_progress(cast("Context", heard), lambda: next(texts, None), quiet=600):
         while len(heard.reports) < 2:
             heard.news.clear()
             await heard.news.wait()
@@ -38,7 +38,7 @@ async def test_what_a_server_writes_while_it_starts_is_told(monkeypatch: pytest.
 async def test_a_quiet_call_is_said_to_go_on():
     """Between the reports of the server itself, and never with a value that would keep one of these back."""
     heard = Heard()
-    async with reporting(cast("Context", heard), quiet=0.01) as report:
+    async with report_progress(cast("Context", heard), quiet=0.01) as report:
         await heard.news.wait()
         await report(1, 3, "one")
         while len(heard.reports) < 4:

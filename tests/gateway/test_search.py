@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from tests.gateway.test_catalogue import tools
 
 from antiphon import Client, Server, Tool
 from antiphon.gateway import Gateway
-from antiphon.gateway.catalogue import Catalogue, Exposure
-from antiphon.gateway.offer import Offer
+from antiphon.gateway.offer import UpstreamOffer
 from antiphon.gateway.search import MAX_RESULT, MAX_RESULTS, Index
+from antiphon.gateway.server_catalogue import Exposure, ServerCatalogue
 from antiphon.host import Host, Policy, Rule, Scripted
-from tests.gateway.test_catalogue import tools
 
 ALLOW = Policy(default="allow")
 TOOLS = {
@@ -27,7 +27,9 @@ TOOLS = {
 def index(**more: Tool) -> Index:
     """Make an index of some tools of two servers."""
     made = [Tool(name=name, description=said, input_schema={}) for name, said in TOOLS.items()]
-    return Index(Catalogue({"github": Offer(tools=(*made, *more.values())), "files": tools("read")}, Exposure()))
+    return Index(
+        ServerCatalogue({"github": UpstreamOffer(tools=(*made, *more.values())), "files": tools("read")}, Exposure())
+    )
 
 
 @pytest.mark.parametrize(

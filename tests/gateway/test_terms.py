@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from antiphon.errors import ConfigError
-from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, Full, Place, Processes, terms_of
+from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, Full, Processes, ProcessPlace, terms_of
 from antiphon.host import Host, Scripted
 
 
@@ -26,7 +26,7 @@ class Busy:
 
     def __init__(self) -> None:
         self.resting_since: float | None = None
-        self.place: Place | None = None
+        self.place: ProcessPlace | None = None
 
     async def enter(self, processes: Processes) -> Busy:
         """Get a place."""

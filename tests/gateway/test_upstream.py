@@ -13,10 +13,10 @@ import pytest
 from msgspec import structs
 
 from antiphon import Server
-from antiphon.gateway.asks import by_host
-from antiphon.gateway.offer import KeptLists, Offer
-from antiphon.gateway.terms import Processes, Terms
-from antiphon.gateway.upstream import Unavailable, Upstream
+from antiphon.gateway.offer import KeptLists, UpstreamOffer
+from antiphon.gateway.relayed_asks import by_host
+from antiphon.gateway.terms import GatewayTerms, Processes
+from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
 from antiphon.host import Host, Policy, Scripted
 from antiphon.server import CallNext, ServerRequest
 from antiphon.types import Tool
@@ -28,7 +28,7 @@ def upstream(target: Any, changed: Any = lambda kind: None, **options: Any) -> U
     """Make one whose asks are refused."""
     host = Host(Scripted([]), policy=Policy(default="allow"))
     kept = options.pop("kept", None)
-    terms = Terms(host=host, processes=Processes(8, 30.0), timeout=30.0, start_timeout=30.0, idle_timeout=None)
+    terms = GatewayTerms(host=host, processes=Processes(8, 30.0), timeout=30.0, start_timeout=30.0, idle_timeout=None)
     return Upstream("one", target, by_host(host), structs.replace(terms, **options), changed=changed, kept=kept)
 
 
@@ -63,7 +63,7 @@ async def test_many_who_want_it_start_it_once():
     assert (server.connections, one.state, [tool.name for tool in one.offer.tools]) == (1, "running", ["x"])
     await one.close()
     assert one.state == "stopped"
-    with pytest.raises(Unavailable, match="closing"):
+    with pytest.raises(UpstreamUnavailable, match="closing"):
         async with one.used(cast("ServerRequest", None)):
             pass
 
@@ -72,10 +72,10 @@ async def test_one_that_fails_is_not_started_again_at_once(monkeypatch: pytest.M
     """Its calls cost no process each: they say why, and when it is tried again."""
     monkeypatch.setattr("antiphon.gateway.upstream._PAUSES", (600.0,))
     one = upstream([sys.executable, "-c", "raise SystemExit('no licence')"])
-    with pytest.raises(Unavailable, match="no licence"):
+    with pytest.raises(UpstreamUnavailable, match="no licence"):
         await one.start()
     assert one.state == "failed"
-    with pytest.raises(Unavailable, match=r"no licence[^;]*; it is tried again in (600|5\d\d) s"):
+    with pytest.raises(UpstreamUnavailable, match=r"no licence[^;]*; it is tried again in (600|5\d\d) s"):
         await one.start()
     await one.close()
 
@@ -83,7 +83,7 @@ async def test_one_that_fails_is_not_started_again_at_once(monkeypatch: pytest.M
 async def test_one_that_says_nothing_is_given_up():
     """Within its time; its process is ended."""
     one = upstream([sys.executable, "-c", "import time; time.sleep(600)"], start_timeout=0.5)
-    with pytest.raises(Unavailable, match=r"did not open a session within 0\.5 s"):
+    with pytest.raises(UpstreamUnavailable, match=r"did not open a session within 0\.5 s"):
         await one.start()
     await one.close()
 
@@ -201,7 +201,7 @@ async def test_it_offers_what_was_kept_before_it_runs(tmp_path: Path):
     kept = KeptLists(tmp_path / "lists").of(target, b"")
     assert kept is not None
     old = Tool(name="old", input_schema={"type": "object"})
-    kept.save(Offer(tools=(old,)))
+    kept.save(UpstreamOffer(tools=(old,)))
     one = upstream(target, told.append, kept=kept)
     one.recall()
     assert (one.state, one.is_listed, one.offer.tools) == ("stopped", True, (old,))

@@ -22,8 +22,8 @@ from antiphon.host import (
     digest,
     open_store,
 )
-from antiphon.host.catalogue import Catalogue, Model, Price
-from antiphon.host.models.choice import chooser
+from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
+from antiphon.host.models.choice import make_chooser
 from antiphon.host.models.models import Models
 from antiphon.host.review.queue import Mismatch
 from antiphon.wire.common import Implementation
@@ -114,8 +114,8 @@ async def test_an_off_list_hint_chooses_nothing():
 async def test_an_off_list_hint_goes_to_no_other_model():
     """Neither one that the user has not, nor one that this server may not use."""
     models = (model("small"), model("large", aliases=("most-expensive",)))
-    provider = Models(Catalogue(models, default="small"), {})
-    choose = chooser(provider, lambda asked: ["small"])
+    provider = Models(ModelCatalogue(models, default="small"), {})
+    choose = make_chooser(provider, lambda asked: ["small"])
     for hint in ("gpt-9", "large", "most-expensive"):
         wishes = ModelPreferences(hints=[ModelHint(name=hint)])
         person = Person(approve)
@@ -125,7 +125,7 @@ async def test_an_off_list_hint_goes_to_no_other_model():
 
 def model(name: str, **more) -> Model:
     """Make a model that costs nothing."""
-    free = Price(input=Decimal(0), output=Decimal(0))
+    free = ModelPrice(input=Decimal(0), output=Decimal(0))
     return Model(name=name, provider="echo", model="echo", context=100_000, price=free, **more)
 
 

@@ -14,8 +14,8 @@ import pytest
 from antiphon.host import Host, Scripted
 from antiphon.host.audit import Audit, check_lines, csv_lines, day_of, json_lines
 from antiphon.host.store.base import Change
-from antiphon.host.store.chain import Entry, Head, Record, extend
-from antiphon.host.store.memory import MemoryStore
+from antiphon.host.store.chain import Entry, Head, Record, extend_chain
+from antiphon.host.store.memory_store import MemoryStore
 from tests.host.asks import origin, request
 from tests.host.store.stores import DURABLE, Place, record
 
@@ -193,7 +193,7 @@ def test_days_are_those_of_utc():
 def entries(**more) -> tuple[list[Entry], Head]:
     """Make a chain of three records."""
     record = Record(at=0.5, ask="1", identity="command:x", method="sampling/createMessage", step="received", **more)
-    return extend(Head(), [record] * 3)
+    return extend_chain(Head(), [record] * 3)
 
 
 def test_lines_are_json_and_can_be_checked():

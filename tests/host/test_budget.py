@@ -21,11 +21,11 @@ from antiphon.host.budget import (
     accounts_for,
     brief_dollars,
     counts_of,
-    dearest,
-    dollars,
-    estimate,
     estimate_costs,
+    estimate_tokens,
     estimated_usage,
+    find_dearest,
+    format_dollars,
     input_estimate,
     rounded_dollars,
     worst_case,
@@ -72,8 +72,8 @@ def test_what_has_no_price_counts_in_tokens():
 def test_the_dearest_of_those_that_may_answer_is_held():
     """A fallback may cost more than the one chosen."""
     usage = Usage(input_tokens=1_000, output_tokens=0)
-    assert dearest(usage, [SMALL, DEAR, None]) == Amount.of(usage, DEAR)
-    assert dearest(usage, []) == Amount(tokens=1_000)
+    assert find_dearest(usage, [SMALL, DEAR, None]) == Amount.of(usage, DEAR)
+    assert find_dearest(usage, []) == Amount(tokens=1_000)
 
 
 FRAME = 16
@@ -82,7 +82,7 @@ FRAME = 16
 
 def test_everything_that_is_sent_is_estimated():
     """Texts by their script, and a few tokens for the frame; ids too: they are as long as a server makes them."""
-    assert input_estimate(request("a" * 300)) == estimate(["a" * 300]) + FRAME
+    assert input_estimate(request("a" * 300)) == estimate_tokens(["a" * 300]) + FRAME
     used = ToolUseContent(id="i" * 24_000, name="search", input={"words": "hat"})
     result = ToolResultContent(tool_use_id="i" * 24_000, content=[TextContent(text="none")])
     messages = [SamplingMessage(role="assistant", content=used), SamplingMessage(role="user", content=result)]
@@ -107,7 +107,7 @@ def test_the_worst_case_is_all_that_was_asked_for():
 def test_an_answer_is_estimated_no_longer_than_it_may_be():
     """Where the provider does not say."""
     params = request("a" * 300, max_tokens=70)
-    assert estimated_usage(params, text_answer("b" * 30, "m")).output_tokens == estimate(["b" * 30]) + 1
+    assert estimated_usage(params, text_answer("b" * 30, "m")).output_tokens == estimate_tokens(["b" * 30]) + 1
     assert estimated_usage(params, text_answer("b" * 3_000, "m")).output_tokens == 70
 
 
@@ -134,7 +134,7 @@ def test_a_request_counts_towards_four_accounts():
 )
 def test_money_is_written_for_people(money: int, text: str):
     """With as many digits as it takes."""
-    assert dollars(money) == text.replace("$-", "-$")
+    assert format_dollars(money) == text.replace("$-", "-$")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_servers_alike_share_an_account(together: bool, capped: str):
 @pytest.mark.parametrize("text", COUNTED)
 def test_no_text_is_estimated_too_low(text: str):
     """Nor three times too high."""
-    assert COUNTED[text] <= estimate([text]) <= 3 * COUNTED[text]
+    assert COUNTED[text] <= estimate_tokens([text]) <= 3 * COUNTED[text]
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8")))
@@ -201,7 +201,7 @@ def test_every_character_is_counted_once(text: str):
 
 def test_half_a_character_is_counted():
     """Half a surrogate pair cannot be sent, but it can be received."""
-    assert estimate(["\ud800"]) > 0
+    assert estimate_tokens(["\ud800"]) > 0
 
 
 def test_every_first_byte_belongs_to_one_group():
@@ -212,13 +212,13 @@ def test_every_first_byte_belongs_to_one_group():
 
 def test_texts_are_estimated_together():
     """In any order, and nothing is nothing."""
-    assert estimate([]) == estimate([""]) == 0
-    assert estimate(["毛", "a"]) == estimate(["a", "毛"]) == estimate(["a毛"])
+    assert estimate_tokens([]) == estimate_tokens([""]) == 0
+    assert estimate_tokens(["毛", "a"]) == estimate_tokens(["a", "毛"]) == estimate_tokens(["a毛"])
 
 
 @pytest.mark.parametrize("char", ["a", "毛", "🧥"])
 def test_what_is_not_looked_at_counts_as_much_as_it_can_be(char: str):
     """A byte of it is a token: no tokenizer counts more."""
     long = char * (MEASURED // len(char.encode()))
-    known = estimate([long])
-    assert estimate([long, char * 1_000]) == known + 1_000 * len(char.encode())
+    known = estimate_tokens([long])
+    assert estimate_tokens([long, char * 1_000]) == known + 1_000 * len(char.encode())

@@ -8,21 +8,21 @@ import pytest
 
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Queue, open_host
-from antiphon.host.catalogue import Model, Price
-from antiphon.host.config import Budget, Caps, Config, ServerEntry, Settings
+from antiphon.host.config import Caps, Config, ServerBudget, ServerEntry, ServerSettings
 from antiphon.host.config.default_model import USUAL
-from antiphon.host.config.settings import STANDARD, Notify, over
+from antiphon.host.config.settings import STANDARD, Notify, override_settings
 from antiphon.host.configured_host import ConfiguredHost, queue_in
+from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import MemoryStore
-from antiphon.host.store.sql import SqlStore
+from antiphon.host.store.sql_store import SqlStore
 from antiphon.host.terminal import TerminalReviewer
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import ModelHint, ModelPreferences
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import SERVER, Person, approve, origin, request, write
 
-FREE = Price(input=Decimal(0), output=Decimal(0))
+FREE = ModelPrice(input=Decimal(0), output=Decimal(0))
 
 NOTHING = {"HOME": "/nonexistent"}
 ECHO = '[models.echo]\nprovider = "echo"\nmodel = "echo"\n'
@@ -35,7 +35,7 @@ def echo(name: str, **more) -> Model:
 
 def configured(*servers: ServerEntry, person: Person | None = None, **more) -> ConfiguredHost:
     """Make a host with two models."""
-    settings = over(more.pop("settings", Settings()), STANDARD)
+    settings = override_settings(more.pop("settings", ServerSettings()), STANDARD)
     config = Config(models=(echo("one"), echo("two")), order=("one", "two"), servers=servers, settings=settings, **more)
     return ConfiguredHost(config, {}, reviewer=person or Person(approve))
 
@@ -79,7 +79,7 @@ async def test_to_answer_without_asking_answers_nobody_who_is_refused():
 
 async def test_caps_hold():
     """As limits of the host."""
-    host = configured(settings=Settings(caps=Caps(max_tokens=10)))
+    host = configured(settings=ServerSettings(caps=Caps(max_tokens=10)))
     with pytest.raises(Rejected) as refused:
         await host(request(max_tokens=11), origin())
     assert refused.value.data["reason"] == "limit"
@@ -123,9 +123,13 @@ def test_a_contradiction_is_found_at_the_start():
 async def test_budgets_hold():
     """In dollars, for a model that has a price."""
     dear = Model(
-        name="dear", provider="echo", model="echo", context=9999, price=Price(input=Decimal(1), output=Decimal(10_000))
+        name="dear",
+        provider="echo",
+        model="echo",
+        context=9999,
+        price=ModelPrice(input=Decimal(1), output=Decimal(10_000)),
     )
-    settings = over(Settings(budget=Budget(call=Decimal("0.5"))), STANDARD)
+    settings = override_settings(ServerSettings(budget=ServerBudget(call=Decimal("0.5"))), STANDARD)
     host = ConfiguredHost(Config(models=(dear,), settings=settings), {}, reviewer=Person(approve))
     assert (await host(request(max_tokens=40), origin())).text
     with pytest.raises(Rejected):
@@ -188,7 +192,7 @@ async def test_a_change_of_folder_begins_no_new_count(tmp_path: Path):
     """Caps count servers alike together with the configured one."""
     shop = ServerEntry(target=("python", "shop.py"), cwd=str(tmp_path), review="never", caps=Caps(per_minute=2))
     host = configured(shop, person=Person(approve))
-    await host(request(), Origin(id="1", identity=shop.known_as, target="shop", coarser=shop.coarser))
+    await host(request(), Origin(id="1", identity=shop.find_identity, target="shop", coarser=shop.coarser))
     moved = Origin(id="2", identity="command:moved", target="shop", coarser=shop.coarser)
     await host(request(), moved)
     with pytest.raises(Rejected) as refused:
@@ -200,10 +204,10 @@ def test_a_server_that_is_configured_itself_is_bound_by_its_own_entry(tmp_path: 
     """Not by that of another one alike."""
     folders = [tmp_path / name for name in ("one", "two")]
     one, two = (ServerEntry(target=("python", "shop.py"), cwd=str(each)) for each in folders)
-    assert one.known_as != two.known_as and one.coarser == two.coarser
+    assert one.find_identity != two.find_identity and one.coarser == two.coarser
     strict = msgspec.structs.replace(one, review="refuse")
     config = configured(strict, two)._config
-    assert config.for_server(two.known_as, *two.coarser).review != "refuse"
+    assert config.for_server(two.find_identity, *two.coarser).review != "refuse"
     assert config.for_server("elsewhere", *two.coarser).review == "refuse"
 
 

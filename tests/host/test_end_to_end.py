@@ -11,7 +11,7 @@ import pytest
 
 from antiphon import Client, Context, ImageContent, Server
 from antiphon.host import Audit, Budget, Cap, Host, open_host, open_store
-from antiphon.host.catalogue import Catalogue, Price
+from antiphon.host.model_catalogue import ModelCatalogue, ModelPrice
 from antiphon.host.models.models import Models
 from antiphon.wire.elicitation import ElicitResult
 from tests.host.asks import Person, approve
@@ -54,9 +54,11 @@ async def test_a_client_with_a_host_reaches_a_real_model(vendor, revision: str, 
     """Picture and tools arrive, whatever the vendor; everything is shown, asked, paid and recorded."""
     use = vendor.answer(("price", {"sku": "P-1"}), stop=vendor.TOOL_STOP)
     async with serving(vendor, use, vendor.answer("Warm, for 49.50 EUR")) as site:
-        million = Price(input=Decimal(1_000_000), output=Decimal(1_000_000))  # a dollar a token, to be seen in the sum
+        million = ModelPrice(
+            input=Decimal(1_000_000), output=Decimal(1_000_000)
+        )  # a dollar a token, to be seen in the sum
         known = model(vendor, site, key="KEY", context=100_000, tools=True, inputs=["image"], price=million)
-        provider = Models(Catalogue((known,)), {"KEY": KEY})
+        provider = Models(ModelCatalogue((known,)), {"KEY": KEY})
         store = open_store(tmp_path / "host.db")
         person = Person(approve, fill=ElicitResult(action="accept", content={"name": "Ada"}))
         host = Host(provider, reviewer=person, store=store, budget=Budget(call=Cap(), day=Cap()))

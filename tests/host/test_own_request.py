@@ -9,24 +9,24 @@ import pytest
 from antiphon.errors import ConfigError, InternalError, InvalidParams, Rejected
 from antiphon.host import Budget, Cap, Echo, Host, Limits, Manual, MemoryStore, Policy, Scripted
 from antiphon.host.budget import DOLLAR
-from antiphon.host.catalogue import Catalogue, Model, Price
 from antiphon.host.config import ServerEntry
+from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models.models import Models
-from antiphon.host.own_request import PERSON, person
-from antiphon.host.store.asks import Sought
+from antiphon.host.own_request import PERSON, make_person_origin
+from antiphon.host.store.ask_rows import Sought
 from antiphon.host.store.chain import Record
 from tests.host.asks import SERVER, origin, request
 from tests.host.test_configured_host import configured
 
-PRICE = Price(input=Decimal(1), output=Decimal(1_000))
-DEAR = Price(input=Decimal(1), output=Decimal(5_000))
+PRICE = ModelPrice(input=Decimal(1), output=Decimal(1_000))
+DEAR = ModelPrice(input=Decimal(1), output=Decimal(5_000))
 
 
-def models(**more: Price) -> Models:
+def models(**more: ModelPrice) -> Models:
     """Make a catalogue of echoes: two models, or those with these prices."""
     prices = more or {"cheap": PRICE, "dear": DEAR}
     return Models(
-        Catalogue(
+        ModelCatalogue(
             [
                 Model(name=name, provider="echo", model="echo", context=100_000, tools=True, price=price)
                 for name, price in prices.items()
@@ -63,7 +63,7 @@ async def test_it_is_recorded_as_the_persons():
     await store.gather()
     (row,) = (await store.asks(Sought())).rows
     assert (row.decision, row.by, row.ending, row.outcome, row.model) == ("own", "Ann", "answered", "", "dear")
-    assert (row.server, done.model) == (person().target, "dear")
+    assert (row.server, done.model) == (make_person_origin().target, "dear")
 
 
 async def test_it_is_charged_to_the_budgets():
@@ -87,7 +87,7 @@ async def test_only_models_that_may_answer_its_server_are_offered():
     """What a server said goes no further than that server's requests would have."""
     shop = ServerEntry(target=tuple(SERVER), models=("one",))
     host = configured(shop)
-    known = shop.known_as
+    known = shop.find_identity
     assert [each.model for each in await host.offers(request(), known)] == ["one"]
     assert [each.model for each in await host.offers(request(), "command:other")] == ["one", "two"]
     with pytest.raises(InternalError):
@@ -135,8 +135,8 @@ async def test_a_failure_of_the_provider_is_told_without_its_text():
 
 def test_each_of_them_has_a_name_of_its_own():
     """The same person, another ask."""
-    assert person().id != person().id
-    assert person().identity == PERSON != origin().identity
+    assert make_person_origin().id != make_person_origin().id
+    assert make_person_origin().identity == PERSON != origin().identity
 
 
 async def test_a_program_asks_with_texts_messages_and_tools():

@@ -10,12 +10,12 @@ import pytest
 
 from antiphon.errors import InternalError, Rejected
 from antiphon.host import Approve, Budget, Cap, Deny, Edit, Host, MemoryStore, Queue, Regenerate, Scripted, digest
-from antiphon.host.catalogue import Catalogue, Model, Price
-from antiphon.host.models.choice import Chosen, chooser
+from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
+from antiphon.host.models.choice import Chosen, make_chooser
 from antiphon.host.models.models import Models
-from antiphon.host.pipeline.sampling import MAX_ANSWERS
+from antiphon.host.pipeline.sampling_stages import MAX_ANSWERS
 from antiphon.host.providers.base import Completion, Usage, text_answer
-from antiphon.host.review.grants import Grant
+from antiphon.host.review.given_grants import Grant
 from antiphon.host.review.queue import Mismatch
 from antiphon.wire.sampling import ModelHint, ModelPreferences
 from tests.host.asks import Person, approve, origin, request
@@ -23,11 +23,13 @@ from tests.host.asks import Person, approve, origin, request
 
 def model(name: str, dollars: int, **more) -> Model:
     """Make a model at this price per million tokens."""
-    price = Price(input=Decimal(dollars), output=Decimal(dollars))
+    price = ModelPrice(input=Decimal(dollars), output=Decimal(dollars))
     return Model(name=name, provider="openai", model=name, context=100_000, price=price, key="KEY", **more)
 
 
-CATALOGUE = Catalogue((model("cheap", 1), model("dear", 100, fallback="spare"), model("spare", 1_000)), default="cheap")
+CATALOGUE = ModelCatalogue(
+    (model("cheap", 1), model("dear", 100, fallback="spare"), model("spare", 1_000)), default="cheap"
+)
 
 
 class Provider(Models):
@@ -99,7 +101,7 @@ async def test_the_budget_holds_for_the_model_a_person_chose():
         await Host(Provider(), reviewer=person, budget=small)(request(), origin())
     assert person.shown[0].models == ()
     # Chosen as if there were no budget, so that it is the reservation that refuses.
-    choose = chooser(Provider())
+    choose = make_chooser(Provider())
     host = Host(
         Provider(), reviewer=person, budget=small, choose=lambda params, asked, left: choose(params, asked, None)
     )
@@ -238,7 +240,7 @@ LOCAL = Model(
     model="home",
     context=100_000,
     base_url="http://127.0.0.1:1/v1",
-    price=Price(input=Decimal(0), output=Decimal(0)),
+    price=ModelPrice(input=Decimal(0), output=Decimal(0)),
 )
 
 
@@ -248,7 +250,7 @@ class Places(Provider):
     def __init__(self, *, fallback: str | None = None) -> None:
         super().__init__()
         home = msgspec.structs.replace(LOCAL, fallback=fallback)
-        self.catalogue = Catalogue((home, model("cloud", 1), model("dearer", 9)), default="home")
+        self.catalogue = ModelCatalogue((home, model("cloud", 1), model("dearer", 9)), default="home")
 
 
 def hinting(name: str):

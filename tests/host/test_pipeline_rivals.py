@@ -10,7 +10,7 @@ from antiphon.host import Approve, Budget, Cap, Deny, Host, MemoryStore, Queue, 
 from antiphon.host.providers.base import ProviderFailure
 from antiphon.host.review.queue import Mismatch
 from antiphon.host.review.review import hash_of
-from antiphon.host.store.asks import Sought
+from antiphon.host.store.ask_rows import Sought
 from antiphon.host.store.base import BlockRow
 from tests.host.asks import Person, approve, origin, request
 from tests.host.test_pipeline_models import Provider

@@ -168,7 +168,7 @@ def test_missing_packages_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPa
 
 def test_the_pages_name_is_right():
     """It is looked up by its name: a module that was moved would be found missing only here."""
-    from antiphon.web.serve import opened_page
+    from antiphon.web.page_server import opened_page
 
     assert page_opener() is opened_page
 

@@ -17,9 +17,9 @@ from antiphon.host.budget import Amount, Cap
 from antiphon.host.store import MemoryStore, open_store, usual_store
 from antiphon.host.store.base import Change, Decided, GrantRow, Settlement
 from antiphon.host.store.chain import Head
-from antiphon.host.store.location import state_folder
-from antiphon.host.store.recovery import BEATS, LEASE, named
-from antiphon.host.store.sql import SqlStore
+from antiphon.host.store.recovery import BEATS, LEASE, name_process
+from antiphon.host.store.sql_store import SqlStore
+from antiphon.host.store.store_location import state_folder
 from antiphon.sql.runner import PostgresRunner, SqliteRunner
 from tests.host.asks import origin, request
 from tests.host.store.stores import DURABLE, Place, hold, record, review
@@ -100,7 +100,7 @@ def ended() -> int:
 
 async def test_a_process_that_runs_no_more_is_not_waited_for(place: Place):
     """One of this machine that was killed: the next one puts in order at once what it left."""
-    await killed(place, Change(hold=hold()), name=f"{named().rpartition('-')[0]}-{ended()}")
+    await killed(place, Change(hold=hold()), name=f"{name_process().rpartition('-')[0]}-{ended()}")
     async with place.open() as store:
         assert await store.holds() == []
 
@@ -333,7 +333,7 @@ def test_the_usual_store_can_be_loaded_soon(tmp_path: Path):
     environ = os.environ | {"XDG_STATE_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, check=True, text=True)
     loaded = set(done.stdout.split())
-    assert "antiphon.host.store.sql" in loaded
+    assert "antiphon.host.store.sql_store" in loaded
     assert "asyncpg" not in loaded
     assert not (tmp_path / "antiphon").exists()
 
@@ -346,7 +346,7 @@ def test_where_nothing_can_be_kept_it_is_in_memory(lacking: str, tmp_path: Path,
         (tmp_path / "antiphon").write_text("a file")
     else:
         monkeypatch.setattr(
-            "antiphon.host.store.location.find_spec", lambda name: None if name == lacking else object()
+            "antiphon.host.store.store_location.find_spec", lambda name: None if name == lacking else object()
         )
     assert isinstance(usual_store(), MemoryStore)
 

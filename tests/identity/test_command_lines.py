@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.identity import command_of, identity_of, launch_of
-from antiphon.wire.origin import coarser, identify
+from antiphon.wire.origin import identify_target, list_coarser
 
 VARIABLES = [
     "PATH",
@@ -70,8 +70,8 @@ def same(one: Sequence[str], other: Sequence[str], **where: object) -> bool:
 
 def alike(one: Sequence[str], other: Sequence[str], cwd: Path | None = None) -> bool:
     """Tell whether what denies one of them denies the other."""
-    told = coarser(launch_of(other, cwd=cwd))
-    return coarser(launch_of(one))[0] == told[0]
+    told = list_coarser(launch_of(other, cwd=cwd))
+    return list_coarser(launch_of(one))[0] == told[0]
 
 
 # --- the same server ----------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_a_file_is_run_by_this_interpreter(here: Path):
 
 def test_an_address_stays_an_address():
     """Nothing is looked for on this disk."""
-    assert identity_of("https://example.com/mcp") == identify("https://example.com/mcp")
+    assert identity_of("https://example.com/mcp") == identify_target("https://example.com/mcp")
 
 
 # --- another server -----------------------------------------------------------------------------------------------
@@ -366,8 +366,8 @@ def test_a_program_of_a_wrappers_name_is_no_wrapper(wrapper: list[str], here: Pa
     (here / "cmd").touch(mode=0o755)
     words = ["python", str(here / "server.py")]
     disguised = launch_of([*(word.format(here) for word in wrapper), *words])
-    assert identify(disguised) != identity_of(words)
-    assert coarser(disguised)[0] == coarser(launch_of(words))[0]
+    assert identify_target(disguised) != identity_of(words)
+    assert list_coarser(disguised)[0] == list_coarser(launch_of(words))[0]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from antiphon.host import Host
 from antiphon.host.providers.base import Completion, Usage, text_answer
-from antiphon.host.providers.offline import embedded
+from antiphon.host.providers.offline import make_echo_vectors
 from antiphon.host.review.review import Deny
 from antiphon.wire.content import ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageResult
@@ -52,7 +52,7 @@ class Model:
         return Completion(result=result, usage=Usage(input_tokens=3, output_tokens=4))
 
     async def embed(self, params, *, model=None):
-        return await embedded(params, self.name)
+        return await make_echo_vectors(params, self.name)
 
 
 class Person:

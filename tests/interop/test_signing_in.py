@@ -18,7 +18,7 @@ import pytest
 
 from antiphon import Client, OAuth, Server
 from antiphon.auth import ClientCredentials, Device, DevicePage, FileLogins, ResourceServer
-from antiphon.auth.client.token_endpoint import revoke
+from antiphon.auth.client.token_endpoint import revoke_login
 from antiphon.errors import Unauthorized
 from antiphon.server.serving.network import network_server
 from tests.auth.server.protected import shop
@@ -175,7 +175,7 @@ async def test_a_login_that_was_revoked_is_forgotten(peers: Peers) -> None:
         async with Client(url, auth=oauth) as client:
             await text(client, "whoami")
         (login,) = (await oauth.store.read()).logins
-        assert await revoke(login)
+        assert await revoke_login(login)
         async with Client(url, auth=oauth) as client:
             assert "sub:ann" in await text(client, "whoami")
     assert len(browser.pages) == 2

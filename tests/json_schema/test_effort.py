@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.json_schema.effort import Effort, count_members, weigh
+from antiphon.json_schema.effort import Effort, count_members, weigh_value
 
 
 def doubling(keyword: str, levels: int) -> dict:
@@ -67,10 +67,10 @@ def test_what_a_schema_lists_is_work():
 
 def test_a_value_weighs_its_places_and_its_text():
     """And nests so deep."""
-    assert weigh(1, 100) == (1, 0)
-    assert weigh({"a": [1, 2]}, 100) == (4, 2)
-    assert weigh(["x" * 160], 100) == (12, 1)
-    assert weigh(list(range(101)), 100) is None
+    assert weigh_value(1, 100) == (1, 0)
+    assert weigh_value({"a": [1, 2]}, 100) == (4, 2)
+    assert weigh_value(["x" * 160], 100) == (12, 1)
+    assert weigh_value(list(range(101)), 100) is None
 
 
 def test_counting_stops_where_it_is_too_much():

@@ -9,7 +9,15 @@ import msgspec
 import pydantic
 import pytest
 
-from antiphon.json_schema.mismatch import Mismatch, MismatchError, describe, describe_rule, join_path, suggest, within
+from antiphon.json_schema.mismatch import (
+    MismatchError,
+    SchemaMismatch,
+    describe_mismatch,
+    describe_rule,
+    join_path,
+    prefix_place,
+    suggest_name,
+)
 
 
 class Item(msgspec.Struct, forbid_unknown_fields=True):
@@ -17,11 +25,11 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
     name: Annotated[str, msgspec.Meta(min_length=2)] = "ab"
 
 
-def of_msgspec(kind: Any, data: str) -> Mismatch:
+def of_msgspec(kind: Any, data: str) -> SchemaMismatch:
     """Provoke a report of msgspec's."""
     with pytest.raises(msgspec.ValidationError) as caught:
         msgspec.json.decode(data, type=kind)
-    return describe(caught.value)
+    return describe_mismatch(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +64,7 @@ def test_pydantic_reports_name_the_first_place():
     adapter = pydantic.TypeAdapter(list[Annotated[int, pydantic.Field(ge=3)]])
     with pytest.raises(ValueError, match="2 validation errors") as caught:
         adapter.validate_json(b"[4, 1, 2]", strict=True)
-    assert describe(caught.value).sentence() == '"[1]": input should be greater than or equal to 3'
+    assert describe_mismatch(caught.value).sentence() == '"[1]": input should be greater than or equal to 3'
 
 
 def test_a_missing_member_of_a_model_is_missing():
@@ -64,7 +72,7 @@ def test_a_missing_member_of_a_model_is_missing():
     model = pydantic.create_model("Model", x=(int, ...))
     with pytest.raises(ValueError, match="1 validation error") as caught:
         model.model_validate_json("{}")
-    assert describe(caught.value) == Mismatch("x", "", "missing")
+    assert describe_mismatch(caught.value) == SchemaMismatch("x", "", "missing")
 
 
 @pytest.mark.parametrize(
@@ -84,14 +92,14 @@ def test_jsonschema_reports_name_the_place(instance, sentence):
     }
     with pytest.raises(jsonschema_rs.ValidationError) as caught:
         jsonschema_rs.validate(schema, instance)
-    assert describe(caught.value).sentence() == sentence
+    assert describe_mismatch(caught.value).sentence() == sentence
 
 
 def test_what_is_no_json_says_so():
     """A decode error has no place."""
     with pytest.raises(msgspec.DecodeError) as caught:
         msgspec.json.decode(b"{")
-    assert describe(caught.value).sentence() == "not JSON: Input data was truncated"
+    assert describe_mismatch(caught.value).sentence() == "not JSON: Input data was truncated"
 
 
 def test_long_reports_are_cut():
@@ -101,9 +109,9 @@ def test_long_reports_are_cut():
 
 def test_a_mismatch_keeps_its_report():
     """The exception's text is the sentence."""
-    error = MismatchError(Mismatch("a", "expected integer"))
+    error = MismatchError(SchemaMismatch("a", "expected integer"))
     assert str(error) == '"a": expected integer'
-    assert describe(error) is error.mismatch
+    assert describe_mismatch(error) is error.mismatch
 
 
 def test_paths_are_joined():
@@ -114,9 +122,9 @@ def test_paths_are_joined():
 
 def test_an_inner_place_is_put_under_the_outer():
     """With a dot only where a name follows."""
-    assert within("a", Mismatch("b", "x")).place == "a.b"
-    assert within("a", Mismatch("[0]", "x")).place == "a[0]"
-    assert within("a", Mismatch("", "x")).place == "a"
+    assert prefix_place("a", SchemaMismatch("b", "x")).place == "a.b"
+    assert prefix_place("a", SchemaMismatch("[0]", "x")).place == "a[0]"
+    assert prefix_place("a", SchemaMismatch("", "x")).place == "a"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +137,7 @@ def test_an_inner_place_is_put_under_the_outer():
 )
 def test_the_nearest_name_is_suggested(name, known, words):
     """Models misspell; the answer should let them go on."""
-    assert suggest(name, known) == words
+    assert suggest_name(name, known) == words
 
 
 SCHEMA = {
@@ -161,7 +169,7 @@ def test_a_rule_is_described_without_the_value(value, sentence):
     """Place and rule are in the schema; a key of the value is not."""
     with pytest.raises(jsonschema_rs.ValidationError) as caught:
         jsonschema_rs.validator_for(SCHEMA).validate(value)
-    assert describe_rule(describe(caught.value), SCHEMA) == sentence
+    assert describe_rule(describe_mismatch(caught.value), SCHEMA) == sentence
 
 
 def test_a_rule_within_a_schema_of_its_own_address_is_named_alone():
@@ -170,7 +178,7 @@ def test_a_rule_within_a_schema_of_its_own_address_is_named_alone():
     schema = {"$id": "https://example.org/a", "properties": {"r": {"$ref": "b"}}, "$defs": {"b": inner}}
     with pytest.raises(jsonschema_rs.ValidationError) as caught:
         jsonschema_rs.validator_for(schema).validate({"r": {"x": "secret"}})
-    assert describe_rule(describe(caught.value), schema) == '"r.x": expected type'
+    assert describe_rule(describe_mismatch(caught.value), schema) == '"r.x": expected type'
 
 
 @pytest.mark.parametrize(

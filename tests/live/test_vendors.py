@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from antiphon.host.catalogue import Catalogue
 from antiphon.host.config.default_model import USUAL, model_of
+from antiphon.host.model_catalogue import ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
@@ -20,7 +20,7 @@ every_vendor = pytest.mark.parametrize("vendor", PRESENT)
 
 async def asked(vendor, params):
     """Ask a vendor's usual model."""
-    provider = Models(Catalogue((model_of(vendor, None, os.environ),)), os.environ)
+    provider = Models(ModelCatalogue((model_of(vendor, None, os.environ),)), os.environ)
     try:
         return await provider.generate(params)
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.machine import running_processes
-from antiphon.machine.running_processes import began, is_running, place
+from antiphon.machine.running_processes import find_start, identify_place, is_running
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def other() -> Iterator[subprocess.Popen[bytes]]:
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Take ``/proc`` away, as on another system or where it is hidden."""
     monkeypatch.setattr(running_processes, "_PROCESSES", Path("nowhere"))
-    place.cache_clear()
+    identify_place.cache_clear()
     yield
-    place.cache_clear()
+    identify_place.cache_clear()
 
 
 def test_one_that_runs_is_the_one_that_began_then(other: subprocess.Popen[bytes]):
     """Another moment is another process, which had the number before."""
-    since = began(other.pid)
+    since = find_start(other.pid)
     assert since is not None
     assert since.isdigit()
     assert [is_running(other.pid, each) for each in (since, "", "1")] == [True, True, False]
@@ -48,7 +48,7 @@ def test_one_that_stands_still_runs_and_one_that_was_killed_does_not(other: subp
     os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
     assert not is_running(other.pid)
     other.wait()
-    assert (is_running(other.pid), began(other.pid)) == (False, None)
+    assert (is_running(other.pid), find_start(other.pid)) == (False, None)
 
 
 @pytest.mark.parametrize("pid", [0, -1, -(2**40), 2**31, 2**70])
@@ -61,11 +61,11 @@ def test_a_number_of_no_process_is_none(pid: int, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("nowhere")
 def test_where_nothing_can_be_seen_a_process_that_is_there_is_believed():
     """Its start and its place are not known then."""
-    assert (is_running(os.getpid(), "1"), began(os.getpid()), place()) == (True, None, None)
+    assert (is_running(os.getpid(), "1"), find_start(os.getpid()), identify_place()) == (True, None, None)
 
 
 def test_a_place_is_the_same_for_all_its_processes():
     """It has the boot and the namespace of process ids."""
     code = "from antiphon.machine.running_processes import place; print(place())"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert told.stdout.strip() == place()
+    assert told.stdout.strip() == identify_place()

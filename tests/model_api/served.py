@@ -14,7 +14,7 @@ from openai import AsyncOpenAI
 
 from antiphon.host.host import Host
 from antiphon.host.providers.base import Completion, Growth, Usage, text_answer
-from antiphon.model_api.endpoint import Endpoint
+from antiphon.model_api.endpoint import ModelEndpoint
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from tests.host.asks import origin
@@ -25,7 +25,7 @@ _asks = count(1)
 class Door:
     """An endpoint, with the equipment of one process."""
 
-    def __init__(self, endpoint: Endpoint, env: dict[str, str], equipment) -> None:
+    def __init__(self, endpoint: ModelEndpoint, env: dict[str, str], equipment) -> None:
         self.endpoint = endpoint
         self.equipment = equipment
         self.env = env
@@ -60,7 +60,7 @@ def who() -> Origin:
 @asynccontextmanager
 async def door(host: Host, make=who) -> AsyncIterator[Door]:
     """Serve a host within a block."""
-    endpoint = Endpoint(host)
+    endpoint = ModelEndpoint(host)
     equipment = await endpoint.equip(make)
     try:
         yield Door(endpoint, dict(equipment.environment({})), equipment)

@@ -15,10 +15,10 @@ from antiphon.host import Budget, Cap, Host, Limits, Price, open_store
 from antiphon.host.budget import input_estimate, worst_case
 from antiphon.host.models.choice import Chosen
 from antiphon.host.providers.base import Completion, text_answer
-from antiphon.model_api import body as model_api_body
 from antiphon.model_api import endpoint
-from antiphon.model_api.calls import MAX_OPEN
+from antiphon.model_api import json_body as model_api_body
 from antiphon.model_api.dialects.chat import Chat
+from antiphon.model_api.model_calls import MAX_OPEN
 from antiphon.transports.http.server import connections
 from tests.model_api.served import Slow, asked, door
 
@@ -102,7 +102,7 @@ async def test_body_that_never_ends_and_a_head_that_is_too_large_are_given_up(mo
 
 async def test_connections_beyond_the_bound_are_refused_and_then_closed(monkeypatch: pytest.MonkeyPatch):
     """First their requests are refused, beyond more they are closed at once; others are served once they are gone."""
-    monkeypatch.setattr(endpoint, "LIMITS", connections.Limits(max_connections=40))
+    monkeypatch.setattr(endpoint, "LIMITS", connections.ConnectionLimits(max_connections=40))
     monkeypatch.setattr(endpoint, "SERVED", 20)
     async with door(Host("echo", review="never")) as here:
         name, _, port = here.address.removeprefix("http://").partition(":")
@@ -148,7 +148,7 @@ async def test_thousand_streams_of_one_program_are_each_answered():
 
 async def test_stream_that_is_never_read_is_given_up(monkeypatch: pytest.MonkeyPatch):
     """A client that does not read holds neither memory nor a connection for long."""
-    monkeypatch.setattr(endpoint, "LIMITS", connections.Limits(stall=0.0))
+    monkeypatch.setattr(endpoint, "LIMITS", connections.ConnectionLimits(stall=0.0))
     provider = Slow()
     host = Host(provider, review="never", limits=Limits(max_tokens=None))
     async with door(host) as here:

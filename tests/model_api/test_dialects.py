@@ -12,10 +12,10 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsBas
 from openai.types.embedding_create_params import EmbeddingCreateParams
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
-from antiphon.model_api.dialects import embeddings
+from antiphon.model_api.dialects import embeddings_dialect
 from antiphon.model_api.dialects.chat import Chat
-from antiphon.model_api.dialects.failures import Failure, anthropic_error
-from antiphon.model_api.dialects.members import CHAT, EMBEDDINGS, MESSAGES, RESPONSES, Member
+from antiphon.model_api.dialects.dialect_errors import Failure, anthropic_error
+from antiphon.model_api.dialects.members import CHAT, EMBEDDINGS, MESSAGES, RESPONSES, DialectMember
 from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
 
@@ -45,7 +45,7 @@ def read(vendor: str, **more: Any):
     ],
     ids=[*DIALECTS, "embeddings"],
 )
-def test_table_has_every_member_that_the_vendors_client_can_send(table: tuple[Member, ...], theirs: type):
+def test_table_has_every_member_that_the_vendors_client_can_send(table: tuple[DialectMember, ...], theirs: type):
     """A member that a new release of the client brings is decided about, not overlooked."""
     ours = {member.name for member in table}
     sent = set(theirs.__annotations__) - {"stream"}
@@ -68,7 +68,7 @@ def test_members_have_the_fate_that_the_table_says(vendor: str):
 
 def test_user_of_embeddings_has_no_effect():
     """The only member of such a request that is noted; one that is new is named as well."""
-    read = embeddings.read({"model": "m", "input": "x", "user": "y", "input_type": "query"})
+    read = embeddings_dialect.read_request({"model": "m", "input": "x", "user": "y", "input_type": "query"})
     assert read.noted == ("user", "input_type")
 
 

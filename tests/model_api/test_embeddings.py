@@ -10,9 +10,9 @@ import openai
 import pytest
 
 from antiphon.host import Host, Policy, Rule, Scripted
-from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, packed
-from antiphon.host.providers.offline import embedded
-from antiphon.model_api.calls import MAX_LARGE
+from antiphon.host.providers.offline import make_echo_vectors
+from antiphon.host.providers.vectors import Embedded, EmbeddingParams, pack_vectors
+from antiphon.model_api.model_calls import MAX_LARGE
 from antiphon.types import CreateMessageResult
 from tests.host.asks import Person, approve
 from tests.model_api.served import door
@@ -35,7 +35,7 @@ class Waiting(Scripted):
 
 async def test_vendors_client_gets_the_vectors_in_either_form():
     """As floats and packed, of one text and of several, with the number of dimensions that it wants."""
-    expected = await embedded(EmbeddingParams.of(["snow in Graz", "a sweater"], dimensions=16), "scripted")
+    expected = await make_echo_vectors(EmbeddingParams.of(["snow in Graz", "a sweater"], dimensions=16), "scripted")
     numbers = [array("f", vector).tolist() for vector in expected.vectors]
     provider = Scripted([])
     async with door(Host(provider, reviewer=None)) as here, here.openai() as client, here.plain() as plain:
@@ -151,7 +151,7 @@ async def test_large_response_does_not_hold_the_loop():
 
     class Many(Scripted):
         async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
-            return Embedded(vectors=packed([[0.25] * 1_536]) * len(params.texts), model="many")
+            return Embedded(vectors=pack_vectors([[0.25] * 1_536]) * len(params.texts), model="many")
 
     turns, is_over = 0, asyncio.Event()
 

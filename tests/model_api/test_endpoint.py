@@ -16,8 +16,8 @@ from pydantic import BaseModel
 from antiphon import Client, Server
 from antiphon.host import Host, Scripted
 from antiphon.host.budget import Budget, Cap
-from antiphon.host.checks.policy import Policy
-from antiphon.model_api.endpoint import Endpoint
+from antiphon.host.checks.policy_rules import Policy
+from antiphon.model_api.endpoint import ModelEndpoint
 from antiphon.wire.content import ImageContent, TextContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageResult
 from tests.host.asks import Person, approve, write
@@ -273,6 +273,6 @@ async def test_memory_server_gets_no_equipment():
     host = Host("echo", review="never", model_api=True)
     async with Client(server, sampling=host) as client:
         assert (await client.call_tool("hello", {})).content[0].text == "hello"
-    assert isinstance(host._model_api, Endpoint)
+    assert isinstance(host._model_api, ModelEndpoint)
     assert host._model_api._serving is None
     await host.aclose()

@@ -16,17 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.errors import InvalidParams
-from antiphon.host.checks.forms import fields_of
-from antiphon.host.checks.redact import find_secrets, masked, masked_json
-from antiphon.host.checks.risk import assess, assess_elicitation
-from antiphon.host.checks.validate import validate
-from antiphon.host.checks.visible import blank_runs, hidden, inert, inert_line, wrap
-from antiphon.host.review.diff import compared, editable, edited_text, pretty
+from antiphon.host.checks.form_fields import fields_of
+from antiphon.host.checks.redact import find_secrets, mask_content, masked_json
+from antiphon.host.checks.risk import assess_elicitation, assess_risks
+from antiphon.host.checks.validate import validate_request
+from antiphon.host.checks.visible import blank_runs, count_hidden, inert_line, make_inert, wrap_line
+from antiphon.host.review.diff import compare_lines, edited_text, format_json, make_editable
 from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.forms import from_form, to_form
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.server.asks.tool_loop import TypedAnswer
-from antiphon.web.render import environment
+from antiphon.web.render import make_environment
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
 from tests.host.asks import origin, request
@@ -70,27 +70,27 @@ def changed(text: str) -> CreateMessageRequestParams:
     return request(text, system_prompt=text, metadata={"a": text, text: [text]})
 
 
-TEMPLATE = environment().from_string("{{ text }}{{ text|line }}{{ text|editable }}")
+TEMPLATE = make_environment().from_string("{{ text }}{{ text|line }}{{ text|editable }}")
 LINES = "x\ny\nx\nz\n"
 
 FUNCTIONS: dict[str, Callable[[str], object]] = {
     "find_secrets": find_secrets,
-    "masked": lambda text: masked(changed(text)),
+    "masked": lambda text: mask_content(changed(text)),
     "masked_json": lambda text: masked_json(changed(text)),
-    "validate": lambda text: validate(changed(text)),
-    "assess": lambda text: assess(changed(text), origin()),
+    "validate": lambda text: validate_request(changed(text)),
+    "assess": lambda text: assess_risks(changed(text), origin()),
     "assess_elicitation": lambda text: assess_elicitation(form(text), origin()),
     "fields_of": lambda text: fields_of(form(text)),
-    "inert": inert,
+    "inert": make_inert,
     "inert_line": inert_line,
-    "hidden": hidden,
+    "hidden": count_hidden,
     "blank_runs": blank_runs,
-    "editable": editable,
+    "editable": make_editable,
     "edited_text": edited_text,
-    "pretty": lambda text: pretty({"a": text}),
-    "compared": lambda text: compared(text.split("\n"), text.replace("a", "b").split("\n")[::-1]),
-    "compared words": lambda text: compared(text.split("a"), text.split("e")),
-    "wrap": lambda text: list(wrap(text, 80)),
+    "pretty": lambda text: format_json({"a": text}),
+    "compared": lambda text: compare_lines(text.split("\n"), text.replace("a", "b").split("\n")[::-1]),
+    "compared words": lambda text: compare_lines(text.split("a"), text.split("e")),
+    "wrap": lambda text: list(wrap_line(text, 80)),
     "quoted": lambda text: list(Layout(columns=40).quoted(text)),
     "labelled": lambda text: list(Layout(columns=40).labelled("a", text)),
     "to_form": lambda text: from_form(to_form(changed(text)), changed(text)),
@@ -137,5 +137,5 @@ ALPHABET = st.text(
 @given(piece=ALPHABET)
 def test_no_other_piece_is_found_that_is_worse(piece: str):
     """Pieces nobody thought of, for the functions that look at every text."""
-    functions: list[Any] = [find_secrets, inert, hidden, blank_runs]
+    functions: list[Any] = [find_secrets, make_inert, count_hidden, blank_runs]
     assert [each for each in functions if all(growth(each, piece) > 3 * LARGE for _ in range(4))] == []

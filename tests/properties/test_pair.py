@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 from antiphon.errors import InvalidParams, LocalProtocolError
 from antiphon.protocol.events import Answered, Cancelled, Notified, Outgoing, Replied, Request
-from antiphon.protocol.session import Session
+from antiphon.protocol.session import PeerSession
 from antiphon.wire.common import RequestParams
 from antiphon.wire.content import TextContent
 from antiphon.wire.methods import METHODS
@@ -58,7 +58,7 @@ class Interleavings(RuleBasedStateMachine):
         """Begin with an open session."""
         pair = Pair.opened(revision)
         self.client, self.server, self.modern = pair.client, pair.server, revision.modern
-        self.wire: dict[Session, deque[bytes]] = {self.client: deque(), self.server: deque()}
+        self.wire: dict[PeerSession, deque[bytes]] = {self.client: deque(), self.server: deque()}
         self.replies: Counter[tuple[str, Any]] = Counter()
         self.ends: Counter[Outgoing] = Counter()
         self.sent: list[Outgoing] = []
@@ -68,7 +68,7 @@ class Interleavings(RuleBasedStateMachine):
 
     # --- what both sides do -----------------------------------------------------------------------------------------
 
-    def send(self, sender: Session, data: bytes | None) -> None:
+    def send(self, sender: PeerSession, data: bytes | None) -> None:
         """Put a frame on its way."""
         if data is None:
             return
@@ -129,7 +129,7 @@ class Interleavings(RuleBasedStateMachine):
         """Let the server withdraw an ask, whatever has become of it."""
         self.withdraw(self.server, outgoing.id)
 
-    def withdraw(self, sender: Session, id: Any) -> None:
+    def withdraw(self, sender: PeerSession, id: Any) -> None:
         """Cancel a request that is open, and count it as ended."""
         outgoing = sender.outgoing.get(id)
         data = sender.cancel(id, "test")
@@ -174,7 +174,7 @@ class Interleavings(RuleBasedStateMachine):
         """Let the client read one frame."""
         return self.deliver(self.server, self.client)
 
-    def deliver(self, sender: Session, receiver: Session) -> Any:
+    def deliver(self, sender: PeerSession, receiver: PeerSession) -> Any:
         """Carry one frame, and do what an engine would; returns the requests that were accepted."""
         if not self.wire[sender]:
             return multiple()
@@ -196,7 +196,7 @@ class Interleavings(RuleBasedStateMachine):
                 self.progress[token] = event.params.progress
         return multiple(*requests)
 
-    def find(self, sender: Session, id: Any) -> Outgoing:
+    def find(self, sender: PeerSession, id: Any) -> Outgoing:
         """Find a request that was withdrawn while it was on its way."""
         side = METHODS["tools/call"] if sender is self.client else METHODS["sampling/createMessage"]
         return next(each for each in self.sent if each.id == id and each.method is side)

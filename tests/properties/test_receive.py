@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Event, Ignored, Request
-from antiphon.protocol.server_offer import Offer
+from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
-from antiphon.protocol.session import Session
+from antiphon.protocol.session import PeerSession
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, REVISIONS, Revision
 from tests.support.pair import CLIENT, EVERYTHING, OFFERS_ALL, SERVER, Pair, flat
@@ -74,10 +74,10 @@ FRAMES = (
 STATES = st.sampled_from([None, *REVISIONS])
 
 
-def session(side: str, revision: Revision | None) -> Session:
+def session(side: str, revision: Revision | None) -> PeerSession:
     """Make a session in one of its states, with a request of its own in flight where it can have one."""
     if revision is None:
-        return ServerSession(Offer(SERVER, EVERYTHING)) if side == "server" else ClientSession(CLIENT, OFFERS_ALL)
+        return ServerSession(ServerOffer(SERVER, EVERYTHING)) if side == "server" else ClientSession(CLIENT, OFFERS_ALL)
     pair = Pair.opened(revision)
     pair.call()
     return pair.server if side == "server" else pair.client
@@ -156,7 +156,7 @@ def test_no_modern_request_changes_how_the_next_is_served(first, second):
         assert isinstance(event, Answered)
         return "refused", json.loads(event.reply)["error"]
 
-    alone, after = ServerSession(Offer(SERVER, EVERYTHING)), ServerSession(Offer(SERVER, EVERYTHING))
+    alone, after = ServerSession(ServerOffer(SERVER, EVERYTHING)), ServerSession(ServerOffer(SERVER, EVERYTHING))
     before = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t", "_meta": first}}
     after.receive(json.dumps(before).encode())
     assert outcome(alone) == outcome(after)

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.errors import LocalProtocolError, MissingCapability, NotInRevision
 from antiphon.protocol.events import Notified, Request
-from antiphon.protocol.server_offer import Offer
+from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, RequestParams, SamplingCapability
 from antiphon.wire.content import TextContent
@@ -96,7 +96,7 @@ def test_a_server_that_did_not_declare_logging_sends_none():
 @pytest.mark.requirement("lifecycle.server-waits")
 def test_before_initialized_a_server_asks_nothing_but_pings():
     """And before the handshake not even that."""
-    session = ServerSession(Offer(SERVER, EVERYTHING))
+    session = ServerSession(ServerOffer(SERVER, EVERYTHING))
     with pytest.raises(LocalProtocolError, match="before the handshake"):
         session.ask(METHODS["ping"], PING, None)
     session.receive(frame(id=1, method="initialize", params=HELLO))
@@ -214,5 +214,5 @@ def test_an_ask_that_the_revision_cannot_carry_is_refused():
 
 def test_what_a_legacy_client_declared_is_known():
     """From the handshake."""
-    assert ServerSession(Offer(SERVER, EVERYTHING)).client_capabilities is None
+    assert ServerSession(ServerOffer(SERVER, EVERYTHING)).client_capabilities is None
     assert Pair.opened(LATEST_LEGACY).server.client_capabilities == OFFERS_ALL

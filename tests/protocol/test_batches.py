@@ -9,11 +9,11 @@ import pytest
 
 from antiphon.protocol.events import Answered, Batch, Cancelled, Ignored, Notified, Replied, Request
 from antiphon.protocol.session import MAX_BATCH
-from antiphon.wire.revisions import LATEST_LEGACY, LEGACY, REVISIONS, revision
+from antiphon.wire.revisions import LATEST_LEGACY, LEGACY, REVISIONS, find_revision
 from antiphon.wire.tools import CallToolResult
 from tests.support.pair import Pair, frame
 
-WITH = revision("2025-03-26") or LATEST_LEGACY
+WITH = find_revision("2025-03-26") or LATEST_LEGACY
 WITHOUT = [each for each in REVISIONS if each is not WITH]
 
 

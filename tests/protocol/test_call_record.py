@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Raw
 
 from antiphon.protocol import call_record
-from antiphon.protocol.call_record import CallRecord, EarlierAsk, EarlyReplies, Head, Sent, first_id, read_head
+from antiphon.protocol.call_record import CallHead, CallRecord, EarlierAsk, EarlyReplies, Sent, first_id, read_head
 from antiphon.wire.envelope import Envelope, decode_envelope
 
 
@@ -26,13 +26,13 @@ def reply(id: int, result: bytes = b"{}") -> Envelope:
 def test_a_head_tells_what_was_called():
     """Whoever reads it can begin the call again."""
     head = CallRecord(b"name").head(7, "tools/call", Raw(b'{"name": "x"}'))
-    assert read_head(head.pack()) == head == Head([7], b"name", "tools/call", b'{"name": "x"}')
+    assert read_head(head.pack()) == head == CallHead([7], b"name", "tools/call", b'{"name": "x"}')
 
 
 def test_a_call_that_is_too_large_is_not_recorded():
     """Only that it has to end."""
     head = CallRecord(b"name").head(7, "tools/call", Raw(b" " * (call_record.MAX_RECORDED + 1)))
-    assert head == Head([7])
+    assert head == CallHead([7])
 
 
 def test_what_is_no_head_is_none():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.protocol.capabilities import declares, may_include_context, missing_for_ask, servable
+from antiphon.protocol.capabilities import declares_capability, list_servable, may_include_context, missing_for_ask
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -46,7 +46,7 @@ NOTHING = ClientCapabilities()
 )
 def test_a_capability_is_declared_when_it_is_there_and_not_false(capabilities, path, declared):
     """However empty."""
-    assert declares(capabilities, path) is declared
+    assert declares_capability(capabilities, path) is declared
 
 
 @pytest.mark.requirement(
@@ -84,19 +84,19 @@ def test_an_ask_needs_what_it_asks_for(method, params, declared, missing):
 @pytest.mark.requirement("lifecycle.negotiated")
 def test_a_server_serves_what_it_declares_and_no_more():
     """What always belongs to a revision, and the methods of each capability."""
-    bare = servable(ServerCapabilities(), LATEST_LEGACY)
+    bare = list_servable(ServerCapabilities(), LATEST_LEGACY)
     assert bare == {"initialize", "ping"}
-    assert servable(ServerCapabilities(), LATEST) == {"server/discover", "subscriptions/listen"}
-    with_tools = servable(ServerCapabilities(tools=ListChangedCapability()), LATEST_LEGACY)
+    assert list_servable(ServerCapabilities(), LATEST) == {"server/discover", "subscriptions/listen"}
+    with_tools = list_servable(ServerCapabilities(tools=ListChangedCapability()), LATEST_LEGACY)
     assert with_tools - bare == {"tools/list", "tools/call"}
-    unsubscribed = servable(ServerCapabilities(resources=ResourcesCapability()), LATEST_LEGACY)
+    unsubscribed = list_servable(ServerCapabilities(resources=ResourcesCapability()), LATEST_LEGACY)
     assert unsubscribed - bare == {"resources/list", "resources/templates/list", "resources/read"}
 
 
 def test_completion_is_older_than_its_capability():
     """The first revision has the method and no way to declare it."""
-    assert "completion/complete" in servable(ServerCapabilities(), LEGACY[0])
-    assert "completion/complete" not in servable(ServerCapabilities(), LEGACY[1])
+    assert "completion/complete" in list_servable(ServerCapabilities(), LEGACY[0])
+    assert "completion/complete" not in list_servable(ServerCapabilities(), LEGACY[1])
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_the_modern_revision_dropped_is_not_served(method):
     everything = ServerCapabilities(
         tools=ListChangedCapability(), resources=ResourcesCapability(subscribe=True), logging={}
     )
-    assert method not in servable(everything, LATEST)
+    assert method not in list_servable(everything, LATEST)
 
 
 @pytest.mark.requirement("sampling.context")

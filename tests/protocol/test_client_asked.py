@@ -187,7 +187,7 @@ def test_a_reply_that_was_too_large_fails_its_call(revision):
     """Where only one request can have been meant; nothing is written."""
     pair = Pair.opened(revision)
     outgoing, _ = pair.call()
-    event = pair.client.oversized(20_000_000, 16_777_216)
+    event = pair.client.handle_oversized(20_000_000, 16_777_216)
     assert isinstance(event, Replied)
     assert event.outgoing is outgoing
     assert "too large: 20000000 bytes" in (event.problem or "")
@@ -199,12 +199,12 @@ def test_a_large_frame_fails_no_call_where_it_may_have_been_for_another():
     pair = Pair.opened(LATEST)
     pair.call()
     pair.call()
-    assert isinstance(pair.client.oversized(10**9, 10), Ignored)
+    assert isinstance(pair.client.handle_oversized(10**9, 10), Ignored)
     assert len(pair.client.outgoing) == 2
     listening = Pair.opened(LATEST)
     params = METHODS["subscriptions/listen"].params(notifications=SubscriptionFilter())
     listening.call("subscriptions/listen", params)
-    assert isinstance(listening.client.oversized(10**9, 10), Ignored)
+    assert isinstance(listening.client.handle_oversized(10**9, 10), Ignored)
     assert len(listening.client.outgoing) == 1
 
 

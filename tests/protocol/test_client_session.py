@@ -67,7 +67,7 @@ def test_the_handshake_is_completed_by_a_notification(revision):
     """And the session is open."""
     session = ClientSession(CLIENT, OFFERS_ALL)
     session.initialize(revision)
-    assert decoded(session.initialized(chosen(revision.name), LEGACY)) == {
+    assert decoded(session.handle_initialized(chosen(revision.name), LEGACY)) == {
         "jsonrpc": "2.0",
         "method": "notifications/initialized",
     }
@@ -81,7 +81,7 @@ def test_a_version_we_do_not_allow_is_refused(version):
     session = ClientSession(CLIENT, OFFERS_ALL)
     session.initialize(LATEST_LEGACY)
     with pytest.raises(RemoteProtocolError, match="2025-11-25"):
-        session.initialized(chosen(version), (LATEST_LEGACY,))
+        session.handle_initialized(chosen(version), (LATEST_LEGACY,))
     assert session.phase is Phase.NEW
 
 
@@ -131,7 +131,7 @@ def test_the_probe_is_a_modern_request():
 def test_the_newest_revision_both_speak_is_agreed_on(versions, allowed, agreed):
     """A legacy one takes a handshake."""
     session = ClientSession(CLIENT, OFFERS_ALL)
-    assert session.discovered(discovered(*versions), tuple(allowed)) is agreed
+    assert session.handle_discovery(discovered(*versions), tuple(allowed)) is agreed
     assert session.phase is (Phase.READY if agreed else Phase.NEW)
 
 
@@ -139,7 +139,7 @@ def test_the_newest_revision_both_speak_is_agreed_on(versions, allowed, agreed):
 def test_no_common_revision_is_an_error_that_names_both(versions):
     """There is nothing to fall back to."""
     with pytest.raises(RemoteProtocolError, match=r"No common protocol revision.*2026-07-28"):
-        ClientSession(CLIENT, OFFERS_ALL).discovered(discovered(*versions), REVISIONS)
+        ClientSession(CLIENT, OFFERS_ALL).handle_discovery(discovered(*versions), REVISIONS)
 
 
 @pytest.mark.requirement("base.info-is-display")
@@ -147,7 +147,7 @@ def test_no_common_revision_is_an_error_that_names_both(versions):
 def test_who_the_server_says_it_is_changes_nothing(claim):
     """A claim that cannot be read is no claim; either way the session is open."""
     session = ClientSession(CLIENT, OFFERS_ALL)
-    session.discovered(discovered("2026-07-28", info=claim), REVISIONS)
+    session.handle_discovery(discovered("2026-07-28", info=claim), REVISIONS)
     assert session.phase is Phase.READY
     assert (session.server_info is not None) is (claim == {"name": "ok", "version": "1"})
 

@@ -10,7 +10,7 @@ from msgspec import DecodeError, Raw
 
 from antiphon.errors import InvalidParams, LocalProtocolError, NotInRevision, UnsupportedVersion
 from antiphon.protocol.events import Request
-from antiphon.protocol.server_offer import ModernResults, Offer
+from antiphon.protocol.server_offer import ModernResults, ServerOffer
 from antiphon.wire.common import SERVER_INFO, EmptyResult, Implementation, Wire
 from antiphon.wire.content import TextContent
 from antiphon.wire.lifecycle import ListChangedCapability, ServerCapabilities
@@ -26,7 +26,7 @@ TOOLS = ServerCapabilities(tools=ListChangedCapability())
 
 def test_what_is_served_follows_from_the_capabilities():
     """For each revision by itself."""
-    offer = Offer(INFO, TOOLS)
+    offer = ServerOffer(INFO, TOOLS)
     assert "tools/call" in offer.servable[LATEST.name]
     assert "initialize" not in offer.servable[LATEST.name]
     assert "prompts/get" not in offer.servable[LATEST_LEGACY.name]
@@ -34,30 +34,30 @@ def test_what_is_served_follows_from_the_capabilities():
 
 def test_a_newer_offer_that_has_all_of_the_older_is_taken_as_it_is():
     """So that all sessions share it."""
-    newer = Offer(INFO, TOOLS)
-    assert Offer(INFO, ServerCapabilities()).widened(newer) is newer
+    newer = ServerOffer(INFO, TOOLS)
+    assert ServerOffer(INFO, ServerCapabilities()).widen_offer(newer) is newer
 
 
 def test_what_was_declared_stays_declared():
     """A client may rely on it, though nothing may be left."""
-    both = Offer(INFO, TOOLS).widened(Offer(INFO, ServerCapabilities(logging={})))
+    both = ServerOffer(INFO, TOOLS).widen_offer(ServerOffer(INFO, ServerCapabilities(logging={})))
     assert both.capabilities == ServerCapabilities(tools=ListChangedCapability(), logging={})
     assert "tools/call" in both.servable[LATEST.name]
 
 
 def test_a_server_of_one_era_has_no_revision_of_the_other():
     """And says which it has, the newest first."""
-    legacy = Offer(INFO, TOOLS, None, LEGACY)
+    legacy = ServerOffer(INFO, TOOLS, None, LEGACY)
     assert (legacy.modern, legacy.newest_legacy) == ({}, LATEST_LEGACY)
     with pytest.raises(UnsupportedVersion) as caught:
         legacy.modern_revision("x")
     assert caught.value.data == {"supported": [each.name for each in reversed(LEGACY)], "requested": "x"}
-    assert Offer(INFO, TOOLS, None, (LATEST,)).newest_legacy is None
+    assert ServerOffer(INFO, TOOLS, None, (LATEST,)).newest_legacy is None
 
 
 def test_a_handshake_agrees_on_what_was_requested_or_on_the_newest():
     """Also where a modern revision was requested, which has no handshake."""
-    offer = Offer(INFO, TOOLS)
+    offer = ServerOffer(INFO, TOOLS)
     assert offer.legacy_revision(LEGACY[0].name) is LEGACY[0]
     assert offer.legacy_revision("1999-01-01") is offer.legacy_revision(LATEST.name) is LATEST_LEGACY
 
@@ -65,13 +65,13 @@ def test_a_handshake_agrees_on_what_was_requested_or_on_the_newest():
 def test_a_modern_server_agrees_to_no_handshake():
     """Its error says which revisions it speaks."""
     with pytest.raises(UnsupportedVersion) as caught:
-        Offer(INFO, TOOLS, None, (LATEST,)).legacy_revision(LATEST_LEGACY.name)
+        ServerOffer(INFO, TOOLS, None, (LATEST,)).legacy_revision(LATEST_LEGACY.name)
     assert caught.value.data == {"supported": [LATEST.name], "requested": LATEST_LEGACY.name}
 
 
 def test_a_request_names_its_revision():
     """By text; everything else is no revision at all."""
-    offer = Offer(INFO, TOOLS)
+    offer = ServerOffer(INFO, TOOLS)
     assert offer.modern_revision(LATEST.name) is LATEST
     with pytest.raises(InvalidParams, match="a string"):
         offer.modern_revision(3)
@@ -79,7 +79,7 @@ def test_a_request_names_its_revision():
 
 def test_discovery_tells_all_of_it():
     """What a client may keep for an hour."""
-    said = Offer(INFO, TOOLS, "be kind").discovered()
+    said = ServerOffer(INFO, TOOLS, "be kind").handle_discovery()
     assert (said.capabilities, said.instructions, said.ttl_ms) == (TOOLS, "be kind", 3_600_000)
 
 

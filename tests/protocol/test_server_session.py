@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Request
-from antiphon.protocol.server_offer import Offer
+from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.protocol.session import Phase
 from antiphon.wire.common import ClientCapabilities, SamplingCapability
@@ -33,7 +33,7 @@ ONLY_TOOLS = ServerCapabilities(tools=ListChangedCapability())
 
 def fresh(speaks: tuple[Revision, ...] = REVISIONS, serves: ServerCapabilities = EVERYTHING) -> ServerSession:
     """Make a server that nobody has spoken to."""
-    return ServerSession(Offer(SERVER, serves, None, speaks))
+    return ServerSession(ServerOffer(SERVER, serves, None, speaks))
 
 
 def meta(**changes: Any) -> dict[str, Any]:

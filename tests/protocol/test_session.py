@@ -13,7 +13,7 @@ from antiphon.errors import (
     NotInRevision,
 )
 from antiphon.protocol.events import Answered, Ignored, Replied, Request
-from antiphon.protocol.session import ALLOWED_BEFORE_READY, TRANSITIONS, Phase, Session, shortened
+from antiphon.protocol.session import ALLOWED_BEFORE_READY, TRANSITIONS, PeerSession, Phase, shorten_text
 from antiphon.wire.common import NotificationParams, RequestMeta
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, REVISIONS, Revision
@@ -99,7 +99,7 @@ def test_a_frame_nested_beyond_any_recursion_is_refused():
 
 def test_an_oversized_frame_is_refused_and_names_the_limit():
     """Its bytes are gone, so the reply has no id; it says what the limit is."""
-    reply = error_of(Pair.opened(LATEST_LEGACY).server.oversized(20_000_000, 16_777_216))
+    reply = error_of(Pair.opened(LATEST_LEGACY).server.handle_oversized(20_000_000, 16_777_216))
     assert reply["error"]["code"] == -32600
     assert "16777216" in reply["error"]["message"]
 
@@ -108,7 +108,7 @@ def test_an_error_repeats_only_the_beginning_of_a_long_method():
     """A peer cannot make an error reply as large as its request."""
     reply = error_of(Pair.opened(LATEST_LEGACY).server.receive(frame(id=1, method="x" * 100_000)))
     assert len(json.dumps(reply)) < 300
-    assert shortened("short") == "short"
+    assert shorten_text("short") == "short"
 
 
 @pytest.mark.requirement("base.id-type", "base.reply-same-id")
@@ -265,7 +265,7 @@ def test_nothing_is_told_before_anything_is_agreed():
 )
 def test_what_is_not_ours_to_tell_is_refused_before_it_is_sent(side: str, method: str, revision: Revision):
     """Each side sends the notifications its revision gives it, and no others."""
-    session: Session = getattr(Pair.opened(revision), side)
+    session: PeerSession = getattr(Pair.opened(revision), side)
     if side == "server" and revision.modern:
         session.revision = revision
     with pytest.raises(NotInRevision, match=method):
@@ -286,7 +286,7 @@ def test_a_session_takes_no_requests_by_itself():
     """Which requests and notifications are served is for each side to say."""
     for data in (frame(id=1, method="ping"), frame(method="notifications/initialized")):
         with pytest.raises(AssertionError, match="each side defines"):
-            Session().receive(data)
+            PeerSession().receive(data)
 
 
 def test_a_word_for_the_log_is_said_once() -> None:

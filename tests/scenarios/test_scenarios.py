@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.client.connection.targets import reach, resolve
+from antiphon.client.connection.targets import locate_target, open_channel
 from antiphon.server.serving.network import server_app
 from antiphon.transports.memory import memory_pair
 from antiphon.transports.stdio.client import StdioClientChannel
@@ -51,8 +51,8 @@ async def test_a_server_keeps_to_the_script_over_a_network(transport: str, name:
     """The same, but for what the transport cannot carry, which the runner lists."""
     app = server_app(our_server.server._service, transport, {})
     async with running(app) as place:
-        where = resolve(URLS[transport].format(place))
-        channel = (await reach(where, oldest=transport == "sse")).channel
+        where = locate_target(URLS[transport].format(place))
+        channel = (await open_channel(where, oldest=transport == "sse")).channel
         check = SchemaCheck(name)
         try:
             await Player(channel, check=check).play(fit_for(transport, read_script(name)))
@@ -67,7 +67,7 @@ WITH_SESSIONS = [name for name in SCRIPTS if ("http", name) not in NOT_OVER]
 
 async def keeps_to(name: str, place: str) -> None:
     """Play a script against an address."""
-    channel = (await reach(resolve(f"http://{place}/mcp"))).channel
+    channel = (await open_channel(locate_target(f"http://{place}/mcp"))).channel
     check = SchemaCheck(name)
     try:
         await Player(channel, check=check).play(fit_for("http", read_script(name)))

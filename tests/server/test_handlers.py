@@ -10,7 +10,7 @@ import pytest
 
 from antiphon import Client, Context, Rejected, Server, ToolError
 from antiphon.errors import CallTimeout, InvalidParams, InvalidRequest, MissingCapability, PeerError
-from antiphon.server.limits import Rate
+from antiphon.server.rate_limits import Rate
 from antiphon.testing import Script
 from tests.support.raw_client import raw_client, text
 

@@ -18,12 +18,12 @@ import pytest
 
 from antiphon import Context, Server
 from antiphon.server.calls.parked_call import MAX_LEGS
-from antiphon.server.state.request_state import MAX_STATE, refusal
+from antiphon.server.state.request_state import MAX_STATE, make_refusal
 from tests.support.cluster import KEY, cluster
 from tests.support.raw_client import RawClient, raw_client, said, text
 
 Json = dict[str, Any]
-FROZEN = {"code": -32602, "message": refusal().message}
+FROZEN = {"code": -32602, "message": make_refusal().message}
 MIB = 1024 * 1024
 
 

@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from antiphon import Context, Server
 from antiphon.channel import Oversized
 from antiphon.errors import OutcomeUnknown
-from antiphon.server.state.request_state import refusal
+from antiphon.server.state.request_state import make_refusal
 from antiphon.server.state.state_store import MemoryStateStore
 from antiphon.transports.memory import memory_pair
 from tests.support.cluster import KEY
 from tests.support.raw_client import RawClient, said, text
 
 Json = dict[str, Any]
-FROZEN = {"code": -32602, "message": refusal().message}
+FROZEN = {"code": -32602, "message": make_refusal().message}
 ASKS = {"one": 1, "chain": 3, "both": 2, "named": 1, "late": 1, "stuck": 1, "claimed": 2}
 SERVERS: dict[str, Callable[[], Json]] = {
     "alone": dict,

@@ -9,7 +9,7 @@ import pytest
 from antiphon import Context, Server
 from antiphon.errors import OutcomeUnknown, TemporarilyUnavailable
 from antiphon.server.calls.call import CallAbandoned
-from antiphon.server.state.request_state import outcome_unknown, refusal
+from antiphon.server.state.request_state import make_refusal, outcome_unknown
 from antiphon.server.state.state_store import MemoryStateStore
 from tests.support.cluster import KEY, Tool, cluster, hungry, noise, prompts
 from tests.support.raw_client import raw_client, said, text
@@ -126,7 +126,7 @@ async def test_another_version_of_the_handler_refuses() -> None:
 
     async with cluster(old) as before, cluster(new) as after:
         round = await before.begin()
-        assert await after.refused(0, round) == refusal().message
+        assert await after.refused(0, round) == make_refusal().message
 
 
 async def test_the_author_may_say_what_version_it_is() -> None:
@@ -141,7 +141,7 @@ async def test_the_author_may_say_what_version_it_is() -> None:
     async with cluster(old, code_version="1") as before, cluster(new, code_version="1") as after:
         assert text(await after.go_on(0, await before.begin(), "yes")) == "yes!"
     async with cluster(old, code_version="1") as before, cluster(old, code_version="2") as after:
-        assert await after.refused(0, await before.begin()) == refusal().message
+        assert await after.refused(0, await before.begin()) == make_refusal().message
 
 
 async def test_without_shared_keys_nothing_goes_on_elsewhere() -> None:
@@ -251,7 +251,7 @@ async def test_a_journal_nobody_can_carry_keeps_the_call_at_home(caplog: pytest.
         round = await processes.go_on(0, round, noise(400_000))
         round = await processes.go_on(0, round, noise(400_001))
         assert len(round["requestState"]) < 300
-        assert await processes.refused(1, round) == refusal().message
+        assert await processes.refused(1, round) == make_refusal().message
         result = await processes.go_on(0, round, "end")
     assert text(result) == str(len(noise(400_000)) + len(noise(400_001)) + 3)
     assert "state_store=" in caplog.text
@@ -266,7 +266,7 @@ async def test_a_journal_that_the_store_lost_is_refused() -> None:
             round = await processes.go_on(0, round, noise(30_000 + n))
         for key in list(store._values):
             await store.delete(key)
-        assert await processes.refused(1, round) == refusal().message
+        assert await processes.refused(1, round) == make_refusal().message
 
 
 async def test_a_call_goes_on_here_while_the_store_fails() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from antiphon.call_time import TimeLeft, counting
+from antiphon.call_time import TimeLeft, count_time
 from antiphon.errors import ConfigError
 from antiphon.sql import database_store as patience
-from antiphon.sql.database_store import DatabaseStore, Patience, StoreStalled, runner_at
+from antiphon.sql.database_store import DatabaseStore, StorePatience, StoreStalled, runner_at
 from antiphon.sql.runner import PostgresRunner, SqliteRunner
 
 
@@ -87,15 +87,15 @@ async def test_what_answers_in_time_is_returned():
     async def fails() -> None:
         raise LookupError
 
-    assert await Patience().wait(asyncio.sleep(0, "done")) == "done"
+    assert await StorePatience().wait(asyncio.sleep(0, "done")) == "done"
     with pytest.raises(LookupError):
-        await Patience().wait(fails())
+        await StorePatience().wait(fails())
 
 
 async def test_who_does_not_answer_is_waited_for_more_shortly_the_next_time(monkeypatch: pytest.MonkeyPatch):
     """Until it answers again."""
     monkeypatch.setattr(patience, "_AGAIN", 0.001)
-    waits = Patience()
+    waits = StorePatience()
     for seconds in ("0.002", "0.001", "0.001"):
         with pytest.raises(StoreStalled, match=f"within {seconds} s"):
             await waits.wait(asyncio.Event().wait(), 0.002)
@@ -111,31 +111,31 @@ async def test_a_time_out_of_the_database_is_one_of_the_store():
         raise TimeoutError
 
     with pytest.raises(StoreStalled):
-        await Patience().wait(times_out())
+        await StorePatience().wait(times_out())
 
 
 async def test_a_call_waits_no_longer_than_it_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine's time is no person's: it is taken off the time of the call."""
     monkeypatch.setattr(patience, "_AGAIN", 0.001)
     time = TimeLeft(0.002)
-    with counting(time), pytest.raises(StoreStalled, match=r"within 0\.002 s"):
-        await Patience().wait(asyncio.Event().wait())
+    with count_time(time), pytest.raises(StoreStalled, match=r"within 0\.002 s"):
+        await StorePatience().wait(asyncio.Event().wait())
     assert time.is_over
 
 
 async def test_a_store_that_answers_is_waited_for_a_moment_even_without_time() -> None:
     """What a person has decided is not lost because the call had used up its time before."""
     time = TimeLeft(0)
-    with counting(time):
-        assert await Patience().wait(asyncio.sleep(0, "saved")) == "saved"
+    with count_time(time):
+        assert await StorePatience().wait(asyncio.sleep(0, "saved")) == "saved"
 
 
 async def test_without_a_call_or_a_limit_the_usual_patience_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call may have no timeout at all."""
     monkeypatch.setattr(patience, "PATIENCE", 0.002)
     for time in (None, TimeLeft(None)):
-        with counting(time), pytest.raises(StoreStalled, match=r"within 0\.002 s"):
-            await Patience().wait(asyncio.Event().wait())
+        with count_time(time), pytest.raises(StoreStalled, match=r"within 0\.002 s"):
+            await StorePatience().wait(asyncio.Event().wait())
 
 
 async def test_a_caller_waits_as_long_as_the_database_makes_progress(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,16 +150,16 @@ async def test_a_caller_waits_as_long_as_the_database_makes_progress(monkeypatch
         return last
 
     with pytest.raises(StoreStalled):
-        await Patience(last_turn).wait(asyncio.Event().wait())
+        await StorePatience(last_turn).wait(asyncio.Event().wait())
     assert next(turns, None) is None
     ended = asyncio.Event()
     asyncio.get_running_loop().call_later(0.02, ended.set)
-    await Patience(clock).wait(ended.wait())
+    await StorePatience(clock).wait(ended.wait())
 
 
 async def test_each_of_several_callers_waits_for_its_own_time() -> None:
     """The one who came first may be the one who waits longest."""
-    waits, ended = Patience(), asyncio.Event()
+    waits, ended = StorePatience(), asyncio.Event()
     long = asyncio.create_task(waits.wait(ended.wait(), 60))
     await asyncio.sleep(0)
     with pytest.raises(StoreStalled, match=r"within 0\.002 s"):
@@ -170,7 +170,7 @@ async def test_each_of_several_callers_waits_for_its_own_time() -> None:
 
 async def test_giving_up_leaves_no_cancellation_behind() -> None:
     """The task goes on; one that somebody else cancels meanwhile is cancelled."""
-    waits = Patience()
+    waits = StorePatience()
     with pytest.raises(StoreStalled):
         await waits.wait(asyncio.Event().wait(), 0.001)
     task = asyncio.current_task()
@@ -184,7 +184,7 @@ async def test_giving_up_leaves_no_cancellation_behind() -> None:
 
 def test_it_serves_one_event_loop_after_another() -> None:
     """The timer of an event loop that was closed is not waited for."""
-    waits = Patience()
+    waits = StorePatience()
     asyncio.run(waits.wait(asyncio.sleep(0)))
 
     async def stalls() -> None:
@@ -204,6 +204,6 @@ async def test_work_that_ends_in_spite_of_being_given_up_leaves_no_cancellation(
             return "done"
         raise AssertionError
 
-    assert await Patience().wait(stubborn(), 0.001) == "done"
+    assert await StorePatience().wait(stubborn(), 0.001) == "done"
     task = asyncio.current_task()
     assert task is not None and not task.cancelling()

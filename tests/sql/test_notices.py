@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Connection, func, make_url, select, text
 
 from antiphon.sql import notices as module
-from antiphon.sql.notices import Notices
+from antiphon.sql.notices import ChannelNotices
 from antiphon.sql.runner import PostgresRunner
 from tests.support.postgres import shared_postgres
 
@@ -22,7 +22,7 @@ LOST = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 
 
 
 @asynccontextmanager
-async def hearing(notices: Notices) -> AsyncGenerator[asyncio.Queue[str | None]]:
+async def hearing(notices: ChannelNotices) -> AsyncGenerator[asyncio.Queue[str | None]]:
     """Hear what is said, in the order in which it comes."""
     heard: asyncio.Queue[str | None] = asyncio.Queue()
     running = asyncio.create_task(notices.hear(heard.put_nowait))
@@ -90,7 +90,7 @@ async def test_a_connection_through_which_nothing_comes_is_not_relied_upon(
     async def say_nothing(_: object) -> None:
         tries.release()
 
-    notices = Notices(runner.notices(CHANNEL)._options, CHANNEL, say_nothing)
+    notices = ChannelNotices(runner.notices(CHANNEL)._options, CHANNEL, say_nothing)
     async with asyncio.timeout(60), hearing(notices) as heard:
         for _ in range(3):
             await tries.acquire()

@@ -29,7 +29,7 @@ async def runner(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     """Make a database of each kind, with its tables."""
     async with Place(request.param, tmp_path) as place:
         runner = place.runner()
-        await runner.run(tables.make)
+        await runner.run(tables.make_tables)
         yield runner
         await runner.aclose()
 

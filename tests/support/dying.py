@@ -35,8 +35,8 @@ from antiphon.host import (
 )
 from antiphon.host.models.choice import Chosen
 from antiphon.host.providers.base import Completion, Usage, text_answer
-from antiphon.host.store.sql import SqlStore
-from antiphon.model_api.endpoint import Endpoint
+from antiphon.host.store.sql_store import SqlStore
+from antiphon.model_api.endpoint import ModelEndpoint
 from antiphon.sql.runner import SqliteRunner
 from antiphon.wire.content import TextContent
 from antiphon.wire.origin import Origin, OriginCall
@@ -126,7 +126,7 @@ async def call(
     host: Host, seed: int, numbers: Iterator[int], chance: random.Random, log: int, told: asyncio.Event
 ) -> None:
     """Be a program that calls a vendor's API, one request after the other; a tenth it does not wait for."""
-    endpoint = Endpoint(host)
+    endpoint = ModelEndpoint(host)
     async with ClientSession() as client:
         for number in numbers:
             name, server = f"{seed}-{number}", SERVERS[number % 2]

@@ -21,7 +21,7 @@ from antiphon.protocol.server_session import ServerSession
 from antiphon.transports.memory import memory_pair
 from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import decode
+from antiphon.wire.envelope import decode_wire
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST_LEGACY, Revision
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
@@ -104,7 +104,7 @@ class Linked:
         raw = await self.client.request(
             self.open(params=CallToolRequestParams(name=name), wants_progress=wants), **options
         )
-        content = decode(raw, CallToolResult).content[0]
+        content = decode_wire(raw, CallToolResult).content[0]
         assert isinstance(content, TextContent)
         return content.text
 

@@ -14,9 +14,9 @@ from msgspec import Raw
 
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Notified, Outgoing, Replied, Request
-from antiphon.protocol.server_offer import Offer
+from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
-from antiphon.protocol.session import Phase, Session
+from antiphon.protocol.session import PeerSession, Phase
 from antiphon.wire.common import (
     ClientCapabilities,
     ElicitationCapability,
@@ -25,7 +25,7 @@ from antiphon.wire.common import (
     SamplingCapability,
     Wire,
 )
-from antiphon.wire.envelope import decode
+from antiphon.wire.envelope import decode_wire
 from antiphon.wire.lifecycle import (
     DiscoverResult,
     InitializeResult,
@@ -127,7 +127,7 @@ class Pair:
     ) -> None:
         self.revision = revision
         self.client = ClientSession(CLIENT, offers)
-        self.server = ServerSession(Offer(SERVER, serves, "be kind", speaks))
+        self.server = ServerSession(ServerOffer(SERVER, serves, "be kind", speaks))
         self.frames: list[tuple[str, Any]] = []
         """What has passed: who sent it, and the message."""
 
@@ -142,11 +142,11 @@ class Pair:
         """Complete the handshake, or the probe."""
         if self.revision.modern:
             reply = self.to_client(self.answered(self.client.probe(self.revision)))
-            self.client.discovered(decode(result_of(reply), DiscoverResult), (LATEST,))
+            self.client.handle_discovery(decode_wire(result_of(reply), DiscoverResult), (LATEST,))
         else:
             reply = self.to_client(self.answered(self.client.initialize(self.revision)))
             self.expect(client=Phase.NEW, server=Phase.ANSWERED)
-            done = self.client.initialized(decode(result_of(reply), InitializeResult), LEGACY)
+            done = self.client.handle_initialized(decode_wire(result_of(reply), InitializeResult), LEGACY)
             assert isinstance(self.to_server(done), Notified)
             self.expect(client=Phase.READY, server=Phase.READY)
 
@@ -164,7 +164,7 @@ class Pair:
         """Carry a frame of the server's over, and return what the client makes of it."""
         return self._carry("server", data, self.client)
 
-    def _carry(self, sender: str, data: bytes, receiver: Session) -> Event:
+    def _carry(self, sender: str, data: bytes, receiver: PeerSession) -> Event:
         message = decoded(data)
         self.frames.append((sender, message))
         answers = receiver.outgoing.get(message.get("id")) if "result" in message else None
@@ -208,7 +208,7 @@ class Pair:
         assert isinstance(event, Replied), event
         return event
 
-    def cancel(self, sender: Session, outgoing: Outgoing, reason: str | None = None) -> Event:
+    def cancel(self, sender: PeerSession, outgoing: Outgoing, reason: str | None = None) -> Event:
         """Let one side withdraw a request of its own; return what the other side makes of it."""
         data = sender.cancel(outgoing.id, reason)
         assert data is not None, "nothing to cancel"

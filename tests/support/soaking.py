@@ -19,7 +19,7 @@ from antiphon.errors import AntiphonError
 from antiphon.host import Approve, Budget, Cap, Host, Limits, Policy, Rule, digest
 from antiphon.host.budget import input_estimate
 from antiphon.host.providers.base import Completion, Usage, text_answer
-from antiphon.host.store.sql import SqlStore
+from antiphon.host.store.sql_store import SqlStore
 from antiphon.sql.database_store import runner_at
 from antiphon.wire.origin import Origin, OriginCall
 from tests.host.asks import Person, request

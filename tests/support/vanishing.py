@@ -12,13 +12,13 @@ import sys
 
 from sqlalchemy import Connection, make_url
 
-from antiphon.host.store import audit
+from antiphon.host.store import audit_tables
 from antiphon.sql.runner import PostgresRunner
 
 
 def work(connection: Connection) -> None:
     """Lock what every writer locks, and stop."""
-    audit.lock(connection)
+    audit_tables.lock_chain(connection)
     os.kill(os.getpid(), signal.SIGSTOP)
 
 

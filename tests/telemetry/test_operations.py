@@ -12,8 +12,8 @@ from opentelemetry import baggage, context, trace
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
-from antiphon.telemetry import current
-from antiphon.telemetry.operations import MAX_CARRIED, Measure, running
+from antiphon.telemetry import find_current_telemetry
+from antiphon.telemetry.operations import MAX_CARRIED, Measure, find_running_operation
 from tests.support.telemetry import id_of, listening, parent_of, trace_of
 
 SECONDS = Measure("test.duration", "s", "A test.", (0.1, 1.0))
@@ -22,7 +22,7 @@ PARENT = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-0
 
 def test_nobody_listens_by_default():
     """The API alone, which other libraries bring along, is no reason to do anything."""
-    assert current() is None
+    assert find_current_telemetry() is None
 
 
 def test_opentelemetry_is_never_imported_first():
@@ -40,16 +40,16 @@ def test_opentelemetry_is_never_imported_first():
 def test_the_same_telemetry_serves_as_long_as_its_providers_do():
     """Instruments are made once; other providers get their own."""
     with listening():
-        first = current()
-        assert first is not None and current() is first
+        first = find_current_telemetry()
+        assert first is not None and find_current_telemetry() is first
     with listening():
-        assert current() is not first
+        assert find_current_telemetry() is not first
 
 
 def test_an_operation_is_a_span_and_what_is_said_later_has_no_effect():
     """The first end is true."""
     with listening() as heard:
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         operation = telemetry.begin("work", "client", {"a": 1})
         assert operation.end("timeout") is not None
@@ -62,13 +62,13 @@ def test_an_operation_is_a_span_and_what_is_said_later_has_no_effect():
 def test_an_operation_is_the_parent_of_what_runs_in_it():
     """And is current only there."""
     with listening() as heard:
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         outer = telemetry.begin("outer", "server", {})
         with outer.entered():
-            assert running() is outer
+            assert find_running_operation() is outer
             telemetry.begin("inner", "client", {}).end()
-        assert running() is None
+        assert find_running_operation() is None
         outer.end()
     assert parent_of(heard.span("inner")) == id_of(heard.span("outer"))
 
@@ -77,7 +77,7 @@ def test_an_exception_is_told_to_whoever_ends_the_operation():
     """It goes on as it was."""
     told: list[BaseException] = []
     with listening():
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         with pytest.raises(ValueError, match="no"), telemetry.begin("work", "client", {}).watched(told.append):
             raise ValueError("no")
@@ -87,7 +87,7 @@ def test_an_exception_is_told_to_whoever_ends_the_operation():
 def test_a_context_a_peer_has_sent_is_the_parent_and_what_runs_here_a_link():
     """2026-07-28 basic, ``_meta``; the GenAI conventions want the link."""
     with listening() as heard:
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         with heard.tracers.get_tracer("http").start_as_current_span("POST"):
             carrier = {**PARENT, "tracestate": "vendor=1", "baggage": "user=7"}
@@ -102,7 +102,7 @@ def test_a_context_a_peer_has_sent_is_the_parent_and_what_runs_here_a_link():
 def test_a_span_that_has_ended_is_no_parent_of_what_a_task_serves_later():
     """A task that reads for long may have been started within one."""
     with listening() as heard:
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         ended = heard.tracers.get_tracer("app").start_span("start")
         ended.end()
@@ -115,7 +115,7 @@ def test_a_span_that_has_ended_is_no_parent_of_what_a_task_serves_later():
 def test_a_trace_that_is_not_sampled_stays_so():
     """Whoever decided it, decided for all of it."""
     with listening() as heard:
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         unsampled = NonRecordingSpan(SpanContext(1, 2, is_remote=False, trace_flags=TraceFlags(0)))
         token = context.attach(trace.set_span_in_context(unsampled))
@@ -127,7 +127,7 @@ def test_a_trace_that_is_not_sampled_stays_so():
 def test_the_current_context_is_carried_as_the_protocol_names_it():
     """With what baggage the program has put there."""
     with listening():
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         operation = telemetry.begin("work", "client", {})
         with operation.entered():
@@ -147,7 +147,7 @@ def test_what_is_too_long_is_not_carried(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr("antiphon.telemetry.operations.propagate.inject", inject)
     with listening():
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         assert telemetry.carried() == {}
 
@@ -155,7 +155,7 @@ def test_what_is_too_long_is_not_carried(monkeypatch: pytest.MonkeyPatch):
 def test_values_are_recorded_with_their_bounds():
     """One histogram for each measure."""
     with listening() as heard:
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         telemetry.record(SECONDS, 0.5, {"a": "b"})
         telemetry.record(SECONDS, 2.0, {"a": "b"})
@@ -176,7 +176,7 @@ def test_who_listens_cannot_break_what_is_served(caplog: pytest.LogCaptureFixtur
 
     with listening() as heard:
         heard.tracers.add_span_processor(Broken())
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         assert telemetry.begin("start", "server", {}).end() is not None
         assert telemetry.begin("end", "server", {}).end() is not None
@@ -187,7 +187,7 @@ def test_who_listens_cannot_break_what_is_served(caplog: pytest.LogCaptureFixtur
 def test_whatever_a_peer_sends_an_operation_begins(carrier: dict[str, str]):
     """Peers are hostile."""
     with listening() as heard:
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         telemetry.begin("work", "server", {}, carrier=carrier).end()
     assert len(heard.named("work")) == 1
@@ -196,7 +196,7 @@ def test_whatever_a_peer_sends_an_operation_begins(carrier: dict[str, str]):
 def test_an_event_is_noted_on_what_runs_here():
     """With nothing but its attributes."""
     with listening() as heard:
-        telemetry = current()
+        telemetry = find_current_telemetry()
         assert telemetry is not None
         operation = telemetry.begin("work", "client", {})
         with operation.entered():

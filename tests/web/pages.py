@@ -14,7 +14,7 @@ from antiphon.host import Host, MemoryStore, Provider, Queue, Scripted
 from antiphon.host.config.settings import Config
 from antiphon.host.review.definitions import Servers
 from antiphon.host.review.question import Question
-from antiphon.host.review.shown import show
+from antiphon.host.review.shown import collect_shown
 from antiphon.host.store.base import Store
 from antiphon.web import RunningPage, running_page
 from antiphon.wire.origin import Origin
@@ -92,7 +92,7 @@ class Desk:
 
     def about(self, question: Question, digest: str = "", *, ago: float = 1.0, **fields: Any) -> dict[str, Any]:
         """Make the form of a decision, as it was shown so many seconds ago."""
-        shown = show(question)
+        shown = collect_shown(question)
         assert shown is not None
         session = self.running.page.access.session(self.client.cookies.get("antiphon-session"))
         assert session is not None

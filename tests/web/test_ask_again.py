@@ -6,7 +6,7 @@ import asyncio
 import re
 
 from antiphon.host import Scripted, digest
-from antiphon.host.store.asks import Sought
+from antiphon.host.store.ask_rows import Sought
 from antiphon.wire.tools import Tool
 from tests.host.asks import request
 from tests.web.pages import Desk, desk

@@ -6,8 +6,8 @@ import asyncio
 from decimal import Decimal
 
 from antiphon.host import MemoryStore
-from antiphon.host.catalogue import Model, Price
 from antiphon.host.config import Config
+from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.own_request import OwnAnswer
 from antiphon.host.providers.base import text_answer
 from antiphon.web.own_requests import MAX_KEPT, MAX_RUNNING, ConfiguredAsker, OwnRequest, OwnRequests
@@ -67,7 +67,11 @@ async def test_the_configured_host_is_opened_when_it_is_first_asked():
     """Over the store of the page, with nobody to review."""
     store = MemoryStore()
     mine = Model(
-        name="mine", provider="echo", model="echo", context=100_000, price=Price(input=Decimal(0), output=Decimal(0))
+        name="mine",
+        provider="echo",
+        model="echo",
+        context=100_000,
+        price=ModelPrice(input=Decimal(0), output=Decimal(0)),
     )
     asker = ConfiguredAsker(Config(models=(mine,), order=("mine",)), store)
     assert asker._host is None

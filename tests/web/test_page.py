@@ -6,7 +6,7 @@ import re
 
 from antiphon.host import MemoryStore
 from antiphon.web import running_page
-from antiphon.web.guards import COOKIE
+from antiphon.web.page_guards import COOKIE
 from tests.web.pages import desk, visitor
 
 

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 
 from antiphon.host.pipeline.growth import Partial
 from antiphon.host.store.base import PartialRow
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from tests.web.pages import Desk, desk
 
 
 async def keep(page: Desk, text: str, **more) -> None:
     """Let an answer grow, as a host would."""
     body = Partial(target="python a.py", name="a.py", call="describe", model="opus", text=text, **more)
-    row = PartialRow(id="r", host="h", began=1.0, body=encode(body).decode())
+    row = PartialRow(id="r", host="h", began=1.0, body=encode_value(body).decode())
     await page.store.keep_partial(row)
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from antiphon.host.checks.visible import inert
+from antiphon.host.checks.visible import make_inert
 from antiphon.web import render as rendering
-from antiphon.web.render import STATIC, environment
+from antiphon.web.render import STATIC, make_environment
 from tests.web.hostile import HOSTILE
 
 
@@ -38,22 +38,22 @@ def test_a_text_is_a_text(text: str):
     """In an element and in an attribute, in one line and in many: no tag but ours, and all of it is there."""
     source = "<p title='{{ x }}'>{{ x }}</p><i>{{ x|line }}</i><b title=\"{{ x|raw }}\">{{ x|editable }}</b>"
     seen = Seen()
-    seen.feed(environment().from_string(source).render(x=text))
+    seen.feed(make_environment().from_string(source).render(x=text))
     seen.close()
     assert seen.tags == ["p", "i", "b"]
     assert [name for name, _ in seen.attributes] == ["title", "title"]
-    assert seen.text.startswith(inert(text))
+    assert seen.text.startswith(make_inert(text))
 
 
 def test_a_name_that_is_not_there_is_a_fault():
     """A slip in a template is not an empty place on the page."""
     with pytest.raises(UndefinedError):
-        environment().from_string("{{ nothing }}").render()
+        make_environment().from_string("{{ nothing }}").render()
 
 
 def test_money_and_moments_are_written_for_people():
     """And for machines beside them."""
-    made = environment().from_string("{{ 4200000|money }} {{ 0|when }} {{ 0|iso }} {{ none_at_all }}")
+    made = make_environment().from_string("{{ 4200000|money }} {{ 0|when }} {{ 0|iso }} {{ none_at_all }}")
     assert made.render(none_at_all=None) == "$0.0042 1970-01-01 00:00:00 1970-01-01T00:00:00+00:00 "
 
 
@@ -84,7 +84,7 @@ def test_everything_the_page_needs_is_packaged():
 
 def test_places_to_look_at_are_set_apart():
     """As inert text; a place outside the text, or over another one, is none."""
-    made = environment().from_string("{{ text|marked(spots) }}")
+    made = make_environment().from_string("{{ text|marked(spots) }}")
     text = "a <key> b\u202e"
     shown = made.render(text=text, spots=((2, 7), (3, 5), (8, 99)))
     assert shown == 'a <mark class="risky">&lt;key&gt;</mark> b<mark class="risky">\u27e6U+202E\u27e7</mark>'

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from antiphon.host import MemoryStore
 from antiphon.host.review.keymap import keys_on
 from antiphon.host.review.review import ToolItem
-from antiphon.web.guards import Access, Session
+from antiphon.web.page_guards import BrowserSession, PageAccess
 from antiphon.web.render import STATIC
 from antiphon.web.site import ARMING, LISTED, Site
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import origin
 from tests.host.store.stores import review
@@ -28,8 +28,8 @@ def asked(cookies: str = "", *, plain: bool = False, **headers: str) -> Request:
 
 
 store = MemoryStore()
-site = Site(store, Access(store, "one"))
-session = Session(number=1, secret="secret")
+site = Site(store, PageAccess(store, "one"))
+session = BrowserSession(number=1, secret="secret")
 
 
 def test_the_language_is_the_browsers_until_one_is_chosen():
@@ -43,11 +43,11 @@ async def test_the_page_says_how_many_wait_beyond_its_list():
     """The list has the oldest questions; the number is that of all."""
     held = MemoryStore()
     for number in range(LISTED + 2):
-        item = encode(ToolItem(origin=origin(), params=CallToolRequestParams(name="order"), choices=frozenset()))
+        item = encode_value(ToolItem(origin=origin(), params=CallToolRequestParams(name="order"), choices=frozenset()))
         await held.put_review(
             msgspec.structs.replace(review(str(number)), kind="tool", item=item.decode(), expires=None)
         )
-    page = Site(held, Access(held, "one"))
+    page = Site(held, PageAccess(held, "one"))
     assert len(await page.pending()) == LISTED
     assert (page.rows.count, page.waiting) == (LISTED, LISTED + 2)
 

@@ -13,7 +13,7 @@ from antiphon.wire.completion import (
     PromptReference,
     ResourceTemplateReference,
 )
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode_wire, encode_value
 
 
 @pytest.mark.parametrize("ref", [PromptReference(name="p"), ResourceTemplateReference(uri="a://{b}")])
@@ -22,9 +22,9 @@ def test_references_are_told_apart(ref):
     params = CompleteRequestParams(
         ref=ref, argument=CompletionArgument(name="b", value=""), context=CompletionContext(arguments={"a": "x"})
     )
-    assert decode(encode(params), CompleteRequestParams) == params
+    assert decode_wire(encode_value(params), CompleteRequestParams) == params
 
 
 def test_no_values_are_values():
     """The list is written, the rest is left out."""
-    assert encode(CompleteResult(completion=Completion(values=[]))) == b'{"completion":{"values":[]}}'
+    assert encode_value(CompleteResult(completion=Completion(values=[]))) == b'{"completion":{"values":[]}}'

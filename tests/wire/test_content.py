@@ -19,7 +19,7 @@ from antiphon.wire.content import (
     UnknownContent,
     text_of,
 )
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode_wire, encode_value
 
 BLOCKS = [
     TextContent.of("hi"),
@@ -33,7 +33,7 @@ BLOCKS = [
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
 def test_blocks_are_told_apart_by_their_type(block):
     """Each comes back as what it was."""
-    assert decode(encode(block), ContentBlock) == block
+    assert decode_wire(encode_value(block), ContentBlock) == block
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_blocks_are_told_apart_by_their_type(block):
 )
 def test_tool_blocks_belong_to_sampling(block):
     """They come back there, and are no content of a tool's result."""
-    assert decode(encode(block), SamplingContent) == block
-    assert isinstance(decode(encode(block), ContentBlock), UnknownContent)
+    assert decode_wire(encode_value(block), SamplingContent) == block
+    assert isinstance(decode_wire(encode_value(block), ContentBlock), UnknownContent)
 
 
 @pytest.mark.parametrize("kind", [ImageContent, AudioContent])
@@ -56,30 +56,30 @@ def test_binary_data_is_base64(kind):
 @pytest.mark.parametrize("bad", ["a", "a b=", "é===", "YQ", "Y\nQ=="])
 def test_what_is_not_base64_is_found_when_it_is_read(bad):
     """The message decodes; only its data does not."""
-    block = decode(encode(ImageContent(data=bad, mime_type="image/png")), ContentBlock)
+    block = decode_wire(encode_value(ImageContent(data=bad, mime_type="image/png")), ContentBlock)
     with pytest.raises(ValueError, match="base64"):
         assert block.bytes
 
 
 def test_resource_contents_are_text_or_blob():
     """Both are read as bytes."""
-    assert encode(ResourceContents.of("a:b", "é")) == '{"uri":"a:b","text":"é"}'.encode()
-    assert encode(ResourceContents.of("a:b", b"hi", "x/y")) == b'{"uri":"a:b","mimeType":"x/y","blob":"aGk="}'
+    assert encode_value(ResourceContents.of("a:b", "é")) == '{"uri":"a:b","text":"é"}'.encode()
+    assert encode_value(ResourceContents.of("a:b", b"hi", "x/y")) == b'{"uri":"a:b","mimeType":"x/y","blob":"aGk="}'
     assert ResourceContents.of("a:b", "é").bytes == "é".encode()
     assert ResourceContents.of("a:b", b"hi").bytes == b"hi"
 
 
 def test_empty_text_and_empty_blob_are_contents():
     """Empty is not absent."""
-    assert encode(ResourceContents.of("a:b", "")) == b'{"uri":"a:b","text":""}'
-    assert decode(b'{"uri":"a:b","blob":""}', ResourceContents).bytes == b""
+    assert encode_value(ResourceContents.of("a:b", "")) == b'{"uri":"a:b","text":""}'
+    assert decode_wire(b'{"uri":"a:b","blob":""}', ResourceContents).bytes == b""
 
 
 @pytest.mark.parametrize("data", [b'{"uri":"a:b"}', b'{"uri":"a:b","text":"x","blob":"eA=="}'])
 def test_resource_contents_are_exactly_one(data):
     """Neither, or both, is an error that says so."""
     with pytest.raises(msgspec.ValidationError, match="either text or blob"):
-        decode(data, ResourceContents)
+        decode_wire(data, ResourceContents)
 
 
 def test_text_of_blocks():
@@ -92,7 +92,7 @@ def test_text_of_blocks():
 def test_a_block_needs_what_it_needs():
     """Known content that does not fit is an error, not unknown content."""
     with pytest.raises(msgspec.ValidationError, match="text"):
-        decode(b'{"type":"text"}', ContentBlock)
+        decode_wire(b'{"type":"text"}', ContentBlock)
 
 
 def test_unknown_content_has_value_and_shape():

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode_wire, encode_value
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 
@@ -15,14 +15,17 @@ def test_a_missing_mode_means_form():
     """And so none is written, which every revision understands."""
     form = ElicitRequestParams.form("Name?", FORM)
     assert form.mode == "form"
-    assert decode(encode(form), dict) == {"message": "Name?", "requestedSchema": FORM}
-    assert decode(encode({"message": "Name?", "requestedSchema": FORM, "mode": "form"}), ElicitRequestParams) == form
+    assert decode_wire(encode_value(form), dict) == {"message": "Name?", "requestedSchema": FORM}
+    assert (
+        decode_wire(encode_value({"message": "Name?", "requestedSchema": FORM, "mode": "form"}), ElicitRequestParams)
+        == form
+    )
 
 
 def test_a_visit_has_an_address():
     """Its id is there where the revision wants one."""
     visit = ElicitRequestParams.visit("Pay", "https://example.org", elicitation_id="1")
-    assert decode(encode(visit), dict) == {
+    assert decode_wire(encode_value(visit), dict) == {
         "message": "Pay",
         "mode": "url",
         "url": "https://example.org",
@@ -43,19 +46,19 @@ def test_a_visit_has_an_address():
 def test_each_mode_needs_its_own_members(data, missing):
     """The error names what is missing."""
     with pytest.raises(msgspec.ValidationError, match=missing):
-        decode(data, ElicitRequestParams)
+        decode_wire(data, ElicitRequestParams)
 
 
 def test_the_values_of_an_answer():
     """Text, numbers, booleans and lists of text; nothing deeper."""
     content = {"a": "x", "b": 1, "c": 1.5, "d": True, "e": ["x", "y"]}
     answer = ElicitResult(action="accept", content=content)
-    assert decode(encode(answer), ElicitResult) == answer
+    assert decode_wire(encode_value(answer), ElicitResult) == answer
     with pytest.raises(msgspec.ValidationError, match="content"):
-        decode(b'{"action":"accept","content":{"a":{"b":1}}}', ElicitResult)
+        decode_wire(b'{"action":"accept","content":{"a":{"b":1}}}', ElicitResult)
 
 
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
 def test_actions(action):
     """There are three."""
-    assert encode(ElicitResult(action=action)) == b'{"action":"' + action.encode() + b'"}'
+    assert encode_value(ElicitResult(action=action)) == b'{"action":"' + action.encode() + b'"}'

@@ -19,10 +19,10 @@ from antiphon.wire.envelope import (
     MAX_DEPTH,
     MAX_LONE,
     ErrorObject,
-    decode,
     decode_envelope,
-    encode,
+    decode_wire,
     encode_canonical,
+    encode_value,
     recover_id,
     split_batch,
     too_deep,
@@ -187,7 +187,7 @@ def test_too_many_halves_of_pairs_are_no_json():
 
 def test_halves_of_pairs_are_replaced_when_they_are_sent():
     """Two halves that belong together are one character."""
-    assert msgspec.json.decode(encode({"a\udce9": ["\ud83d\ude00", ("\ude00",), Raw(b"[1]")]})) == {
+    assert msgspec.json.decode(encode_value({"a\udce9": ["\ud83d\ude00", ("\ude00",), Raw(b"[1]")]})) == {
         "a\ufffd": ["\U0001f600", ["\ufffd"], [1]]
     }
     assert encode_canonical({"b": "\ud83d", "a": 1}) == '{"a":1,"b":"\ufffd"}'.encode()
@@ -358,14 +358,14 @@ def test_a_batch_may_be_too_deep():
 
 def test_foreign_content_is_written_as_it_came():
     """Whatever knows its wire form may be part of a message; anything else may not."""
-    assert encode({"content": UnknownContent("x", {"y": 1})}) == b'{"content":{"type":"x","y":1}}'
+    assert encode_value({"content": UnknownContent("x", {"y": 1})}) == b'{"content":{"type":"x","y":1}}'
     with pytest.raises(TypeError, match="object"):
-        encode({"content": object()})
+        encode_value({"content": object()})
 
 
 def test_an_error_without_data_has_no_data():
     """A default is left out."""
-    assert encode(ErrorObject(code=1, message="m")) == b'{"code":1,"message":"m"}'
+    assert encode_value(ErrorObject(code=1, message="m")) == b'{"code":1,"message":"m"}'
 
 
 @pytest.mark.parametrize("pair", ["[]", "{}"])
@@ -406,14 +406,14 @@ PLACES = [
 @pytest.mark.parametrize(("kind", "document"), PLACES)
 def test_unknown_content_survives(kind, document):
     """It decodes wherever content may stand, and is written as it came."""
-    value = decode(json.dumps(document).encode(), kind)
+    value = decode_wire(json.dumps(document).encode(), kind)
     assert "UnknownContent(type='hologram'" in repr(value)
-    assert json.loads(encode(value)) == document
+    assert json.loads(encode_value(value)) == document
 
 
 def test_unknown_content_stands_among_the_known():
     """The other blocks are what they are."""
-    result = decode(json.dumps({"content": [HI, ODD]}).encode(), CallToolResult)
+    result = decode_wire(json.dumps({"content": [HI, ODD]}).encode(), CallToolResult)
     assert result.content == [
         TextContent(text="hi"),
         UnknownContent("hologram", {name: value for name, value in ODD.items() if name != "type"}),
@@ -438,25 +438,25 @@ ERRORS = [
 def test_what_does_not_fit_is_an_error(kind, document, place):
     """The error names the place, and never content that is merely unknown."""
     with pytest.raises(msgspec.ValidationError, match=place):
-        decode(json.dumps(document).encode(), kind)
+        decode_wire(json.dumps(document).encode(), kind)
 
 
 def test_a_form_value_named_type_is_no_content():
     """Only where content may stand is anything taken for it."""
     document = {"action": "accept", "content": {"type": "hologram"}}
-    assert decode(json.dumps(document).encode(), ElicitResult).content == {"type": "hologram"}
+    assert decode_wire(json.dumps(document).encode(), ElicitResult).content == {"type": "hologram"}
 
 
 def test_whole_numbers_may_be_written_with_a_point():
     """JSON Schema counts 1.0 as an integer, as some languages write it."""
-    assert decode(b'{"uri":"a:b","name":"b","size":3.0}', Resource).size == 3
-    params = decode(
+    assert decode_wire(b'{"uri":"a:b","name":"b","size":3.0}', Resource).size == 3
+    params = decode_wire(
         b'{"maxTokens":5.0,"messages":[{"role":"user","content":{"type":"x","n":1.0}}]}', CreateMessageRequestParams
     )
     assert params.max_tokens == 5
     assert params.messages[0].content == UnknownContent("x", {"n": 1.0})
     with pytest.raises(msgspec.ValidationError, match="size"):
-        decode(b'{"uri":"a:b","name":"b","size":3.5}', Resource)
+        decode_wire(b'{"uri":"a:b","name":"b","size":3.5}', Resource)
 
 
 @pytest.mark.parametrize(
@@ -465,10 +465,10 @@ def test_whole_numbers_may_be_written_with_a_point():
 def test_what_is_not_json_is_one_error(data):
     """An envelope leaves params undecoded, so faults inside of them are found here."""
     with pytest.raises(msgspec.DecodeError):
-        decode(data, PaginatedParams)
+        decode_wire(data, PaginatedParams)
 
 
 def test_arguments_are_left_alone():
     """Nothing in the arguments of a call is taken for content, or for a number to mend."""
     data = b'{"name":"t","arguments":{"content":[{"type":"hologram"}],"n":1.0}}'
-    assert encode(decode(data, CallToolRequestParams)) == data
+    assert encode_value(decode_wire(data, CallToolRequestParams)) == data

@@ -6,7 +6,14 @@ import json
 
 import pytest
 
-from antiphon.wire.envelope import ErrorObject, error_frame, notification_frame, prepend, request_frame, result_frame
+from antiphon.wire.envelope import (
+    ErrorObject,
+    error_frame,
+    notification_frame,
+    prepend_members,
+    request_frame,
+    result_frame,
+)
 
 IDS = [0, -7, 10**30, "", 'a"b\\c', "\u2028é"]
 
@@ -46,8 +53,8 @@ def test_an_error_has_the_id_its_revision_wants(id, null_id, members):
 
 def test_constant_members_go_in_front():
     """Of an object with members, and of an empty one."""
-    assert prepend(b'"a":1', b"{}") == b'{"a":1}'
-    assert prepend(b'"a":1', b'{"b":2}') == b'{"a":1,"b":2}'
+    assert prepend_members(b'"a":1', b"{}") == b'{"a":1}'
+    assert prepend_members(b'"a":1', b'{"b":2}') == b'{"a":1,"b":2}'
 
 
 @pytest.mark.parametrize("id", [7, "seven"])
@@ -62,4 +69,4 @@ def test_what_is_long_is_framed_as_what_is_short(id):
         "params": {"text": text},
     }
     assert json.loads(result_frame(id, payload)) == {"jsonrpc": "2.0", "id": id, "result": {"text": text}}
-    assert json.loads(prepend(b'"a":1', payload)) == {"a": 1, "text": text}
+    assert json.loads(prepend_members(b'"a":1', payload)) == {"a": 1, "text": text}

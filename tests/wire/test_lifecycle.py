@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lifecycle import (
     CancelledNotificationParams,
     InitializeRequestParams,
@@ -18,7 +18,7 @@ from antiphon.wire.lifecycle import (
 def test_a_handshake_of_an_unknown_revision_decodes():
     """Which revisions are spoken is not the wire's business."""
     data = b'{"protocolVersion":"2099-01-01","capabilities":{"hover":{}},"clientInfo":{"name":"n","version":"1"}}'
-    params = decode(data, InitializeRequestParams)
+    params = decode_wire(data, InitializeRequestParams)
     assert params.protocol_version == "2099-01-01"
     assert params.capabilities.sampling is None
 
@@ -28,14 +28,16 @@ def test_server_capabilities_are_offered_by_being_there():
     offered = ServerCapabilities(
         logging={}, tools=ListChangedCapability(), resources=ResourcesCapability(subscribe=True)
     )
-    assert encode(offered) == b'{"logging":{},"resources":{"subscribe":true},"tools":{}}'
-    assert decode(encode(offered), ServerCapabilities) == offered
+    assert encode_value(offered) == b'{"logging":{},"resources":{"subscribe":true},"tools":{}}'
+    assert decode_wire(encode_value(offered), ServerCapabilities) == offered
 
 
 @pytest.mark.parametrize("progress", [0, 1, 0.5, 10**18])
 def test_progress_keeps_its_kind_of_number(progress):
     """An integer stays one."""
-    sent = decode(encode(ProgressNotificationParams(progress_token=1, progress=progress)), ProgressNotificationParams)
+    sent = decode_wire(
+        encode_value(ProgressNotificationParams(progress_token=1, progress=progress)), ProgressNotificationParams
+    )
     assert sent.progress == progress
     assert type(sent.progress) is type(progress)
 
@@ -43,4 +45,7 @@ def test_progress_keeps_its_kind_of_number(progress):
 @pytest.mark.parametrize("id", [0, "0", ""])
 def test_cancellation_names_a_request(id):
     """0 and "0" are two requests."""
-    assert decode(encode(CancelledNotificationParams(request_id=id)), CancelledNotificationParams).request_id == id
+    assert (
+        decode_wire(encode_value(CancelledNotificationParams(request_id=id)), CancelledNotificationParams).request_id
+        == id
+    )

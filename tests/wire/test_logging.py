@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.logging import LEVELS, LoggingMessageNotificationParams, is_loud_enough
 
 
@@ -26,4 +26,4 @@ def test_thresholds(level, threshold, passes):
 @pytest.mark.parametrize("data", ["text", {"a": 1}, None, 0, []])
 def test_data_is_any_json(data):
     """Even null is written, since the member is required."""
-    assert b'"data":' in encode(LoggingMessageNotificationParams(level="info", data=data))
+    assert b'"data":' in encode_value(LoggingMessageNotificationParams(level="info", data=data))

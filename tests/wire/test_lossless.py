@@ -11,8 +11,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from antiphon.wire.content import ImageContent, TextContent
-from antiphon.wire.envelope import decode
-from antiphon.wire.lossless import Received, merge, passed_on
+from antiphon.wire.envelope import decode_wire
+from antiphon.wire.lossless import Received, merge_change, passed_on
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
@@ -20,25 +20,25 @@ from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 ORIGINAL = b"""{ "x-odd": 1.00, "maxTokens": 5, "metadata": {"a": 1e2, "b": [1, 2]},
  "messages": [{"role": "user", "content": {"type": "text", "text": "hi", "x-c": [ ]}, "x-m": 2},
               {"role": "assistant", "content": [{"type": "hologram", "deep": 1.0}], "x-m": 3}] }"""
-BEFORE = decode(ORIGINAL, CreateMessageRequestParams)
+BEFORE = decode_wire(ORIGINAL, CreateMessageRequestParams)
 FIRST, SECOND = BEFORE.messages
 
 
 def changed(**members) -> dict:
     """Merge a change and read the document it gives."""
-    return json.loads(merge(ORIGINAL, BEFORE, replace(BEFORE, **members)))
+    return json.loads(merge_change(ORIGINAL, BEFORE, replace(BEFORE, **members)))
 
 
 def test_no_change_gives_the_same_bytes():
     """Whether it is the same value or an equal one, from bytes or from ``Raw``."""
-    assert merge(ORIGINAL, BEFORE, BEFORE) == ORIGINAL
-    assert merge(ORIGINAL, BEFORE, replace(BEFORE)) == ORIGINAL
-    assert merge(Raw(ORIGINAL), BEFORE, decode(ORIGINAL, CreateMessageRequestParams)) == ORIGINAL
+    assert merge_change(ORIGINAL, BEFORE, BEFORE) == ORIGINAL
+    assert merge_change(ORIGINAL, BEFORE, replace(BEFORE)) == ORIGINAL
+    assert merge_change(Raw(ORIGINAL), BEFORE, decode_wire(ORIGINAL, CreateMessageRequestParams)) == ORIGINAL
 
 
 def test_only_what_changed_is_written_anew():
     """Numbers and spaces of the rest stay as they were written."""
-    data = merge(ORIGINAL, BEFORE, replace(BEFORE, max_tokens=7))
+    data = merge_change(ORIGINAL, BEFORE, replace(BEFORE, max_tokens=7))
     assert b'"maxTokens":7' in data
     for kept in (b'"x-odd":1.00', b'{"a": 1e2, "b": [1, 2]}', b'"deep": 1.0', b'"x-c": [ ]'):
         assert kept in data
@@ -55,19 +55,19 @@ def test_a_member_is_added_and_removed():
 def test_texts_are_changed_and_taken_away_beside_unknown_members():
     """Of most calls only the name changes, and of most results only ``resultType`` is left out."""
     call = b'{"x-odd":1.00,"name":"s__add","arguments":{"a": 1e2}}'
-    read = decode(call, CallToolRequestParams)
-    assert merge(call, read, replace(read, name="add")) == b'{"x-odd":1.00,"name":"add","arguments":{"a": 1e2}}'
+    read = decode_wire(call, CallToolRequestParams)
+    assert merge_change(call, read, replace(read, name="add")) == b'{"x-odd":1.00,"name":"add","arguments":{"a": 1e2}}'
     done = b'{"content":[ ],"x-odd":1.00,"resultType":"complete"}'
-    result = decode(done, CallToolResult)
-    assert merge(done, result, replace(result, result_type=None)) == b'{"content":[ ],"x-odd":1.00}'
+    result = decode_wire(done, CallToolResult)
+    assert merge_change(done, result, replace(result, result_type=None)) == b'{"content":[ ],"x-odd":1.00}'
 
 
 def test_a_member_of_any_kind_is_taken_away_beside_unknown_members():
     """A call's ``_meta`` is, where another connection sends its own."""
     call = b'{"x-odd":1.00,"_meta":{"progressToken":1},"name":"s__add","arguments":{"a": 1e2}}'
-    read = decode(call, CallToolRequestParams)
+    read = decode_wire(call, CallToolRequestParams)
     after = replace(read, name="add", meta=None)
-    assert merge(call, read, after) == b'{"x-odd":1.00,"name":"add","arguments":{"a": 1e2}}'
+    assert merge_change(call, read, after) == b'{"x-odd":1.00,"name":"add","arguments":{"a": 1e2}}'
 
 
 def test_unknown_members_survive_beside_a_change():
@@ -104,13 +104,13 @@ def test_a_list_that_grew_or_shrank_keeps_its_ends():
 def test_a_default_that_was_written_out_stays():
     """``isError: false`` is no change; changing it is one."""
     original = b'{"content":[],"isError":false,"x":1}'
-    before = decode(original, CallToolResult)
-    assert merge(original, before, replace(before, structured_content={"a": 1})) == (
+    before = decode_wire(original, CallToolResult)
+    assert merge_change(original, before, replace(before, structured_content={"a": 1})) == (
         b'{"content":[],"isError":false,"x":1,"structuredContent":{"a":1}}'
     )
-    assert json.loads(merge(original, before, replace(before, is_error=True)))["isError"] is True
+    assert json.loads(merge_change(original, before, replace(before, is_error=True)))["isError"] is True
     failed = b'{"content":[],"isError":true,"x":1}'
-    assert merge(failed, decode(failed, CallToolResult), before) == b'{"content":[],"x":1}'
+    assert merge_change(failed, decode_wire(failed, CallToolResult), before) == b'{"content":[],"x":1}'
 
 
 def test_true_and_one_are_not_the_same():
@@ -131,16 +131,19 @@ json_objects = st.dictionaries(st.sampled_from(["a", "b", "type"]), json_values,
 def test_any_change_of_open_data_arrives(old, new):
     """Merging one document into another gives the other, where nothing is unknown."""
     original = json.dumps({"content": [], "structuredContent": old}).encode()
-    before = decode(original, CallToolResult)
-    merged = merge(original, before, replace(before, structured_content=new))
+    before = decode_wire(original, CallToolResult)
+    merged = merge_change(original, before, replace(before, structured_content=new))
     assert json.loads(merged) == {"content": [], "structuredContent": new}
 
 
 @pytest.mark.parametrize("text", [b'{"content":[{"type":"text","text":"a","y":1}]}', b'\n {"content" : [ ] } '])
 def test_spaces_around_the_document(text):
     """A document may begin and end with them."""
-    before = decode(text, CallToolResult)
-    assert json.loads(merge(text, before, replace(before, is_error=True))) == {**json.loads(text), "isError": True}
+    before = decode_wire(text, CallToolResult)
+    assert json.loads(merge_change(text, before, replace(before, is_error=True))) == {
+        **json.loads(text),
+        "isError": True,
+    }
 
 
 def test_what_belongs_to_one_connection_is_not_passed_on():

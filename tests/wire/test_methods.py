@@ -34,7 +34,7 @@ def test_each_side_sends_what_the_schema_lets_it(revision, side):
                 allowed.add(by_definition.get(option["$ref"].rpartition("/")[2]))
             elif "properties" in option:
                 allowed.add(option["properties"]["method"]["const"])
-    assert {name for name, row in METHODS.items() if row.sent_by(side, revision)} == allowed - {None}
+    assert {name for name, row in METHODS.items() if row.note_sender(side, revision)} == allowed - {None}
 
 
 def test_only_answered_methods_have_results():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.wire.origin import MEMORY, Launch, describe_target, identify
+from antiphon.wire.origin import MEMORY, Launch, describe_target, identify_target
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from antiphon.wire.origin import MEMORY, Launch, describe_target, identify
 )
 def test_spellings_of_one_url_are_one_identity(other: str):
     """Case of the host, default port, credentials and fragment do not make another server."""
-    assert identify(other) == identify("https://shop.example/mcp")
+    assert identify_target(other) == identify_target("https://shop.example/mcp")
 
 
 @pytest.mark.parametrize(
@@ -32,19 +32,19 @@ def test_spellings_of_one_url_are_one_identity(other: str):
 )
 def test_another_place_is_another_identity(other: str):
     """Scheme, host, path and query do."""
-    assert identify(other) != identify("https://shop.example/mcp")
+    assert identify_target(other) != identify_target("https://shop.example/mcp")
 
 
 def test_a_server_in_memory_is_its_words():
     """Where one word ends and the next begins counts."""
-    assert identify([MEMORY, "a b"]) != identify([MEMORY, "a", "b"])
-    assert identify([MEMORY, "a"]).startswith("memory:")
+    assert identify_target([MEMORY, "a b"]) != identify_target([MEMORY, "a", "b"])
+    assert identify_target([MEMORY, "a"]).startswith("memory:")
 
 
 def test_a_url_is_never_the_identity_of_a_command():
     """The kind is part of the identity."""
-    assert identify("https://x/")[:4] == "url:"
-    assert identify(Launch(program="https://x/"))[:8] == "command:"
+    assert identify_target("https://x/")[:4] == "url:"
+    assert identify_target(Launch(program="https://x/"))[:8] == "command:"
 
 
 def test_a_target_is_shown_without_its_credentials():

@@ -7,8 +7,8 @@ import pytest
 
 from antiphon.wire.common import PaginatedParams
 from antiphon.wire.content import ContentBlock, UnknownContent
-from antiphon.wire.envelope import decode
-from antiphon.wire.repair import MAX_UNKNOWN, mend
+from antiphon.wire.envelope import decode_wire
+from antiphon.wire.repair import MAX_UNKNOWN, mend_document
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolResult
 
@@ -19,14 +19,14 @@ STAND_IN = {"type": "text", "text": ""}
 def test_unknown_content_is_taken_out_and_its_place_told():
     """By attributes and indices of the decoded value."""
     message = {"role": "user", "content": {"type": "tool_result", "toolUseId": "1", "content": [STAND_IN, ODD]}}
-    document, found = mend({"maxTokens": 1, "messages": [message]}, CreateMessageRequestParams)
+    document, found = mend_document({"maxTokens": 1, "messages": [message]}, CreateMessageRequestParams)
     assert document["messages"][0]["content"]["content"] == [STAND_IN, STAND_IN]
     assert found == [(("messages", 0, "content", "content", 1), UnknownContent("odd", {"n": 1.0}))]
 
 
 def test_a_block_alone_is_replaced():
     """The place is then the value itself."""
-    assert mend(dict(ODD), ContentBlock) == (STAND_IN, [((), UnknownContent("odd", {"n": 1.0}))])
+    assert mend_document(dict(ODD), ContentBlock) == (STAND_IN, [((), UnknownContent("odd", {"n": 1.0}))])
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_block_alone_is_replaced():
 def test_the_rest_is_left_alone(document, kind):
     """Whatever shape it has."""
     before = msgspec.json.encode(document)
-    after, found = mend(document, kind)
+    after, found = mend_document(document, kind)
     assert found == []
     assert msgspec.json.encode(after) == before
 
@@ -45,14 +45,14 @@ def test_the_rest_is_left_alone(document, kind):
 def test_open_data_is_left_alone():
     """Nothing in ``structuredContent`` or ``_meta`` is content or a number of ours."""
     document = {"content": [], "structuredContent": {"content": [ODD], "n": 1.0}, "_meta": {"content": [ODD]}}
-    assert mend(document, CallToolResult)[1] == []
+    assert mend_document(document, CallToolResult)[1] == []
     assert document["structuredContent"] == {"content": [ODD], "n": 1.0}
 
 
 @pytest.mark.parametrize(("number", "mended"), [(3.0, int), (3.5, float), (True, bool), (1e300, int)])
 def test_whole_numbers(number, mended):
     """Only where an integer is meant, and only if it is one."""
-    document, _ = mend({"maxTokens": number, "temperature": 1.0, "messages": []}, CreateMessageRequestParams)
+    document, _ = mend_document({"maxTokens": number, "temperature": 1.0, "messages": []}, CreateMessageRequestParams)
     assert type(document["maxTokens"]) is mended
     assert type(document["temperature"]) is float
 
@@ -60,6 +60,6 @@ def test_whole_numbers(number, mended):
 def test_there_is_a_limit():
     """A message of nothing but unknown blocks is refused, for what it would cost."""
     most = msgspec.json.encode({"content": [ODD] * MAX_UNKNOWN})
-    assert len(decode(most, CallToolResult).content) == MAX_UNKNOWN
+    assert len(decode_wire(most, CallToolResult).content) == MAX_UNKNOWN
     with pytest.raises(msgspec.ValidationError, match="odd"):
-        decode(msgspec.json.encode({"content": [ODD] * (MAX_UNKNOWN + 1)}), CallToolResult)
+        decode_wire(msgspec.json.encode({"content": [ODD] * (MAX_UNKNOWN + 1)}), CallToolResult)

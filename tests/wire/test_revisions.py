@@ -9,9 +9,9 @@ import pytest
 
 from antiphon.errors import NotInRevision, ResourceNotFound, UrlElicitationRequired
 from antiphon.wire.common import SUBSCRIPTION_ID, ClientCapabilities, RequestMeta, RequestParams, Result
-from antiphon.wire.envelope import ErrorObject, decode, encode
+from antiphon.wire.envelope import ErrorObject, decode_wire, encode_value
 from antiphon.wire.methods import METHODS
-from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, MODERN, REVISIONS, Revision, revision
+from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, MODERN, REVISIONS, Revision, find_revision
 from antiphon.wire.subscriptions import SubscriptionsListenResult
 from tests.support import mcp_schema
 
@@ -21,19 +21,19 @@ PAIRS = [(source, target) for source in NAMES for target in NAMES]
 
 def known(name: str) -> Revision:
     """Find a revision that must exist."""
-    found = revision(name)
+    found = find_revision(name)
     assert found
     return found
 
 
 def as_sent(value, target: Revision, *, ask: bool = False):
     """Encode a lowered value and add what the session does: the ``_meta`` of requests, and ``resultType``."""
-    made = json.loads(encode(value))
+    made = json.loads(encode_value(value))
     if isinstance(value, RequestParams) and not (ask and target.modern):
         made.pop("_meta", None)
         if target.modern:
             meta = RequestMeta(progress_token=1, protocol_version=target.name, client_capabilities=ClientCapabilities())
-            made["_meta"] = json.loads(encode(meta))
+            made["_meta"] = json.loads(encode_value(meta))
     if isinstance(value, Result) and target.modern:
         made["resultType"] = "complete"
     if isinstance(value, SubscriptionsListenResult):
@@ -63,7 +63,7 @@ def test_what_we_send_fits_the_schema(source, target):
             cases.append((row.result, mcp_schema.definitions(source)[result], result))
         for kind, schema, pointer in cases:
             for instance in mcp_schema.instances(source, schema):
-                value = lowered(decode(msgspec.json.encode(instance), kind), known(target))
+                value = lowered(decode_wire(msgspec.json.encode(instance), kind), known(target))
                 if value is not None:
                     sent += 1
                     made = as_sent(value, known(target), ask=row.ask)
@@ -82,7 +82,7 @@ def test_what_a_revision_has_is_kept(name):
             cases.append((row.result, mcp_schema.definitions(name)[row.result.__name__]))
         for kind, schema in cases:
             for instance in mcp_schema.instances(name, schema):
-                value = decode(msgspec.json.encode(instance), kind)
+                value = decode_wire(msgspec.json.encode(instance), kind)
                 assert known(name).lower(value) is value, (method, instance)
 
 
@@ -113,7 +113,7 @@ def test_errors_without_a_readable_id():
 
 def test_an_unknown_revision_is_not_found():
     """What we do not speak has no ``Revision``."""
-    assert revision("1999-01-01") is None
+    assert find_revision("1999-01-01") is None
 
 
 @pytest.mark.parametrize(("name", "code"), [("2024-11-05", -32002), ("2025-11-25", -32002), ("2026-07-28", -32602)])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from antiphon.errors import InvalidParams
 from antiphon.wire.content import ImageContent, TextContent, ToolResultContent, ToolUseContent, UnknownContent
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -37,17 +37,17 @@ def test_content_is_a_block_or_a_list(content, blocks, text):
     ):
         assert value.blocks == blocks
         assert value.text == text
-        assert decode(encode(value), type(value)) == value
+        assert decode_wire(encode_value(value), type(value)) == value
 
 
 def test_messages_are_required_even_when_empty():
     """Whether none is enough is for the host to say."""
-    assert encode(CreateMessageRequestParams(messages=[], max_tokens=1)) == b'{"messages":[],"maxTokens":1}'
+    assert encode_value(CreateMessageRequestParams(messages=[], max_tokens=1)) == b'{"messages":[],"maxTokens":1}'
 
 
 def test_a_priority_of_zero_is_a_priority():
     """0 is not absent."""
-    assert encode(ModelPreferences(cost_priority=0)) == b'{"costPriority":0}'
+    assert encode_value(ModelPreferences(cost_priority=0)) == b'{"costPriority":0}'
 
 
 def says(text: str, role: str = "user") -> SamplingMessage:

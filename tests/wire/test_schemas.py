@@ -10,8 +10,8 @@ import pytest
 
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.content import ResourceContents
-from antiphon.wire.envelope import ErrorObject, decode, decode_envelope, encode
-from antiphon.wire.lossless import merge
+from antiphon.wire.envelope import ErrorObject, decode_envelope, decode_wire, encode_value
+from antiphon.wire.lossless import merge_change
 from antiphon.wire.methods import METHODS
 from antiphon.wire.rounds import InputRequiredResult
 from tests.support import mcp_schema
@@ -44,9 +44,9 @@ def assert_kept(revision: str, schema: dict[str, Any], kind: type) -> int:
     count = 0
     for instance in mcp_schema.instances(revision, schema):
         data = msgspec.json.encode(instance)
-        value = decode(data, kind)
-        assert lost(instance, json.loads(encode(value))) == [], instance
-        assert merge(data, value, value) == data
+        value = decode_wire(data, kind)
+        assert lost(instance, json.loads(encode_value(value))) == [], instance
+        assert merge_change(data, value, value) == data
         count += 1
     return count
 
@@ -77,7 +77,7 @@ def test_messages_are_envelopes(revision):
             message = {**instance, "jsonrpc": "2.0"}
             envelope = decode_envelope(msgspec.json.encode(message))
             assert envelope.method == method
-            assert decode(envelope.params, METHODS[method].params) is not None
+            assert decode_wire(envelope.params, METHODS[method].params) is not None
 
 
 @pytest.mark.parametrize("revision", NAMES)
@@ -105,10 +105,10 @@ def test_round_results_are_kept():
     schema = {**schema, "properties": {**schema["properties"], "resultType": {"const": "input_required"}}}
     assert assert_kept(mcp_schema.MODERN, schema, InputRequiredResult)
     for instance in mcp_schema.instances(mcp_schema.MODERN, schema):
-        result = decode(msgspec.json.encode(instance), InputRequiredResult)
+        result = decode_wire(msgspec.json.encode(instance), InputRequiredResult)
         for ask in (result.input_requests or {}).values():
             assert METHODS[ask.method].ask
-            assert decode(ask.params, METHODS[ask.method].params) is not None
+            assert decode_wire(ask.params, METHODS[ask.method].params) is not None
 
 
 def test_the_meta_of_modern_requests_is_kept():

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.task import CreateTaskResult, GetTaskResult, UpdateTaskParams
 
 TASK = {
@@ -32,12 +32,12 @@ TASK = {
 def test_a_task_comes_back_as_it_was(members: dict[str, object]) -> None:
     """With what belongs to its status; a ``ttlMs`` of null is not the same as none."""
     sent = {**TASK, **members, "resultType": "complete"}
-    assert msgspec.json.decode(encode(decode(Raw(msgspec.json.encode(sent)), GetTaskResult))) == sent
+    assert msgspec.json.decode(encode_value(decode_wire(Raw(msgspec.json.encode(sent)), GetTaskResult))) == sent
 
 
 def test_a_handle_is_flat() -> None:
     """No ``task`` around it."""
-    handle = decode(Raw(msgspec.json.encode({**TASK, "resultType": "task"})), CreateTaskResult)
+    handle = decode_wire(Raw(msgspec.json.encode({**TASK, "resultType": "task"})), CreateTaskResult)
     assert (handle.task_id, handle.result_type, handle.ttl_ms) == ("t-1", "task", 60_000)
 
 
@@ -47,4 +47,4 @@ def test_an_update_names_its_task_and_has_answers(missing: str) -> None:
     params = {"taskId": "t-1", "inputResponses": {}}
     del params[missing]
     with pytest.raises(msgspec.ValidationError, match=missing):
-        decode(Raw(msgspec.json.encode(params)), UpdateTaskParams)
+        decode_wire(Raw(msgspec.json.encode(params)), UpdateTaskParams)

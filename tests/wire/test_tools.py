@@ -6,19 +6,19 @@ import pytest
 
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.content import ImageContent, TextContent
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, raw_arguments
 
 
 def test_arguments_stay_undecoded():
     """Byte for byte, until the tool is known."""
-    assert bytes(decode(b'{"name":"t","arguments":{"b": 1.0}}', CallToolRequestParams).arguments) == b'{"b": 1.0}'
+    assert bytes(decode_wire(b'{"name":"t","arguments":{"b": 1.0}}', CallToolRequestParams).arguments) == b'{"b": 1.0}'
 
 
 def test_arguments_that_were_left_out_are_left_out():
     """Absent is neither null nor an empty object."""
-    assert encode(CallToolRequestParams.of("t")) == b'{"name":"t"}'
-    assert encode(decode(b'{"name":"t"}', CallToolRequestParams)) == b'{"name":"t"}'
+    assert encode_value(CallToolRequestParams.of("t")) == b'{"name":"t"}'
+    assert encode_value(decode_wire(b'{"name":"t"}', CallToolRequestParams)) == b'{"name":"t"}'
     assert not raw_arguments(None)
 
 
@@ -26,14 +26,14 @@ def test_arguments_that_were_left_out_are_left_out():
 def test_a_call_is_made_from_plain_values(arguments):
     """A client gives a mapping."""
     params = CallToolRequestParams.of("t", arguments, meta=RequestMeta(progress_token=1))
-    back = decode(encode(params), dict)
+    back = decode_wire(encode_value(params), dict)
     assert back == {"name": "t", "arguments": arguments, "_meta": {"progressToken": 1}}
 
 
 def test_schemas_are_kept_as_they_are():
     """JSON Schema is data: unknown keywords, booleans and all."""
     schema = {"type": "object", "properties": {"a": True}, "$defs": {"b": False}, "x": None}
-    assert decode(encode(Tool(name="t", input_schema=schema)), Tool).input_schema == schema
+    assert decode_wire(encode_value(Tool(name="t", input_schema=schema)), Tool).input_schema == schema
 
 
 def test_the_text_of_a_result():
@@ -44,5 +44,5 @@ def test_the_text_of_a_result():
 
 def test_content_is_written_even_when_empty():
     """It is required."""
-    assert encode(CallToolResult(content=[])) == b'{"content":[]}'
-    assert encode(CallToolResult(content=[], is_error=True)) == b'{"content":[],"isError":true}'
+    assert encode_value(CallToolResult(content=[])) == b'{"content":[]}'
+    assert encode_value(CallToolResult(content=[], is_error=True)) == b'{"content":[],"isError":true}'

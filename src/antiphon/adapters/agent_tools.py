@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from antiphon.client.client import Client
-from antiphon.client.connection.server_files import filled, read_servers, variables_in
+from antiphon.client.connection.server_files import read_servers, substitute_variables, variables_in
 from antiphon.errors import ConfigError
 from antiphon.gateway.gateway import Gateway
 from antiphon.host.agent_run.offered_tools import OfferedTool, call_for_model, call_tool, offer_tools
@@ -147,7 +147,7 @@ class AgentTools:
         if any(variables_in(entry) for entry in entries.values()) and not Trust().covers(path, data):
             raise ConfigError(f"{path} wants variables of the environment: antiphon trust add {path}")
         entries = {
-            name: filled(entry, os.environ, path.parent, f"{path}: {name}")
+            name: substitute_variables(entry, os.environ, path.parent, f"{path}: {name}")
             for name, entry in entries.items()
             if entry.fault is None
         }

@@ -15,8 +15,8 @@ from pydantic_core import SchemaValidator, core_schema
 
 from antiphon.adapters.agent_tools import AgentTools, Approval, OnProgress, Tools, Undecided
 from antiphon.host.agent_run.offered_tools import OfferedTool
-from antiphon.host.catalogue import Model as CatalogueModel
 from antiphon.host.host import Host
+from antiphon.host.model_catalogue import Model as CatalogueModel
 from antiphon.host.providers.base import Completion, Provider, ProviderFailure
 from antiphon.host.providers.vendor.adapter import Vendor
 from antiphon.host.providers.vendor.translation import translate_block

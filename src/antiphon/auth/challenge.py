@@ -72,7 +72,7 @@ def read_challenges(lines: Iterable[str]) -> list[Challenge]:
     found: list[Challenge] = []
     left = MAX_CHARACTERS
     for line in lines:
-        found += _read(line[:left])
+        found += parse_challenge_line(line[:left])
         left -= len(line)
         if left <= 0 or len(found) >= MAX_CHALLENGES:
             break
@@ -86,7 +86,7 @@ def oauth_challenge(challenges: Iterable[Challenge]) -> Challenge | None:
     return next(iter(telling or asking), None)
 
 
-def _read(line: str) -> list[Challenge]:
+def parse_challenge_line(line: str) -> list[Challenge]:
     found: list[Challenge] = []
     at = 0
     while at < len(line) and len(found) < MAX_CHALLENGES:
@@ -97,15 +97,19 @@ def _read(line: str) -> list[Challenge]:
         if scheme is None:
             # What a quote within a quoted value has cut off belongs to the challenge before it.
             is_rest = found and _PARAMETER.match(line, at)
-            at = _parameters(line, at, cast("dict[str, str]", found[-1].parameters)) if is_rest else _behind(line, at)
+            at = (
+                _parse_parameters(line, at, cast("dict[str, str]", found[-1].parameters))
+                if is_rest
+                else _skip_malformed(line, at)
+            )
             continue
         parameters: dict[str, str] = {}
-        at = _parameters(line, scheme.end(), parameters)
+        at = _parse_parameters(line, scheme.end(), parameters)
         found.append(Challenge(scheme=scheme["scheme"].lower(), parameters=parameters))
     return found
 
 
-def _parameters(line: str, at: int, into: dict[str, str]) -> int:
+def _parse_parameters(line: str, at: int, into: dict[str, str]) -> int:
     """Parse the parameters of a challenge from position ``at``; return where the next challenge begins."""
     if (token68 := _TOKEN68.match(line, at)) is not None and "=" not in token68[0].rstrip(" \t=,"):
         # Basic and other schemes may have one opaque token (token68) instead of parameters.
@@ -129,7 +133,7 @@ def _parameters(line: str, at: int, into: dict[str, str]) -> int:
     return at
 
 
-def _behind(line: str, at: int) -> int:
+def _skip_malformed(line: str, at: int) -> int:
     """Return where to continue after a malformed part: behind the next comma."""
     found = _NEXT.search(line, at)
     return len(line) if found is None else max(found.end(), at + 1)

@@ -51,7 +51,7 @@ class ProofKey:
         """The ``jkt`` of tokens bound to this key (RFC 7638)."""
         return self._key.thumbprint()
 
-    def exported(self) -> dict[str, Any]:
+    def export_key(self) -> dict[str, Any]:
         """Return the key as a JWK with its private part, to be stored."""
         return cast("dict[str, Any]", self._key.as_dict(private=True))
 

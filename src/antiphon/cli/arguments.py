@@ -15,11 +15,11 @@ from typing import Any, cast
 
 import msgspec
 
-from antiphon.cli.failures import json_mistake
+from antiphon.cli.error_messages import json_mistake
 from antiphon.errors import ConfigError
 from antiphon.machine.files import read_file
 
-__all__ = ["read_arguments", "read_texts", "similar"]
+__all__ = ["read_arguments", "read_texts", "suggest_similar"]
 
 Schema = Mapping[str, Any]
 
@@ -38,11 +38,11 @@ def read_arguments(typed: Iterable[str], schema: Schema) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for word in typed:
         if word == "-" or word.startswith("@") or word.lstrip().startswith("{"):
-            values.update(_object(_given(word)))
+            values.update(_parse_object(_read_word(word)))
             continue
-        key, text, is_json = _split(word)
-        wanted = _property(schema, key)
-        value = _json(key, text) if is_json else _value(key, text, wanted, schema)
+        key, text, is_json = _split_word(word)
+        wanted = _find_property(schema, key)
+        value = _parse_json(key, text) if is_json else _convert_value(key, text, wanted, schema)
         repeated = key in values and isinstance(values[key], list) and isinstance(value, list)
         values[key] = [*values[key], *cast("list[Any]", value)] if repeated else value
     return values
@@ -50,16 +50,16 @@ def read_arguments(typed: Iterable[str], schema: Schema) -> dict[str, Any]:
 
 def read_texts(typed: Iterable[str]) -> dict[str, str]:
     """Read the arguments of a prompt, which are texts."""
-    return {key: text for key, text, _ in map(_split, typed)}
+    return {key: text for key, text, _ in map(_split_word, typed)}
 
 
-def similar(name: str, known: Sequence[str]) -> str:
+def suggest_similar(name: str, known: Sequence[str]) -> str:
     """Name the known name that was probably meant, or list all of them."""
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known[:50]) or 'none'}"
 
 
-def _split(word: str) -> tuple[str, str, bool]:
+def _split_word(word: str) -> tuple[str, str, bool]:
     key, equals, text = word.partition("=")
     if not equals or not key.rstrip(":"):
         raise ConfigError(
@@ -68,7 +68,7 @@ def _split(word: str) -> tuple[str, str, bool]:
     return (key[:-1], text, True) if key.endswith(":") else (key, text, False)
 
 
-def _given(word: str) -> str:
+def _read_word(word: str) -> str:
     """Return what a word stands for: the content of a file, standard input, or itself.
 
     Raises:
@@ -90,14 +90,14 @@ def _given(word: str) -> str:
         raise ConfigError(f"{word}: not UTF-8") from None
 
 
-def _object(text: str) -> dict[str, Any]:
-    value = _json("the arguments", text)
+def _parse_object(text: str) -> dict[str, Any]:
+    value = _parse_json("the arguments", text)
     if not isinstance(value, dict):
         raise ConfigError("the arguments: a JSON object is needed")
     return cast("dict[str, Any]", value)
 
 
-def _json(place: str, text: str) -> object:
+def _parse_json(place: str, text: str) -> object:
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
     except msgspec.DecodeError as error:
@@ -105,18 +105,18 @@ def _json(place: str, text: str) -> object:
         raise ConfigError(f"{place}: {shown!r} is not JSON: {json_mistake(text.encode()) or error}") from None
 
 
-def _property(schema: Schema, key: str) -> Schema | None:
+def _find_property(schema: Schema, key: str) -> Schema | None:
     """Return the schema of one argument; ``None`` if the schema has none for it."""
     properties = schema.get("properties")
     known = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
     if key in known:
-        return _resolved(known[key], schema)
+        return _resolve_schema(known[key], schema)
     if schema.get("additionalProperties") is False:
-        raise ConfigError(f"there is no argument {key!r}: {similar(key, list(known))}")
+        raise ConfigError(f"there is no argument {key!r}: {suggest_similar(key, list(known))}")
     return None
 
 
-def _resolved(schema: object, root: Schema) -> Schema | None:
+def _resolve_schema(schema: object, root: Schema) -> Schema | None:
     """Follow a reference within the schema; a limited number of steps, since it may be circular."""
     for _ in range(8):
         if not isinstance(schema, dict):
@@ -131,13 +131,13 @@ def _resolved(schema: object, root: Schema) -> Schema | None:
     return None
 
 
-def _value(key: str, text: str, wanted: Schema | None, root: Schema) -> object:
+def _convert_value(key: str, text: str, wanted: Schema | None, root: Schema) -> object:
     """Convert a text to the first type of the schema that it fits; strings come last, since every text is one."""
     if wanted is None:
-        return _guess(text)
-    types = _types(wanted, root)
+        return _guess_value(text)
+    types = _list_types(wanted, root)
     if not types:
-        return _guess(text)
+        return _guess_value(text)
     problem = ""
     for kind in sorted(types, key=_ORDER.index):
         try:
@@ -147,7 +147,7 @@ def _value(key: str, text: str, wanted: Schema | None, root: Schema) -> object:
     raise ConfigError(f"{key}={text}: {problem}")
 
 
-def _types(wanted: Schema, root: Schema, depth: int = 0) -> set[str]:
+def _list_types(wanted: Schema, root: Schema, depth: int = 0) -> set[str]:
     kinds = wanted.get("type")
     found: set[str] = {kinds} if isinstance(kinds, str) else set()
     if isinstance(kinds, list):
@@ -157,39 +157,39 @@ def _types(wanted: Schema, root: Schema, depth: int = 0) -> set[str]:
     for word in ("anyOf", "oneOf"):
         options = wanted.get(word)
         for option in cast("list[Any]", options) if isinstance(options, list) and depth < 4 else ():
-            resolved = _resolved(option, root)
-            found |= _types(resolved, root, depth + 1) if resolved is not None else set()
+            resolved = _resolve_schema(option, root)
+            found |= _list_types(resolved, root, depth + 1) if resolved is not None else set()
     return {kind for kind in found if kind in _READERS}
 
 
-def _guess(text: str) -> object:
+def _guess_value(text: str) -> object:
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
     except msgspec.DecodeError:
         return text
 
 
-def _integer(text: str, wanted: Schema, root: Schema) -> object:
+def _convert_integer(text: str, wanted: Schema, root: Schema) -> object:
     try:
         return int(text)
     except ValueError:
         raise ValueError("a whole number is needed") from None
 
 
-def _number(text: str, wanted: Schema, root: Schema) -> object:
+def _convert_number(text: str, wanted: Schema, root: Schema) -> object:
     try:
-        return int(text) if text.lstrip("+-").isdecimal() else _finite(float(text))
+        return int(text) if text.lstrip("+-").isdecimal() else _check_finite(float(text))
     except ValueError:
         raise ValueError("a number is needed") from None
 
 
-def _finite(value: float) -> float:
+def _check_finite(value: float) -> float:
     if value - value != 0:
         raise ValueError("a finite number is needed")
     return value
 
 
-def _boolean(text: str, wanted: Schema, root: Schema) -> object:
+def _convert_boolean(text: str, wanted: Schema, root: Schema) -> object:
     if text.lower() in ("true", "yes", "y", "1", "on"):
         return True
     if text.lower() in ("false", "no", "n", "0", "off"):
@@ -197,24 +197,24 @@ def _boolean(text: str, wanted: Schema, root: Schema) -> object:
     raise ValueError("true or false is needed")
 
 
-def _null(text: str, wanted: Schema, root: Schema) -> object:
+def _convert_null(text: str, wanted: Schema, root: Schema) -> object:
     if text in ("null", ""):
         return None
     raise ValueError("null is needed")
 
 
-def _array(text: str, wanted: Schema, root: Schema) -> object:
+def _convert_array(text: str, wanted: Schema, root: Schema) -> object:
     """Read a JSON array, or else one element of it."""
     if text.lstrip().startswith("["):
-        value = _guess(text)
+        value = _guess_value(text)
         if isinstance(value, list):
             return cast("list[object]", value)
-    element = _resolved(wanted.get("items"), root)
-    return [_value("element", text, element, root)]
+    element = _resolve_schema(wanted.get("items"), root)
+    return [_convert_value("element", text, element, root)]
 
 
-def _mapping(text: str, wanted: Schema, root: Schema) -> object:
-    value = _guess(text)
+def _convert_mapping(text: str, wanted: Schema, root: Schema) -> object:
+    value = _guess_value(text)
     if not isinstance(value, dict):
         raise ValueError("a JSON object is needed")
     return cast("dict[str, object]", value)
@@ -227,18 +227,18 @@ def _any_json(text: str, wanted: Schema, root: Schema) -> object:
         raise ValueError("a JSON value is needed") from None
 
 
-def _text(text: str, wanted: Schema, root: Schema) -> object:
+def _convert_text(text: str, wanted: Schema, root: Schema) -> object:
     return text
 
 
 _ORDER = ("null", "integer", "number", "boolean", "object", "array", "json", "string")
 _READERS: dict[str, Callable[[str, Schema, Schema], object]] = {
-    "null": _null,
-    "integer": _integer,
-    "number": _number,
-    "boolean": _boolean,
-    "object": _mapping,
-    "array": _array,
+    "null": _convert_null,
+    "integer": _convert_integer,
+    "number": _convert_number,
+    "boolean": _convert_boolean,
+    "object": _convert_mapping,
+    "array": _convert_array,
     "json": _any_json,
-    "string": _text,
+    "string": _convert_text,
 }

@@ -12,13 +12,15 @@ from antiphon.host.review.queue import Queue
 from antiphon.host.store import Store
 from antiphon.machine.asyncio_tasks import end_tasks
 
-__all__ = ["bell", "ringing"]
+__all__ = ["ring_bell", "ring_for_questions"]
 
 _BELL = "\a"
 
 
 @asynccontextmanager
-async def ringing(store: Store, *, wanted: bool = True, stream: TextIO | None = None) -> AsyncGenerator[None]:
+async def ring_for_questions(
+    store: Store, *, wanted: bool = True, stream: TextIO | None = None
+) -> AsyncGenerator[None]:
     """Ring for new questions in this store while the context lasts; only at a terminal."""
     out = stream or sys.stderr
     if not (wanted and out.isatty()):
@@ -27,23 +29,23 @@ async def ringing(store: Store, *, wanted: bool = True, stream: TextIO | None = 
     queue = Queue(store)
     # Questions from before this are in the list already.
     known = {question.id for question in await queue.pending()}
-    listening = asyncio.create_task(_listen(queue, known, out))
+    listening = asyncio.create_task(_listen_for_questions(queue, known, out))
     try:
         yield
     finally:
         await end_tasks(listening)
 
 
-async def _listen(queue: Queue, known: set[str], stream: TextIO) -> None:
+async def _listen_for_questions(queue: Queue, known: set[str], stream: TextIO) -> None:
     async for _ in queue.changes():
         pending = {question.id for question in await queue.pending()}
         if pending - known:
             # One bell for all questions that came together.
-            bell(stream)
+            ring_bell(stream)
         known = pending
 
 
-def bell(stream: TextIO) -> None:
+def ring_bell(stream: TextIO) -> None:
     """Ring once."""
     stream.write(_BELL)
     stream.flush()

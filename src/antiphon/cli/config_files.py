@@ -14,37 +14,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from antiphon.cli.arguments import similar
-from antiphon.cli.failures import Failed
+from antiphon.cli.arguments import suggest_similar
+from antiphon.cli.error_messages import Failed
 from antiphon.client.connection.server_files import (
     MAX_FILE,
-    Entry,
-    filled,
+    ServerEntry,
     read_servers,
+    substitute_variables,
     variables_in,
 )
-from antiphon.client.connection.targets import located, resolve
+from antiphon.client.connection.targets import describe_location, locate_target
 from antiphon.errors import ConfigError
-from antiphon.host.checks.redact import mask
-from antiphon.host.checks.visible import inert
+from antiphon.host.checks.redact import mask_text
+from antiphon.host.checks.visible import make_inert
 from antiphon.host.config.trust import Trust
 from antiphon.machine.files import read_file
 from antiphon.wire.origin import describe_target
 
 __all__ = [
-    "Found",
+    "FoundEntry",
     "ask_for_trust",
     "config_paths",
+    "describe_servers",
     "entries_of",
     "fill_entry",
+    "find_config_folder",
     "find_entries",
     "find_entry",
-    "home",
     "is_own",
     "list_names",
     "read_bytes",
     "read_config",
-    "shown",
 ]
 
 log = logging.getLogger("antiphon.gateway")
@@ -55,10 +55,10 @@ _SHORT = 12
 """Characters up to which nothing of a secret is shown."""
 
 
-class Found(NamedTuple):
+class FoundEntry(NamedTuple):
     """An entry, and its file."""
 
-    entry: Entry
+    entry: ServerEntry
     path: Path
     may_inherit_env: bool = True
     """Whether the server may get our whole environment: not from a project's file, unless it is trusted with that."""
@@ -69,12 +69,12 @@ def config_paths() -> list[Path]:
 
     The user's own comes first: a project's may come from a stranger, and must not redefine a name that the user knows.
     """
-    return [home() / "servers.json", *map(Path, _PROJECT)]
+    return [find_config_folder() / "servers.json", *map(Path, _PROJECT)]
 
 
 def is_own(path: Path) -> bool:
     """Tell whether a file is in the user's own configuration folder, and so belongs to no project."""
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(home()))
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(find_config_folder()))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -89,7 +89,7 @@ def read_bytes(path: Path) -> bytes:
         raise ConfigError(f"{path}: {error.strerror}") from None
 
 
-def read_config(path: Path) -> Mapping[str, Entry]:
+def read_config(path: Path) -> Mapping[str, ServerEntry]:
     """Read the servers in a file. Variables are not substituted.
 
     Raises:
@@ -98,7 +98,7 @@ def read_config(path: Path) -> Mapping[str, Entry]:
     return read_servers(read_bytes(path), path)
 
 
-def find_entry(name: str, config: Path | None) -> Found | None:
+def find_entry(name: str, config: Path | None) -> FoundEntry | None:
     """Look a name up in the given file, or else in those of ``config_paths``. Variables are substituted.
 
     A project's file must be trusted first; in a file that was named, only an entry with variables must be.
@@ -118,7 +118,7 @@ def find_entry(name: str, config: Path | None) -> Found | None:
                 ask_for_trust(path, data, servers)
             return fill_entry(path, name, servers[name])
         if config is not None:
-            raise ConfigError(f"{path}: there is no server {name!r} in it; {similar(name, list(servers))}")
+            raise ConfigError(f"{path}: there is no server {name!r} in it; {suggest_similar(name, list(servers))}")
     return None
 
 
@@ -131,7 +131,7 @@ def list_names(config: Path | None) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def find_entries(files: Sequence[Path]) -> dict[str, Found]:
+def find_entries(files: Sequence[Path]) -> dict[str, FoundEntry]:
     """Return the servers of some files, or else of those of ``config_paths``; the first of each name counts.
 
     Variables are substituted. Trust is as for ``find_entry``. Of the usual files one that cannot be used costs the
@@ -141,7 +141,7 @@ def find_entries(files: Sequence[Path]) -> dict[str, Found]:
         ConfigError: a given file cannot be read, or none of the usual ones that exist.
         Failed: a given file is not trusted, and nobody can be asked; or none of the usual ones is.
     """
-    found: dict[str, Found] = {}
+    found: dict[str, FoundEntry] = {}
     errors: list[ConfigError | Failed] = []
     for path in files or [path for path in config_paths() if path.is_file()]:
         try:
@@ -155,11 +155,11 @@ def find_entries(files: Sequence[Path]) -> dict[str, Found]:
     if errors and not found:
         raise errors[0]
     for error in errors:
-        log.warning("%s; its servers are left out", inert(str(error)))
+        log.warning("%s; its servers are left out", make_inert(str(error)))
     return found
 
 
-def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str, Found]:
+def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str, FoundEntry]:
     """Return the servers of one file. Variables are substituted; an entry that cannot be used has a ``fault``.
 
     ``is_named``: the user has named this file, so that it must be trusted only if it wants variables. ``may_ask``:
@@ -181,15 +181,15 @@ def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str,
     return {name: _filled_or_faulty(path, name, entry, may_inherit) for name, entry in servers.items()}
 
 
-def _filled_or_faulty(path: Path, name: str, entry: Entry, may_inherit: bool) -> Found:
+def _filled_or_faulty(path: Path, name: str, entry: ServerEntry, may_inherit: bool) -> FoundEntry:
     try:
         found = fill_entry(path, name, entry)
         return found._replace(may_inherit_env=found.may_inherit_env and may_inherit)
     except ConfigError as error:
-        return Found(Entry(fault=str(error)), path)
+        return FoundEntry(ServerEntry(fault=str(error)), path)
 
 
-def fill_entry(path: Path, name: str, entry: Entry) -> Found:
+def fill_entry(path: Path, name: str, entry: ServerEntry) -> FoundEntry:
     """Substitute the variables in an entry of a file.
 
     Raises:
@@ -205,49 +205,53 @@ def fill_entry(path: Path, name: str, entry: Entry) -> Found:
         if not trust.has(source, entry.origin.sha256) and not trust.covers(path, read_bytes(path)):
             remedy = f"Look at it, then: antiphon trust add {path}"
             raise ConfigError(f"{path}: {name}: came from {source}, which is not trusted any more. {remedy}")
-    return Found(filled(entry, os.environ, _project(source), f"{path}: {name}"), path, may_inherit)
+    return FoundEntry(
+        substitute_variables(entry, os.environ, _find_project(source), f"{path}: {name}"), path, may_inherit
+    )
 
 
-def shown(servers: Mapping[str, Entry]) -> Iterator[str]:
+def describe_servers(servers: Mapping[str, ServerEntry]) -> Iterator[str]:
     """Describe the content of a file for the person who decides about it: one line per server, and its environment."""
     for name, entry in servers.items():
         if entry.command is None and entry.url is None:
-            yield inert(f"  {name}: {entry.fault or 'nothing that can be reached'}")
+            yield make_inert(f"  {name}: {entry.fault or 'nothing that can be reached'}")
             continue
         said = f"connects to {entry.url}"
         if entry.url is None:
-            said = f"starts {describe_target(located(resolve(entry.target)))}"
-        yield inert(f"  {name}: {mask(said)}")
+            said = f"starts {describe_target(describe_location(locate_target(entry.target)))}"
+        yield make_inert(f"  {name}: {mask_text(said)}")
         if entry.env:
-            yield inert(f"    with the variables {_listed(entry.env, '=')}")
+            yield make_inert(f"    with the variables {_list_values(entry.env, '=')}")
         if entry.env_file is not None:
-            yield inert(f"    with those of the file {entry.env_file}")
+            yield make_inert(f"    with those of the file {entry.env_file}")
         if entry.headers:
-            yield inert(f"    with the headers {_listed(entry.headers, ': ')}")
+            yield make_inert(f"    with the headers {_list_values(entry.headers, ': ')}")
         if wanted := variables_in(entry):
-            yield inert(f"    is given from your environment: {', '.join(map(_shown_variable, wanted))}")
+            yield make_inert(f"    is given from your environment: {', '.join(map(_shown_variable, wanted))}")
 
 
-def _listed(texts: Mapping[str, str], mark: str) -> str:
+def _list_values(texts: Mapping[str, str], mark: str) -> str:
     """Write names with their values; a long value is shortened, unless it is filled with variables."""
     return ", ".join(
-        mask(f"{name}{mark}{text}") if "${" in text or len(text) <= _SHORT else f"{name}{mark}{_shortened(text)}"
+        mask_text(f"{name}{mark}{text}")
+        if "${" in text or len(text) <= _SHORT
+        else f"{name}{mark}{_shorten_secret(text)}"
         for name, text in texts.items()
     )
 
 
 def _shown_variable(name: str) -> str:
     value = os.environ.get(name)
-    return f"{name} ({_shortened(value) if value else 'not set'})"
+    return f"{name} ({_shorten_secret(value) if value else 'not set'})"
 
 
-def _shortened(secret: str) -> str:
+def _shorten_secret(secret: str) -> str:
     """Write so much of a value that its owner recognizes it, and nobody else learns it."""
     return f"{secret[:2] if len(secret) > _SHORT else ''}…, {len(secret)} characters"
 
 
 def ask_for_trust(
-    path: Path, data: bytes, servers: Mapping[str, Entry], *, may_ask: bool = True, option: str = ""
+    path: Path, data: bytes, servers: Mapping[str, ServerEntry], *, may_ask: bool = True, option: str = ""
 ) -> None:
     """Have a person trust a file as it is, if nobody has.
 
@@ -262,21 +266,26 @@ def ask_for_trust(
     was = "is not trusted, or has changed since"
     if not (may_ask and sys.stdin.isatty() and sys.stderr.isatty()):
         if option:
-            print(*shown(servers), sep="\n", file=sys.stderr)
+            print(*describe_servers(servers), sep="\n", file=sys.stderr)
         raise Failed(f"{path}: {was}. Look at it, then: antiphon trust add {path}{option}")
-    print(inert(f"{path} {was}. It came with a project, and says:"), *shown(servers), sep="\n", file=sys.stderr)
+    print(
+        make_inert(f"{path} {was}. It came with a project, and says:"),
+        *describe_servers(servers),
+        sep="\n",
+        file=sys.stderr,
+    )
     print("Trust it as it is now? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Failed(f"{path}: not trusted, nothing was started")
     trust.add(path, data)
 
 
-def home() -> Path:
+def find_config_folder() -> Path:
     """Return the user's configuration folder."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "antiphon"
 
 
-def _project(path: Path) -> Path:
+def _find_project(path: Path) -> Path:
     """Return the folder of the project that a file belongs to."""
     folder = path.absolute().parent
     return folder.parent if folder.name in (".vscode", ".cursor", ".zed") else folder

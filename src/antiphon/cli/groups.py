@@ -10,15 +10,15 @@ from collections.abc import Mapping
 import click
 
 from antiphon.cli.output.formats import is_interactive
-from antiphon.cli.signatures import Command
+from antiphon.cli.signatures import ClickCommand
 
-__all__ = ["Group", "ListGroup", "ReviewGroup", "ShowGroup"]
+__all__ = ["CommandGroup", "ListGroup", "ReviewGroup", "ShowGroup"]
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A command with subcommands; if none is named, the one called ``usual`` runs, with its options."""
 
-    command_class = Command
+    command_class = ClickCommand
     usual = ""
     doors: Mapping[str, str] = {}
     """Options that stand for a subcommand, each with the name of that."""
@@ -45,7 +45,7 @@ class Group(click.Group):
         return super().get_short_help_str(max(limit, 1000))
 
 
-class ListGroup(Group):
+class ListGroup(CommandGroup):
     """A group that lists."""
 
     usual = "list"
@@ -61,7 +61,7 @@ class ReviewGroup(ListGroup):
         return "queue" if is_interactive() and not {"--json", "--watch", "-w"} & {*args} else self.usual
 
 
-class ShowGroup(Group):
+class ShowGroup(CommandGroup):
     """A group that shows."""
 
     usual = "show"

@@ -12,17 +12,17 @@ from typing import cast
 
 import msgspec
 
-from antiphon.cli.options import Answers, ReviewAt
+from antiphon.cli.options import AnswerOptions, ReviewAt
 from antiphon.cli.output.progress import Teller
 from antiphon.errors import ConfigError, Rejected
-from antiphon.host.budget import dollars
-from antiphon.host.catalogue import Catalogue
-from antiphon.host.checks.forms import fields_of
+from antiphon.host.budget import format_dollars
+from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.config import Config, load_config
 from antiphon.host.config.default_model import model_of
 from antiphon.host.configured_host import ConfiguredHost, page_over, queue_in
+from antiphon.host.model_catalogue import ModelCatalogue
 from antiphon.host.models.models import Models
-from antiphon.host.providers import Provider, named
+from antiphon.host.providers import Provider, make_named_provider
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem, obstacle_of
 from antiphon.host.store import MemoryStore, Store, open_store, usual_store
 from antiphon.host.store.chain import Record
@@ -31,13 +31,13 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Answering", "Defaults", "choose_host", "configuration"]
+__all__ = ["Answering", "DefaultReviewer", "choose_host", "read_configuration"]
 
 
 _REMEDY = "--yes answers without asking, --review page asks on a page"
 
 
-class Defaults:
+class DefaultReviewer:
     """Replaces a person after ``--yes``: a form is sent with its defaults, if these are complete."""
 
     available = True
@@ -60,7 +60,7 @@ class Defaults:
 
 
 def choose_host(
-    answers: Answers,
+    answers: AnswerOptions,
     *,
     config: Path | None = None,
     soon: bool = False,
@@ -89,11 +89,13 @@ def choose_host(
     if answers.deny:
         if config is not None:
             # Checks that a file which was named exists and can be read.
-            configuration(config, environ)
+            read_configuration(config, environ)
         # Nothing will be asked of this host, whatever is configured.
-        return ConfiguredHost(Config(), environ, provider=named("echo"), review="refuse", model_api=model_api)
-    configured = configuration(config, environ)
-    completes = _provider(configured, answers.provider, answers.model, environ)
+        return ConfiguredHost(
+            Config(), environ, provider=make_named_provider("echo"), review="refuse", model_api=model_api
+        )
+    configured = read_configuration(config, environ)
+    completes = _choose_provider(configured, answers.provider, answers.model, environ)
     place = answers.store or configured.store
     opened = open_store(place) if place is not None else None
     kept = opened or usual_store(soon=soon)
@@ -101,7 +103,7 @@ def choose_host(
         configured,
         environ,
         provider=completes,
-        reviewer=Defaults() if answers.yes else _reviewer(opened, kept, answers.review, configured),
+        reviewer=DefaultReviewer() if answers.yes else _choose_reviewer(opened, kept, answers.review, configured),
         review="never" if answers.yes else None,
         store=kept,
         closes_store=True,
@@ -109,7 +111,7 @@ def choose_host(
     )
 
 
-def _reviewer(store: Store | None, kept: Store, review: ReviewAt | None, config: Config) -> Reviewer:
+def _choose_reviewer(store: Store | None, kept: Store, review: ReviewAt | None, config: Config) -> Reviewer:
     """Choose the reviewer: the queue in the store if that is requested, or if nobody is at this terminal.
 
     ``store``: the store that was named, if any. ``kept``: the store that is used.
@@ -129,21 +131,23 @@ def _reviewer(store: Store | None, kept: Store, review: ReviewAt | None, config:
     return terminal
 
 
-def configuration(file: Path | None, environ: Mapping[str, str]) -> Config:
+def read_configuration(file: Path | None, environ: Mapping[str, str]) -> Config:
     """Read the configuration. ``file``: that of ``--config``; a JSON file lists only servers and is not ours."""
     return load_config(environ, file=file if file is not None and file.suffix == ".toml" else None)
 
 
-def _provider(config: Config, provider: str | None, model: str | None, environ: Mapping[str, str]) -> Provider | None:
+def _choose_provider(
+    config: Config, provider: str | None, model: str | None, environ: Mapping[str, str]
+) -> Provider | None:
     """Return the provider; ``None`` for all configured models."""
     if provider in ("echo", "manual"):
-        return named(provider)
+        return make_named_provider(provider)
     if provider is not None:
-        return Models(Catalogue((model_of(provider, model, environ),)), environ)
+        return Models(ModelCatalogue((model_of(provider, model, environ),)), environ)
     if model is not None:
         # Only the model that was named, without its fallback.
         chosen = msgspec.structs.replace(config.catalogue().get(model), fallback=None)
-        return Models(Catalogue((chosen,)), environ)
+        return Models(ModelCatalogue((chosen,)), environ)
     return None
 
 
@@ -166,13 +170,13 @@ class Answering:
                 result = await self.host(params, origin)
         except Rejected as error:
             if origin.round is None:
-                self._teller.say(f"sampling request refused ({_reason(error, self.host.reviewer)})", "yellow")
+                self._teller.say(f"sampling request refused ({_describe_refusal(error, self.host.reviewer)})", "yellow")
             elif _reason_of(error) == "no-reviewer":
                 # A refused round ends the call, whose error says all the rest, in one line.
                 error.add_note(_REMEDY)
             raise
         records = self.host.audit.records(origin.id)
-        self._teller.say(f"sampling request answered by {result.model!r}{_taken(records)}", "green")
+        self._teller.say(f"sampling request answered by {result.model!r}{_describe_duration(records)}", "green")
         return result
 
     async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
@@ -191,7 +195,7 @@ class Answering:
         return self.host.handed_over(origin, why)
 
 
-def _taken(records: Sequence[Record]) -> str:
+def _describe_duration(records: Sequence[Record]) -> str:
     """Say how long a model took, and its usage; empty if none was asked, or it reports no usage."""
     settled = [record for record in records if record.step == "settled" and record.input_tokens is not None]
     sent = [at for at, record in enumerate(records[:-1]) if record.step == "generate"]
@@ -201,10 +205,10 @@ def _taken(records: Sequence[Record]) -> str:
     # Up to the next record, since a review of the answer comes after it.
     seconds = records[sent[-1] + 1].at - records[sent[-1]].at
     money = sum(each.money or 0 for each in settled)
-    return f" in {seconds:.1f} s, {tokens} tokens{f', {dollars(money)}' if money else ''}"
+    return f" in {seconds:.1f} s, {tokens} tokens{f', {format_dollars(money)}' if money else ''}"
 
 
-def _reason(error: Rejected, reviewer: Reviewer | None) -> str:
+def _describe_refusal(error: Rejected, reviewer: Reviewer | None) -> str:
     reason = _reason_of(error)
     if reason == "no-reviewer":
         return f"nobody can be asked: {obstacle_of(reviewer)}; {_REMEDY}"

@@ -60,16 +60,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130  # like ``open_client.INTERRUPTED``, which may not be imported yet
     except SystemExit as end:
-        return _code(end)
+        return _get_exit_code(end)
     except Exception as error:
         if os.environ.get("ANTIPHON_DEBUG"):
             raise
-        from antiphon.cli.failures import report
+        from antiphon.cli.error_messages import report_error
 
-        return report(error)
+        return report_error(error)
 
 
-def _code(end: SystemExit) -> int:
+def _get_exit_code(end: SystemExit) -> int:
     if isinstance(end.code, str):
         # A served file may end the program with ``sys.exit("reason")``: print the reason, as Python does.
         print(end.code, file=sys.stderr)

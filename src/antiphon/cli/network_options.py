@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Struct
 
-from antiphon.cli.signatures import Option
+from antiphon.cli.signatures import CommandOption
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import AccessTokens
 from antiphon.machine.loopback import LOOPBACK, is_loopback
@@ -22,7 +22,7 @@ from antiphon.server.serving.network import ServeOptions
 if TYPE_CHECKING:
     from antiphon.auth.server.resource_server import ResourceServer
 
-__all__ = ["Listening", "Place"]
+__all__ = ["ListenOptions", "ListenPlace"]
 
 _PASSWORD = "ANTIPHON_TLS_PASSWORD"
 _TOKEN = "ANTIPHON_TOKEN"
@@ -31,7 +31,7 @@ _PLACES = {"http": "http", "sse": "sse", "ws": "websocket"}
 """The transport of each option that names a place."""
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class ListenPlace(Struct, frozen=True, kw_only=True):
     """Where a command serves."""
 
     option: str
@@ -55,17 +55,20 @@ class Place(Struct, frozen=True, kw_only=True):
         return f"{scheme}{'s' if 'tls_cert' in options else ''}://{shown}:{port}/{path}"
 
 
-class Listening(Struct, frozen=True, kw_only=True):
+class ListenOptions(Struct, frozen=True, kw_only=True):
     """The options of a command that serves on a network, as given: an option set."""
 
-    http: Annotated[str | None, Option("--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp.")] = None
+    http: Annotated[str | None, CommandOption("--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp.")] = (
+        None
+    )
     sse: Annotated[
-        str | None, Option("--sse", metavar="HOST:PORT", help="Serve HTTP+SSE (the oldest HTTP transport) at /sse.")
+        str | None,
+        CommandOption("--sse", metavar="HOST:PORT", help="Serve HTTP+SSE (the oldest HTTP transport) at /sse."),
     ] = None
-    ws: Annotated[str | None, Option("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.")] = None
+    ws: Annotated[str | None, CommandOption("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.")] = None
     allow_host: Annotated[
         list[str] | None,
-        Option(
+        CommandOption(
             "--allow-host",
             metavar="NAME",
             help="A host name that clients may use to reach the server; may be repeated. Default: the "
@@ -74,7 +77,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     ] = None
     allow_origin: Annotated[
         list[str] | None,
-        Option(
+        CommandOption(
             "--allow-origin",
             metavar="ORIGIN",
             help="The origin of a web page that may call the server, such as https://app.example; may be "
@@ -82,11 +85,11 @@ class Listening(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     tls_cert: Annotated[
-        str | None, Option("--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate (a PEM file).")
+        str | None, CommandOption("--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate (a PEM file).")
     ] = None
     tls_key: Annotated[
         str | None,
-        Option(
+        CommandOption(
             "--tls-key",
             metavar="FILE",
             help="The certificate's private key (a PEM file); if it has a password, that is read from "
@@ -95,7 +98,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     ] = None
     token: Annotated[
         str | None,
-        Option(
+        CommandOption(
             "--token",
             metavar="TOKEN",
             envvar=_TOKEN,
@@ -105,7 +108,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     ] = None
     issuer: Annotated[
         list[str] | None,
-        Option(
+        CommandOption(
             "--issuer",
             metavar="URL",
             help="Let in only clients with an access token of this authorization server (OAuth); may be "
@@ -114,7 +117,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     ] = None
     audience: Annotated[
         list[str] | None,
-        Option(
+        CommandOption(
             "--audience",
             metavar="NAME",
             help="The audience (aud) that a token must have; may be repeated. Default: the public URL.",
@@ -122,7 +125,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     ] = None
     public_url: Annotated[
         str | None,
-        Option(
+        CommandOption(
             "--public-url",
             metavar="URL",
             help="The URL under which clients reach the server, such as https://host/mcp.",
@@ -130,7 +133,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     ] = None
     scope: Annotated[
         list[str] | None,
-        Option("--scope", metavar="SCOPE", help="A scope that every token must have; may be repeated."),
+        CommandOption("--scope", metavar="SCOPE", help="A scope that every token must have; may be repeated."),
     ] = None
 
     @property
@@ -143,7 +146,7 @@ class Listening(Struct, frozen=True, kw_only=True):
         return ", ".join(f"--{name.replace('_', '-')}" for name in said)
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> ListenPlace | None:
         """Where to serve; ``None`` for stdio.
 
         Raises:
@@ -156,7 +159,7 @@ class Listening(Struct, frozen=True, kw_only=True):
             return None
         name, text = given[0]
         host, port = _address_of(text)
-        return Place(option=f"--{name} {text}", kind=_PLACES[name], host=host, port=port)
+        return ListenPlace(option=f"--{name} {text}", kind=_PLACES[name], host=host, port=port)
 
     def options(self, accepts: AccessTokens | None, environ: Mapping[str, str] = os.environ) -> ServeOptions:
         """Return the options for ``Server.run``.
@@ -173,7 +176,7 @@ class Listening(Struct, frozen=True, kw_only=True):
         if auth is not None:
             options["auth"] = auth
         elif self.token is not None:
-            options["check_token"] = _checked(self.token)
+            options["check_token"] = _make_token_check(self.token)
         hosts = self.allow_host or ([_host_of(auth.url), *LOOPBACK] if auth is not None else None)
         if hosts:
             options["allowed_hosts"] = hosts
@@ -244,7 +247,7 @@ def _host_of(url: str) -> str:
     return urlsplit(url).hostname or ""
 
 
-def _checked(token: str) -> Callable[[str], str | None]:
+def _make_token_check(token: str) -> Callable[[str], str | None]:
     """Make the check of the token, which takes the same time for right and wrong ones.
 
     Raises:

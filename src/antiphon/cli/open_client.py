@@ -14,22 +14,22 @@ from typing import Any, cast
 from antiphon.auth.client.oauth import OAuth
 from antiphon.channel import Channel
 from antiphon.cli.config_files import read_config
-from antiphon.cli.failures import FAILED, placed
+from antiphon.cli.error_messages import FAILED, prefix_errors
 from antiphon.cli.host_options import Answering, choose_host
-from antiphon.cli.options import Answers, Reach
-from antiphon.cli.output.frames import LEGEND, line
+from antiphon.cli.options import AnswerOptions, Reach
+from antiphon.cli.output.frames import LEGEND, format_message
 from antiphon.cli.output.progress import Teller
-from antiphon.cli.targets import address_of, resolve_target
+from antiphon.cli.target_text import address_of, resolve_target
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConnectionClosed
-from antiphon.host.checks.visible import inert
+from antiphon.host.checks.visible import make_inert
 from antiphon.host.review.queue import Queue
 from antiphon.transports.recording import Message, RecordingChannel
 from antiphon.wire.common import GATEWAY, LEFT_OUT
 from antiphon.wire.logging import LoggingMessageNotificationParams
 
-__all__ = ["INTERRUPTED", "left_out_of", "log_line", "name_left_out", "opened", "run"]
+__all__ = ["INTERRUPTED", "left_out_of", "log_line", "name_left_out", "open_client", "run_coroutine"]
 
 _SILENT = (
     "It ended without output: a file that only makes a Server has to run it, with server.run() at its end; "
@@ -40,7 +40,7 @@ INTERRUPTED = 130
 """The exit code that shells expect after Ctrl-C: 128 and the number of the signal."""
 
 
-def run(main: Coroutine[Any, Any, int | None]) -> int:
+def run_coroutine(main: Coroutine[Any, Any, int | None]) -> int:
     """Run a command's coroutine and return its exit code: 0 for ``None``, and 130 on Ctrl-C."""
     try:
         return asyncio.run(main) or 0
@@ -50,10 +50,10 @@ def run(main: Coroutine[Any, Any, int | None]) -> int:
 
 
 @asynccontextmanager
-async def opened(
+async def open_client(
     target: str,
     reach: Reach,
-    answers: Answers | None = None,
+    answers: AnswerOptions | None = None,
     *,
     roots: Sequence[str] = (),
     model_api: bool = False,
@@ -74,7 +74,7 @@ async def opened(
         seen: called with each channel that is opened.
     """
     told = teller or Teller(sys.stderr)
-    host = choose_host(answers or Answers(deny=True), config=reach.config, model_api=model_api)
+    host = choose_host(answers or AnswerOptions(deny=True), config=reach.config, model_api=model_api)
     if isinstance(host.reviewer, Queue):
         told.say("what the server asks waits in the store: decide it with antiphon review", "yellow")
     answering = Answering(host, told)
@@ -89,15 +89,15 @@ async def opened(
         elicitation=answering.elicit,
         roots=roots or None,
         headers=reach.headers,
-        auth=await _auth(where, reach.headers),
+        auth=await _choose_auth(where, reach.headers),
         revision=reach.revision,
         timeout=reach.timeout,
         log_level=None if answers is None else "info",
         on_log=lambda params: told.say(log_line(params), "cyan"),
         errlog=(lambda text: told.say(f"stderr: {text}", "dim")) if reach.verbose else None,
-        wrap=_wrapper(told if reach.messages else None, seen),
+        wrap=_make_wrapper(told if reach.messages else None, seen),
     )
-    with placed(target):
+    with prefix_errors(target):
         try:
             async with client:
                 yield client
@@ -121,17 +121,19 @@ async def left_out_of(client: Client) -> list[str]:
 async def name_left_out(client: Client) -> int:
     """Name the servers that are left out of a gateway's lists, on standard error. Returns the exit code."""
     if names := await left_out_of(client):
-        print(inert(f"antiphon: left out, since they have not been listed yet: {', '.join(names)}"), file=sys.stderr)
+        print(
+            make_inert(f"antiphon: left out, since they have not been listed yet: {', '.join(names)}"), file=sys.stderr
+        )
         print("antiphon doctor NAME says why one of them cannot be used", file=sys.stderr)
     return FAILED if names else 0
 
 
-async def _auth(target: Target, headers: Mapping[str, str] | None) -> OAuth | None:
+async def _choose_auth(target: Target, headers: Mapping[str, str] | None) -> OAuth | None:
     address = address_of(target)
     if address is None:
         return None
     # Imported here, so that a local server does not load the HTTP library.
-    from antiphon.cli.logins import auth_for
+    from antiphon.cli.login_access import auth_for
 
     return await auth_for(address, headers)
 
@@ -144,13 +146,13 @@ def log_line(params: LoggingMessageNotificationParams) -> str:
     return f"[{params.level}] {params.logger + ': ' if params.logger else ''}{text}"
 
 
-def _wrapper(teller: Teller | None, seen: Callable[[Channel], object] | None) -> Callable[[Channel], Channel]:
+def _make_wrapper(teller: Teller | None, seen: Callable[[Channel], object] | None) -> Callable[[Channel], Channel]:
     if teller is not None:
         teller.say(LEGEND, "dim")
 
     def heard(message: Message) -> None:
         if teller is not None:
-            teller.say(line(message), "red" if message.kind == "error" else "dim")
+            teller.say(format_message(message), "red" if message.kind == "error" else "dim")
 
     def wrap(channel: Channel) -> Channel:
         if seen is not None:

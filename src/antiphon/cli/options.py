@@ -14,12 +14,12 @@ import click
 from msgspec import Struct
 
 from antiphon.cli.config_files import list_names
-from antiphon.cli.signatures import Argument, Option
+from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.errors import ConfigError
 from antiphon.wire.revisions import REVISIONS
 
 __all__ = [
-    "Answers",
+    "AnswerOptions",
     "Arguments",
     "By",
     "Config",
@@ -79,7 +79,7 @@ Arguments = Annotated[
 Texts = Annotated[list[str] | None, Argument(metavar="[KEY=VALUE]...", help="Arguments of the prompt, as key=value.")]
 Config = Annotated[
     Path | None,
-    Option(
+    CommandOption(
         "--config",
         help="Look up server names only in this file (mcpServers format). A file whose name ends in "
         ".toml is read as the configuration instead, and no other one is.",
@@ -88,7 +88,7 @@ Config = Annotated[
 ]
 Provider = Annotated[
     str | None,
-    Option(
+    CommandOption(
         "--provider",
         metavar="NAME",
         help="Who answers when the server asks for a completion: echo (repeats the question; needs no "
@@ -98,7 +98,7 @@ Provider = Annotated[
 ]
 ModelName = Annotated[
     str | None,
-    Option(
+    CommandOption(
         "--model",
         metavar="NAME",
         help="The model that answers: its name in antiphon.toml or, with --provider, the vendor's name for it.",
@@ -106,7 +106,7 @@ ModelName = Annotated[
 ]
 Review = Annotated[
     ReviewAt | None,
-    Option(
+    CommandOption(
         "--review",
         metavar="terminal|page|queue",
         help="Where you are asked: at this terminal, on a page in the browser, or by antiphon review, "
@@ -115,35 +115,43 @@ Review = Annotated[
 ]
 StorePlace = Annotated[
     str | None,
-    Option("--store", metavar="URL|PATH", help="The store: a file, or postgresql://... By default the configured one."),
+    CommandOption(
+        "--store", metavar="URL|PATH", help="The store: a file, or postgresql://... By default the configured one."
+    ),
 ]
-ConfigFile = Annotated[Path | None, Option("--config", metavar="FILE.toml", help="Read this configuration file only.")]
+ConfigFile = Annotated[
+    Path | None, CommandOption("--config", metavar="FILE.toml", help="Read this configuration file only.")
+]
 RevisionName = Annotated[
-    str, Option("--revision", help=f'Protocol revision: "auto", or one of {_NAMES}.', metavar="NAME")
+    str, CommandOption("--revision", help=f'Protocol revision: "auto", or one of {_NAMES}.', metavar="NAME")
 ]
-Json = Annotated[bool, Option("--json", help="Print the result as JSON, one object on each line.")]
+Json = Annotated[bool, CommandOption("--json", help="Print the result as JSON, one object on each line.")]
 For = Annotated[
     str | None,
-    Option(
+    CommandOption(
         "--for",
         metavar="PRINCIPAL",
         help="Use the logins that antiphon gateway --http keeps for one of its clients: the client's "
         "issuer and subject, as the gateway's message names them.",
     ),
 ]
-Messages = Annotated[bool, Option("--messages/--no-messages", help="Print every message that is sent or received.")]
+Messages = Annotated[
+    bool, CommandOption("--messages/--no-messages", help="Print every message that is sent or received.")
+]
 ModelApi = Annotated[
     bool,
-    Option(
+    CommandOption(
         "--model-api",
         help="For a server that calls a vendor's model itself: give it an address on this machine and "
         "a token in place of the key, so that those calls are decided here as well.",
     ),
 ]
-Yes = Annotated[bool, Option("--yes", help="Approve what the server asks without asking you.")]
+Yes = Annotated[bool, CommandOption("--yes", help="Approve what the server asks without asking you.")]
 By = Annotated[
     str | None,
-    Option("--by", metavar="NAME", help="Name of the person who decides, for the audit. Default: your user name."),
+    CommandOption(
+        "--by", metavar="NAME", help="Name of the person who decides, for the audit. Default: your user name."
+    ),
 ]
 
 
@@ -153,7 +161,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     config: Config = None
     header: Annotated[
         list[str] | None,
-        Option(
+        CommandOption(
             "--header",
             "-H",
             metavar="'NAME: VALUE'",
@@ -165,7 +173,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     revision: RevisionName = "auto"
     timeout: Annotated[
         float,
-        Option(
+        CommandOption(
             "--timeout",
             metavar="SECONDS",
             min=0.001,
@@ -173,9 +181,9 @@ class Reach(Struct, frozen=True, kw_only=True):
         ),
     ] = 60.0
     messages: Messages = False
-    verbose: Annotated[bool, Option("--verbose", "-v", help="Show what the server writes to its standard error.")] = (
-        False
-    )
+    verbose: Annotated[
+        bool, CommandOption("--verbose", "-v", help="Show what the server writes to its standard error.")
+    ] = False
 
     @property
     def headers(self) -> dict[str, str] | None:
@@ -194,23 +202,25 @@ class Reach(Struct, frozen=True, kw_only=True):
         return found or None
 
 
-class Answers(Struct, frozen=True, kw_only=True):
+class AnswerOptions(Struct, frozen=True, kw_only=True):
     """Who answers what a server asks: the options of the commands during which it may ask."""
 
     yes: Yes = False
-    deny: Annotated[bool, Option("--deny", help="Refuse everything that the server asks, without asking you.")] = False
+    deny: Annotated[
+        bool, CommandOption("--deny", help="Refuse everything that the server asks, without asking you.")
+    ] = False
     provider: Provider = None
     model: ModelName = None
     store: StorePlace = None
     review: Review = None
 
 
-class PageAnswers(Answers, frozen=True, kw_only=True):
+class PageAnswers(AnswerOptions, frozen=True, kw_only=True):
     """The same for a command whose terminal is somebody else's: by default a person is asked on the page."""
 
     review: Annotated[
         ReviewAt,
-        Option(
+        CommandOption(
             "--review",
             metavar="page|queue|terminal",
             help="Ask on a page in the browser, leave questions in the store for antiphon review, or ask at this "

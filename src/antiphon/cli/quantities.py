@@ -10,25 +10,25 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
 from antiphon.errors import ConfigError
-from antiphon.host.budget import nano
+from antiphon.host.budget import convert_to_nano
 
-__all__ = ["moment", "money", "past", "shown", "until"]
+__all__ = ["format_time", "parse_future_time", "parse_moment", "parse_money", "parse_past_time"]
 
 _LENGTH = re.compile(r"(?P<number>\d{1,9}) *(?P<unit>[smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MOST_DOLLARS = 1_000_000_000
 
 
-def past(text: str | None, now: float) -> float | None:
+def parse_past_time(text: str | None, now: float) -> float | None:
     """Read a time in the past: a duration ago (``7d``), or a date.
 
     Raises:
         ConfigError: it is neither.
     """
-    return None if text is None else moment("--since", text, now, -1)
+    return None if text is None else parse_moment("--since", text, now, -1)
 
 
-def until(text: str | None, now: float) -> float | None:
+def parse_future_time(text: str | None, now: float) -> float | None:
     """Read a time in the future: a duration from now (``2h``), or a date.
 
     Raises:
@@ -36,13 +36,13 @@ def until(text: str | None, now: float) -> float | None:
     """
     if text is None:
         return None
-    end = moment("--until", text, now, 1)
+    end = parse_moment("--until", text, now, 1)
     if end <= now:
         raise ConfigError(f"--until: {text} is over")
     return end
 
 
-def moment(option: str, text: str, now: float, direction: int) -> float:
+def parse_moment(option: str, text: str, now: float, direction: int) -> float:
     """Read a duration, counted from now in this direction, or an ISO 8601 date or time (UTC unless it says otherwise).
 
     Raises:
@@ -60,7 +60,7 @@ def moment(option: str, text: str, now: float, direction: int) -> float:
     return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
 
 
-def money(option: str, text: str | None) -> int | None:
+def parse_money(option: str, text: str | None) -> int | None:
     """Read an amount of US dollars as nano-dollars.
 
     Raises:
@@ -74,9 +74,9 @@ def money(option: str, text: str | None) -> int | None:
         amount = Decimal(-1)
     if not (amount.is_finite() and 0 < amount <= _MOST_DOLLARS):
         raise ConfigError(f"{option}: not a sum in dollars: {text!r}")
-    return nano(amount)
+    return convert_to_nano(amount)
 
 
-def shown(at: float | None) -> str:
+def format_time(at: float | None) -> str:
     """Format a time for people and programs: ISO 8601 in UTC, to the second."""
     return "" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.cli.failures import json_mistake
+from antiphon.cli.error_messages import json_mistake
 from antiphon.errors import AntiphonError, ConfigError
-from antiphon.host.checks.forms import fields_of
-from antiphon.host.checks.validate import validate
+from antiphon.host.checks.form_fields import fields_of
+from antiphon.host.checks.validate import validate_request
 from antiphon.machine.files import read_file
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
@@ -27,7 +27,7 @@ _LARGEST = 64 * 1024 * 1024
 Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
 
 
-class _Message(msgspec.Struct):
+class _FileMessage(msgspec.Struct):
     """The members of a message that matter here."""
 
     params: msgspec.Raw = msgspec.Raw()
@@ -40,7 +40,7 @@ def read_request(path: Path) -> CreateMessageRequestParams:
     Raises:
         ConfigError: it cannot be read, or is no valid request.
     """
-    return _sampling(path, read_bytes(path))
+    return _decode_request(path, read_bytes(path))
 
 
 def read_ask(path: Path) -> Asked:
@@ -51,7 +51,7 @@ def read_ask(path: Path) -> Asked:
     """
     data = read_bytes(path)
     try:
-        message = msgspec.json.decode(data, type=_Message)
+        message = msgspec.json.decode(data, type=_FileMessage)
         if message.method == "elicitation/create":
             form = msgspec.json.decode(bytes(message.params), type=ElicitRequestParams)
             fields_of(form)
@@ -60,14 +60,14 @@ def read_ask(path: Path) -> Asked:
             return msgspec.json.decode(bytes(message.params), type=CallToolRequestParams)
     except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
         raise ConfigError(f"{path}: not a request: {json_mistake(data) or error}") from None
-    return _sampling(path, data)
+    return _decode_request(path, data)
 
 
-def _sampling(path: Path, data: bytes) -> CreateMessageRequestParams:
+def _decode_request(path: Path, data: bytes) -> CreateMessageRequestParams:
     try:
-        message = msgspec.json.decode(data, type=_Message)
+        message = msgspec.json.decode(data, type=_FileMessage)
         params = msgspec.json.decode(bytes(message.params) or data, type=CreateMessageRequestParams)
-        validate(params)
+        validate_request(params)
     except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
         raise ConfigError(f"{path}: not a sampling request: {json_mistake(data) or error}") from None
     return params

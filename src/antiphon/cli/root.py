@@ -22,10 +22,10 @@ class _Unloaded(click.Command):
         self._module, _, self._function = f"antiphon.cli.commands.{module}".partition(":")
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:
-        from antiphon.cli.signatures import Command
+        from antiphon.cli.signatures import ClickCommand
 
         module = import_module(self._module)
-        command: click.Command = getattr(module, "commands", None) or Command(
+        command: click.Command = getattr(module, "commands", None) or ClickCommand(
             self.name, getattr(module, self._function or "command")
         )
         return command.make_context(*args, **settings)
@@ -47,9 +47,11 @@ def run_command(table: Mapping[str, tuple[str, str]], arguments: Sequence[str]) 
         help="Speak the Model Context Protocol: serve, call, inspect, and answer what servers ask.",
         commands={name: _Unloaded(name, *row) for name, row in table.items()},
         params=[
-            _flag("-V", "--version", help="Show the version and exit.", act=_print_version),
-            _flag("--install-completion", help="Install completion for the current shell.", act=_install_completion),
-            _flag(
+            _make_flag("-V", "--version", help="Show the version and exit.", act=_print_version),
+            _make_flag(
+                "--install-completion", help="Install completion for the current shell.", act=_install_completion
+            ),
+            _make_flag(
                 "--show-completion",
                 help="Show completion for the current shell, to copy it or customize the installation.",
                 act=_show_completion,
@@ -60,7 +62,7 @@ def run_command(table: Mapping[str, tuple[str, str]], arguments: Sequence[str]) 
     )
     try:
         if instruction := os.environ.get("_ANTIPHON_COMPLETE"):
-            from antiphon.cli.completion import complete_line
+            from antiphon.cli.shell_completion import complete_line
 
             return complete_line(root, instruction)
         return root.main(arguments, prog_name="antiphon", standalone_mode=False) or 0
@@ -71,7 +73,7 @@ def run_command(table: Mapping[str, tuple[str, str]], arguments: Sequence[str]) 
         raise KeyboardInterrupt from None
 
 
-def _flag(*names: str, help: str, act: Callable[[click.Command], None]) -> click.Option:
+def _make_flag(*names: str, help: str, act: Callable[[click.Command], None]) -> click.Option:
     """Make an option that does something of its own, and ends the command."""
 
     def callback(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -87,12 +89,12 @@ def _print_version(_root: click.Command) -> None:
 
 
 def _install_completion(root: click.Command) -> None:
-    from antiphon.cli.completion import install_script
+    from antiphon.cli.shell_completion import install_script
 
     install_script(root)
 
 
 def _show_completion(root: click.Command) -> None:
-    from antiphon.cli.completion import print_script
+    from antiphon.cli.shell_completion import print_script
 
     print_script(root)

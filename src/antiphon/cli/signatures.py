@@ -1,8 +1,8 @@
 """Commands of typed functions: each parameter is an argument or an option of the command line.
 
-A parameter is annotated with its type and an ``Option`` or ``Argument``; its default is that of the command line. Owns
-what each type means there. Several options that belong together are one parameter: a struct whose members are annotated
-in the same way, an option set.
+A parameter is annotated with its type and an ``CommandOption`` or ``Argument``; its default is that of the command
+line. Owns what each type means there. Several options that belong together are one parameter: a struct whose members
+are annotated in the same way, an option set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 import click
 from msgspec import structs
 
-__all__ = ["Argument", "Command", "Complete", "Option"]
+__all__ = ["Argument", "ClickCommand", "CommandOption", "Complete"]
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 """Lists the words that a shell may put in place of the one that was begun."""
@@ -37,11 +37,11 @@ class Argument(NamedTuple):
         """Make the parameter of click."""
         required = "default" not in settings
         many = {"nargs": -1} if is_many else {}
-        return click.Argument([name], type=_type(kind, self.min), metavar=self.metavar, required=required,
+        return click.Argument([name], type=_make_type(kind, self.min), metavar=self.metavar, required=required,
                               shell_complete=self.complete, **many, **settings)  # fmt: skip
 
 
-class Option:
+class CommandOption:
     """An option on the command line, by one of its names."""
 
     def __init__(
@@ -60,11 +60,11 @@ class Option:
 
     def make(self, name: str, kind: Any, *, is_many: bool, **settings: Any) -> click.Parameter:
         """Make the parameter of click."""
-        type_ = {"is_flag": True} if kind is bool else {"type": _type(kind, *self._bounds), "multiple": is_many}
+        type_ = {"is_flag": True} if kind is bool else {"type": _make_type(kind, *self._bounds), "multiple": is_many}
         return click.Option([*self._names, name], show_default=True, **type_, **self._settings, **settings)
 
 
-class Command(click.Command):
+class ClickCommand(click.Command):
     """The command that a function carries out; its docstring is the help."""
 
     def __init__(self, name: str | None, callback: Callable[..., int], **_settings: object) -> None:
@@ -114,7 +114,7 @@ class Command(click.Command):
         super().format_options(ctx, formatter)
 
 
-def _type(kind: Any, min: float | None, max: float | None = None) -> Any:
+def _make_type(kind: Any, min: float | None, max: float | None = None) -> Any:
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     if kind in _RANGES:

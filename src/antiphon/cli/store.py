@@ -13,15 +13,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from antiphon.cli.failures import Failed
-from antiphon.cli.open_client import run
+from antiphon.cli.error_messages import Failed
+from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import ConfigFile, StorePlace
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
 from antiphon.host.store import MemoryStore, Store, open_store
 from antiphon.host.store.base import StoreStalled
 
-__all__ = ["StoreOptions", "configured", "configured_place", "opened_store", "run_on_store"]
+__all__ = ["StoreOptions", "configured_place", "opened_store", "read_configured", "run_on_store"]
 
 _WORDS = ("default", "memory")
 """Words that are no path; see ``open_store``."""
@@ -36,7 +36,7 @@ class StoreOptions(Struct, frozen=True, kw_only=True):
     @property
     def settings(self) -> Config:
         """What the configuration says."""
-        return configured(self.config)
+        return read_configured(self.config)
 
 
 @asynccontextmanager
@@ -63,14 +63,14 @@ async def opened_store(where: StoreOptions, *, make: bool = False) -> AsyncGener
         finally:
             await store.aclose()
     except SQLAlchemyError as error:
-        raise Failed(f"{_shown(chosen)}: cannot be read: {_reason(error)}") from error
+        raise Failed(f"{_show_place(chosen)}: cannot be read: {_describe_reason(error)}") from error
     except StoreStalled as error:
-        raise Failed(f"{_shown(chosen)}: {error}") from error
+        raise Failed(f"{_show_place(chosen)}: {error}") from error
     except OSError as error:
         if chosen is None or "://" not in chosen or error.filename is not None:
             raise
         # An error of the connection does not name the address.
-        raise Failed(f"{_shown(chosen)}: cannot be reached: {_reason(error)}") from error
+        raise Failed(f"{_show_place(chosen)}: cannot be reached: {_describe_reason(error)}") from error
 
 
 def run_on_store(where: StoreOptions, work: Callable[[Store], Coroutine[Any, Any, int | None]]) -> int:
@@ -80,19 +80,19 @@ def run_on_store(where: StoreOptions, work: Callable[[Store], Coroutine[Any, Any
         async with opened_store(where) as opened:
             return await work(opened)
 
-    return run(work_on())
+    return run_coroutine(work_on())
 
 
-def configured(config: Path | None) -> Config:
+def read_configured(config: Path | None) -> Config:
     """Read the configuration."""
-    from antiphon.cli.host_options import configuration
+    from antiphon.cli.host_options import read_configuration
 
-    return configuration(config, os.environ)
+    return read_configuration(config, os.environ)
 
 
 def configured_place(config: Path | None) -> str | None:
     """Return the place of the configured store; ``None`` for the default file in the user's state folder."""
-    return configured(config).store
+    return read_configured(config).store
 
 
 def _check_there(place: str) -> None:
@@ -101,7 +101,7 @@ def _check_there(place: str) -> None:
         raise ConfigError(f"{path}: there is no such store")
 
 
-def _shown(place: str | None) -> str:
+def _show_place(place: str | None) -> str:
     if place is None or "://" not in place:
         return place or "the store"
     from sqlalchemy import make_url
@@ -109,6 +109,6 @@ def _shown(place: str | None) -> str:
     return make_url(place).render_as_string(hide_password=True)
 
 
-def _reason(error: Exception) -> str:
+def _describe_reason(error: Exception) -> str:
     # SQLAlchemy's own text quotes the statement, and links to its manual.
     return str(getattr(error, "orig", None) or error).partition("\n")[0]

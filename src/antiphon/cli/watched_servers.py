@@ -13,12 +13,12 @@ from pathlib import Path
 
 from msgspec import structs
 
-from antiphon.cli.config_files import Found, config_paths, entries_of, find_entries
-from antiphon.cli.failures import Failed
-from antiphon.cli.targets import target_of
+from antiphon.cli.config_files import FoundEntry, config_paths, entries_of, find_entries
+from antiphon.cli.error_messages import Failed
+from antiphon.cli.target_text import target_of
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError
-from antiphon.host.checks.visible import inert
+from antiphon.host.checks.visible import make_inert
 from antiphon.host.config.settings import Config, GatewaySettings, Profile, Served
 from antiphon.host.config.trust import Trust
 
@@ -60,7 +60,7 @@ class WatchedServers:
             places = ", ".join(map(str, files or config_paths()))
             what = f"is no server {missing[0]!r}" if missing else "are no servers"
             raise ConfigError(f"there {what} in {places}")
-        self._last: dict[Path, dict[str, Found]] = {}
+        self._last: dict[Path, dict[str, FoundEntry]] = {}
         for name, one in found.items():
             self._last.setdefault(one.path, {})[name] = one
         self.targets: Mapping[str, Target] = self._targets(found)
@@ -85,7 +85,7 @@ class WatchedServers:
                 found = self._read_again()
                 targets = self._targets(found)
             except ConfigError as error:
-                log.warning("%s; all servers stay as they were", inert(str(error)))
+                log.warning("%s; all servers stay as they were", make_inert(str(error)))
                 continue
             if (tools := _tool_globs(found)) != self.tools:
                 self.tools = tools
@@ -93,32 +93,32 @@ class WatchedServers:
                     self.settings.apply()
             if targets != self.targets:
                 self.targets = targets
-                log.warning("The servers have changed: %s", inert(", ".join(targets) or "none"))
+                log.warning("The servers have changed: %s", make_inert(", ".join(targets) or "none"))
                 yield targets
 
-    def _targets(self, found: Mapping[str, Found]) -> dict[str, Target]:
+    def _targets(self, found: Mapping[str, FoundEntry]) -> dict[str, Target]:
         served = [name for name in found if all(name in choice for choice in self._choices)]
         return {name: _target_or_fault(found[name], name) for name in served}
 
-    def _read_again(self) -> dict[str, Found]:
-        last: dict[Path, dict[str, Found]] = {}
+    def _read_again(self) -> dict[str, FoundEntry]:
+        last: dict[Path, dict[str, FoundEntry]] = {}
         for path in self._files or [path for path in config_paths() if path.is_file()]:
             try:
                 last[path] = entries_of(path, is_named=bool(self._files), may_ask=False)
             except Failed as error:
-                log.warning("%s; its servers are stopped", inert(str(error)))
+                log.warning("%s; its servers are stopped", make_inert(str(error)))
             except ConfigError as error:
                 last[path] = self._last.get(path, {})
-                log.warning("%s; its servers stay as they were", inert(str(error)))
+                log.warning("%s; its servers stay as they were", make_inert(str(error)))
         self._last = last
-        found: dict[str, Found] = {}
+        found: dict[str, FoundEntry] = {}
         for entries in last.values():
             for name, one in entries.items():
                 found.setdefault(name, one)
         return found
 
 
-def _target_or_fault(found: Found, name: str) -> Target:
+def _target_or_fault(found: FoundEntry, name: str) -> Target:
     """Return a target that names the fault of an entry, so that it costs the other servers nothing."""
     try:
         return target_of(found, name)
@@ -126,7 +126,7 @@ def _target_or_fault(found: Found, name: str) -> Target:
         return {"fault": str(error)}
 
 
-def _tool_globs(found: Mapping[str, Found]) -> dict[str, tuple[str, ...]]:
+def _tool_globs(found: Mapping[str, FoundEntry]) -> dict[str, tuple[str, ...]]:
     return {name: globs for name, one in found.items() if (globs := one.entry.tool_globs)}
 
 
@@ -173,7 +173,7 @@ class WatchedSettings:
             if config.gateway != before.gateway:
                 self._take_up(config.gateway, profile)
         except ConfigError as error:
-            log.warning("%s; everything stays as it was", inert(str(error)))
+            log.warning("%s; everything stays as it was", make_inert(str(error)))
             return False
         self._config, self.chosen = config, profile.only or ()
         if config.gateway != before.gateway:
@@ -222,10 +222,10 @@ class _Files:
         return True
 
     def _look(self) -> _Look:
-        return tuple(_state(path) for path in self._paths())
+        return tuple(_read_state(path) for path in self._paths())
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
+def _read_state(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
     except OSError:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from antiphon.client.by_hand import BY_HAND as BY_HAND, Rounds as Rounds
     from antiphon.client.client import Client as Client, OnProgress as OnProgress
     from antiphon.client.connection.targets import Serves as Serves, Target as Target
-    from antiphon.client.middleware import (
+    from antiphon.client.client_middleware import (
         ClientMiddleware as ClientMiddleware,
         ClientNext as ClientNext,
         ClientRequest as ClientRequest,
@@ -33,7 +33,7 @@ else:
         "antiphon.client.by_hand": "BY_HAND Rounds",
         "antiphon.client.client": "Client OnProgress",
         "antiphon.client.connection.targets": "Serves Target",
-        "antiphon.client.middleware": "ClientMiddleware ClientNext ClientRequest",
+        "antiphon.client.client_middleware": "ClientMiddleware ClientNext ClientRequest",
         "antiphon.client.notifications": "Change Listening",
         "antiphon.client.rounds.loop": "Ask PendingRound RoundLimits",
         "antiphon.client.task": "TaskHandle TaskUpdate",

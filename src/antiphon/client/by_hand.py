@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from antiphon.call_time import TimeLeft
-from antiphon.client.link import Link
-from antiphon.client.requests.calls import Calls
+from antiphon.client.link import ServerLink
+from antiphon.client.requests.request_calls import Calls
 from antiphon.client.rounds.loop import PendingRound
 from antiphon.client.tool_calls import ToolCalls
 from antiphon.errors import Rejected
@@ -57,7 +57,7 @@ class Rounds:
 
     def __init__(
         self,
-        link: Link,
+        link: ServerLink,
         tool_calls: ToolCalls,
         timeout: Callable[[float | UnsetType | None], float | None],
     ) -> None:

@@ -21,15 +21,15 @@ from antiphon.call_time import TimeLeft
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers, Elicitor, Extension, OnRound, Roots, Sampler
 from antiphon.client.by_hand import Rounds
+from antiphon.client.client_middleware import ClientMiddleware, ClientMiddlewareStack, ClientRequest
 from antiphon.client.connection.handshake import allowed_revisions
-from antiphon.client.connection.targets import Target, resolve, with_options
+from antiphon.client.connection.targets import Target, locate_target, with_options
 from antiphon.client.known_tools import KnownTools
-from antiphon.client.link import Link, LinkWithMiddleware, Settings
-from antiphon.client.middleware import ClientMiddleware, ClientRequest, Stack
-from antiphon.client.notifications import Cache, Listening, Notices, OnLog
-from antiphon.client.pagination import iterate
+from antiphon.client.link import LinkSettings, LinkWithMiddleware, ServerLink
+from antiphon.client.notifications import Cache, ClientNotices, Listening, OnLog
+from antiphon.client.pagination import iterate_pages
 from antiphon.client.requests.attempts import BecameTask
-from antiphon.client.requests.calls import Calls
+from antiphon.client.requests.request_calls import Calls
 from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.task import TaskHandle
 from antiphon.client.tool_calls import Confirmer, Confirming, ToolCalls, usual_consent
@@ -149,21 +149,21 @@ class Client:
         **_unknown: Never,
     ) -> None:
         check_options("Client()", _unknown, Client.__init__)
-        self.timeout, self._log_level = _seconds(timeout), log_level
+        self.timeout, self._log_level = _check_seconds(timeout), log_level
         self._answers = Answers(
             sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout, extension=extension
         )
-        self._middleware = stack = _around(self._answers, middleware)
-        self._limits, self._notices = limits, Notices(on_log, extension)
+        self._middleware = stack = _wrap_answers(self._answers, middleware)
+        self._limits, self._notices = limits, ClientNotices(on_log, extension)
         self._cache = self._notices.cache = Cache(lambda: asyncio.get_running_loop().time())
         consent = usual_consent(confirm, answer_timeout, target)
         known = KnownTools(keeps_definitions=consent.is_needed)
-        settings = Settings(
-            where=with_options(resolve(target), headers, ssl, proxy, auth), allowed=allowed_revisions(revision),
+        settings = LinkSettings(
+            where=with_options(locate_target(target), headers, ssl, proxy, auth), allowed=allowed_revisions(revision),
             answers=self._answers, limits=limits, info=info or _this_library(), log_level=log_level, timeout=timeout,
             notices=self._notices, tools=known, errlog=errlog, inherit_env=inherit_env, wrap=wrap,
         )  # fmt: skip
-        self._link = Link(settings) if stack is None else LinkWithMiddleware(settings, stack)
+        self._link = ServerLink(settings) if stack is None else LinkWithMiddleware(settings, stack)
         self._tool_calls = ToolCalls(self._link, self._cache, known, consent, self._tools_within, stack)
         self.confirmers = consent.confirmers
         """What is asked before each call of a tool: ``confirm``, and what a gateway in this process asks."""
@@ -380,7 +380,7 @@ class Client:
         return self._tools_within(None)
 
     def _tools_within(self, time: TimeLeft | None) -> AsyncIterator[Tool]:
-        return iterate(partial(self._list_tools, time=time), lambda page: page.tools)
+        return iterate_pages(partial(self._list_tools, time=time), lambda page: page.tools)
 
     async def _list_tools(self, cursor: str | None, time: TimeLeft | None = None) -> tuple[ListToolsResult, int]:
         page, size = await self._page("tools/list", cursor, ListToolsResult, time)
@@ -398,7 +398,9 @@ class Client:
 
     def resources(self) -> AsyncIterator[Resource]:
         """Iterate over all resources."""
-        return iterate(partial(self._page, "resources/list", kind=ListResourcesResult), lambda page: page.resources)
+        return iterate_pages(
+            partial(self._page, "resources/list", kind=ListResourcesResult), lambda page: page.resources
+        )
 
     async def list_resource_templates(self, cursor: str | None = None) -> ListResourceTemplatesResult:
         """Fetch one page of the list of resource templates.
@@ -411,7 +413,7 @@ class Client:
     def resource_templates(self) -> AsyncIterator[ResourceTemplate]:
         """Iterate over all resource templates."""
         pages = partial(self._page, "resources/templates/list", kind=ListResourceTemplatesResult)
-        return iterate(pages, lambda page: page.resource_templates)
+        return iterate_pages(pages, lambda page: page.resource_templates)
 
     async def read_resource(self, uri: str, *, timeout: float | UnsetType | None = UNSET) -> ReadResourceResult:
         """Read a resource, from the cache if the server said how long its contents may be kept.
@@ -444,7 +446,7 @@ class Client:
 
     def prompts(self) -> AsyncIterator[Prompt]:
         """Iterate over all prompts."""
-        return iterate(partial(self._page, "prompts/list", kind=ListPromptsResult), lambda page: page.prompts)
+        return iterate_pages(partial(self._page, "prompts/list", kind=ListPromptsResult), lambda page: page.prompts)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | UnsetType | None = UNSET
@@ -545,7 +547,9 @@ class Client:
             return make()
 
         request = ClientRequest(method, params, meta=meta)
-        done = await (forward(request) if self._middleware is None else _passing(self._middleware, request, forward))
+        done = await (
+            forward(request) if self._middleware is None else _pass_request(self._middleware, request, forward)
+        )
         return done.changed(self._tool_calls.learn(done.read)) if isinstance(done.read, ListToolsResult) else done
 
     def notify(self, method: str, params: Received) -> None:
@@ -630,7 +634,7 @@ class Client:
     # --- internals ----------------------------------------------------------------------------------------------
 
     def _timeout(self, given: float | UnsetType | None) -> float | None:
-        return self.timeout if isinstance(given, UnsetType) else _seconds(given)
+        return self.timeout if isinstance(given, UnsetType) else _check_seconds(given)
 
     async def _page(
         self, method: str, cursor: str | None, kind: type[C], time: TimeLeft | None = None
@@ -645,23 +649,23 @@ class Client:
         return page, size
 
 
-def _seconds(given: float | None) -> float | None:
+def _check_seconds(given: float | None) -> float | None:
     if given is not None and not hasattr(given, "__float__"):
         raise ConfigError(f"timeout= is a number of seconds, or None for no limit; got {given!r}")
     return given
 
 
-def _around(answers: Answers, middleware: Sequence[ClientMiddleware]) -> Stack | None:
+def _wrap_answers(answers: Answers, middleware: Sequence[ClientMiddleware]) -> ClientMiddlewareStack | None:
     """Return the middleware, if there is any, and put it around the answers."""
     if isinstance(middleware, list | tuple) and not middleware:
         return None
-    stack = Stack(middleware)
+    stack = ClientMiddlewareStack(middleware)
     answers.around = stack.answered
     return stack
 
 
-async def _passing(
-    middleware: Stack, request: ClientRequest, forward: Callable[[ClientRequest], Awaitable[Received]]
+async def _pass_request(
+    middleware: ClientMiddlewareStack, request: ClientRequest, forward: Callable[[ClientRequest], Awaitable[Received]]
 ) -> Received:
     """Pass a request through the middleware, which sees results decoded, and return its result with all members."""
     passed: list[Received] = []

@@ -18,27 +18,35 @@ from msgspec import Struct
 from antiphon.call_time import TimeLeft
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers
+from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
 from antiphon.client.connection.handshake import open_session
-from antiphon.client.connection.targets import Address, Command, Opened, Serves, located, reach, speaks_oldest
+from antiphon.client.connection.targets import (
+    Address,
+    Command,
+    Opened,
+    Serves,
+    describe_location,
+    open_channel,
+    speaks_oldest,
+)
 from antiphon.client.known_tools import KnownTools
-from antiphon.client.middleware import ClientRequest, Stack
-from antiphon.client.notifications import Notices
+from antiphon.client.notifications import ClientNotices
 from antiphon.client.requests.attempts import PAUSES, RepeatingConnection, may_repeat
-from antiphon.client.requests.calls import Calls, loose_origin
+from antiphon.client.requests.request_calls import Calls, loose_origin
 from antiphon.client.rounds.loop import PendingRound, RoundLimits
 from antiphon.engine.connection import Connection
-from antiphon.engine.telemetry import Watch, watch
+from antiphon.engine.request_telemetry import ConnectionWatch, make_watch
 from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError, PeerError
 from antiphon.protocol.client_session import ClientSession
-from antiphon.transports.deadline import stopped
-from antiphon.transports.http.client.failures import has_session_gone, is_unreachable
+from antiphon.transports.deadline import stop_timeout
+from antiphon.transports.http.client.error_replies import has_session_gone, is_unreachable
 from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.origin import Launch, Origin
 from antiphon.wire.revisions import Revision
 
-__all__ = ["Link", "LinkWithMiddleware", "Settings"]
+__all__ = ["LinkSettings", "LinkWithMiddleware", "ServerLink"]
 
 log = logging.getLogger("antiphon.client")
 
@@ -50,7 +58,7 @@ _LAST_ANSWERS = 1.0
 """Seconds that a connection whose session is lost has to end by itself before another one is opened."""
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class LinkSettings(Struct, frozen=True, kw_only=True):
     """The options with which a connection is opened. See ``Client``."""
 
     where: Serves | Command | Address
@@ -60,17 +68,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     info: Implementation
     log_level: LoggingLevel | None
     timeout: float | None
-    notices: Notices
+    notices: ClientNotices
     tools: KnownTools
     errlog: Callable[[str], object] | None
     inherit_env: bool
     wrap: Callable[[Channel], Channel] | None
 
 
-class Link:
+class ServerLink:
     """The connection to one server. See ``Client.connect`` for what opening raises."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: LinkSettings) -> None:
         self._settings = settings
         self._is_on_network = isinstance(settings.where, Address)
         settings.notices.on_tools_changed = settings.tools.forget
@@ -80,7 +88,7 @@ class Link:
         self._calls: Calls | None = None
         """Calls of the newest open session; ``None`` if the client is closed."""
         self._log_level: LoggingLevel | None = None
-        self._watch: Watch | None = None
+        self._watch: ConnectionWatch | None = None
         """Reports the calls on the newest connection to the telemetry, if that is configured."""
         self._gate = asyncio.Lock()
         self._opening: asyncio.Timeout | None = None
@@ -119,7 +127,7 @@ class Link:
         raised, and the next call opens a new connection.
         """
         made = self._run(call, *args, **options) if self._is_on_network else call(self.calls, *args, **options)
-        return made if self._watch is None else self._watch.call(made, *_subject(args), self._revision)
+        return made if self._watch is None else self._watch.call(made, *_get_subject(args), self._revision)
 
     async def _run(self, call: Callable[Concatenate[Calls, P], Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
         time = options.get("timeout")
@@ -127,7 +135,7 @@ class Link:
         stale = None
         for pause in (0.0, *PAUSES, None):
             try:
-                calls = self._living(stale) or await self._opened_within(time, args)
+                calls = self._living(stale) or await self._open_within(time, args)
             except (PeerError, ConnectionClosed) as error:
                 # Nothing was sent. Before the first attempt this is final; after it the server may be
                 # restarting.
@@ -143,13 +151,13 @@ class Link:
                 else:
                     self._note_level(args)
                     return result
-            async with time.limit(_subject(args)[0]):
+            async with time.limit(_get_subject(args)[0]):
                 await asyncio.sleep(pause)
         raise AssertionError("the last attempt has returned or raised")
 
     def _may_repeat(self, args: tuple[object, ...]) -> bool:
         """Tell whether a call may be carried out twice; the next step of a call by hand may not."""
-        return not isinstance(args[0], PendingRound) and may_repeat(*_subject(args), self._settings.tools)
+        return not isinstance(args[0], PendingRound) and may_repeat(*_get_subject(args), self._settings.tools)
 
     def _is_worth_another(self, error: PeerError | ConnectionClosed, args: tuple[object, ...]) -> bool:
         if isinstance(error, PeerError):
@@ -170,11 +178,11 @@ class Link:
         calls = self.calls
         return None if calls is stale or calls.peer.is_over else calls
 
-    async def _opened_within(self, time: TimeLeft, args: tuple[object, ...]) -> Calls:
-        async with time.limit(_subject(args)[0]):
-            return await self._opened_anew()
+    async def _open_within(self, time: TimeLeft, args: tuple[object, ...]) -> Calls:
+        async with time.limit(_get_subject(args)[0]):
+            return await self._open_anew()
 
-    async def _opened_anew(self) -> Calls:
+    async def _open_anew(self) -> Calls:
         """Replace the connection; concurrent calls that find the old one lost share the new one."""
         calls = self.calls
         async with self._gate:
@@ -225,7 +233,7 @@ class Link:
         peer = None if self._reached is None else self._reached.peer
         waiters = () if peer is None else peer.waiting.pause()
         try:
-            with contextlib.nullcontext() if self._opening is None else stopped(self._opening):
+            with contextlib.nullcontext() if self._opening is None else stop_timeout(self._opening):
                 yield
         finally:
             if peer is not None:
@@ -237,8 +245,8 @@ class Link:
             raise cause
         await self._leave()
         wanted = self._settings
-        target = located(wanted.where)
-        self._opened = await reach(
+        target = describe_location(wanted.where)
+        self._opened = await open_channel(
             wanted.where,
             errlog=wanted.errlog,
             inherit_env=wanted.inherit_env,
@@ -252,7 +260,7 @@ class Link:
         session.passes_on = wanted.answers.extension is not None
         session.set_log_level(wanted.log_level)
         calls = Calls(session, wanted.answers, target, wanted.limits)
-        calls.watch = self._watch = told = _watch(wanted.where, channel)
+        calls.watch = self._watch = told = _make_watch(wanted.where, channel)
         if told is not None:
             session.carries = told.carries
         handlers = calls.handlers() if told is None else told.serving(calls.handlers())
@@ -304,14 +312,14 @@ class Link:
         return _failure_of(self._opened)
 
 
-class LinkWithMiddleware(Link):
+class LinkWithMiddleware(ServerLink):
     """A link whose calls pass through middleware: once each, also if the call is repeated.
 
     Tool calls and forwarded requests have passed it already, before anybody was asked for consent (``ToolCalls``,
     ``Client.forward``). The opening of a session, ``ping`` and the next step of a call by hand do not pass it.
     """
 
-    def __init__(self, settings: Settings, middleware: Stack) -> None:
+    def __init__(self, settings: LinkSettings, middleware: ClientMiddlewareStack) -> None:
         super().__init__(settings)
         self._middleware = middleware
 
@@ -319,7 +327,7 @@ class LinkWithMiddleware(Link):
         self, call: Callable[Concatenate[Calls, P], CoroutineType[Any, Any, T]], *args: P.args, **options: P.kwargs
     ) -> CoroutineType[Any, Any, T]:
         """Make a call, through the middleware."""
-        method, params = _subject(args)
+        method, params = _get_subject(args)
         made: Any = super().run
         if method in ("ping", "tools/call") or not isinstance(args[0], str):
             return made(call, *args, **options)
@@ -348,7 +356,7 @@ def _failure_of(opened: Opened | None) -> BaseException | None:
     return serving.exception()
 
 
-def _subject(args: tuple[object, ...]) -> tuple[str, object]:
+def _get_subject(args: tuple[object, ...]) -> tuple[str, object]:
     """Return the method and the params of a call. All calls but ``ping`` have both, or a pending round."""
     if args and isinstance(args[0], MethodSpec):
         return args[0].name, args[1]
@@ -359,11 +367,11 @@ def _subject(args: tuple[object, ...]) -> tuple[str, object]:
     return args[0], args[1]
 
 
-def _watch(where: Serves | Command | Address, channel: Channel) -> Watch | None:
+def _make_watch(where: Serves | Command | Address, channel: Channel) -> ConnectionWatch | None:
     """Return the telemetry of the calls to a server, if it is configured."""
     if isinstance(where, Address):
-        return watch(channel, over="tcp", url=where.url)
-    return watch(channel, over="pipe" if isinstance(where, Command) else None)
+        return make_watch(channel, over="tcp", url=where.url)
+    return make_watch(channel, over="pipe" if isinstance(where, Command) else None)
 
 
 def _is_absent(error: PeerError | ConnectionClosed) -> bool:

@@ -18,8 +18,8 @@ from typing import Literal, Protocol, Self, runtime_checkable
 from msgspec import Struct
 
 from antiphon.client.answers.answerers import Extension
-from antiphon.client.middleware import ClientRequest, Stack
-from antiphon.client.requests.calls import Calls
+from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
+from antiphon.client.requests.request_calls import Calls
 from antiphon.errors import CallTimeout, LocalProtocolError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.events import Notified
@@ -36,7 +36,7 @@ from antiphon.wire.subscriptions import (
 )
 from antiphon.wire.task import GetTaskResult
 
-__all__ = ["Cache", "Change", "Listening", "Notices", "OnLog"]
+__all__ = ["Cache", "Change", "ClientNotices", "Listening", "OnLog"]
 
 log = logging.getLogger("antiphon.client")
 
@@ -70,7 +70,7 @@ class Change(Struct, frozen=True, kw_only=True):
     uri: str | None = None
 
 
-class Notices:
+class ClientNotices:
     """The notifications that one client receives."""
 
     def __init__(self, on_log: OnLog | None, extension: Extension | None = None) -> None:
@@ -114,7 +114,7 @@ class Notices:
         if isinstance(params, LoggingMessageNotificationParams):
             return self._log(params, event)
         if isinstance(params, SubscriptionsAcknowledgedNotificationParams):
-            self._acknowledged(params)
+            self._acknowledge_changes(params)
         elif isinstance(params, ResourceUpdatedNotificationParams):
             self._forget("resources/read", subject=params.uri)
             self._tell(Change(kind="resource", uri=params.uri), params)
@@ -145,13 +145,13 @@ class Notices:
         if self.cache is not None:
             self.cache.drop(*methods, subject=subject)
 
-    def _acknowledged(self, params: SubscriptionsAcknowledgedNotificationParams) -> None:
+    def _acknowledge_changes(self, params: SubscriptionsAcknowledgedNotificationParams) -> None:
         for listening in self._listening:
-            if listening.subscription is not None and listening.subscription == _tag(params):
+            if listening.subscription is not None and listening.subscription == _get_tag(params):
                 listening.acknowledged(params.notifications)
 
     def _tell(self, change: Change, params: NotificationParams) -> None:
-        tag = _tag(params)
+        tag = _get_tag(params)
         for listening in self._listening:
             if tag is None or tag == listening.subscription:
                 listening.tell(change)
@@ -162,7 +162,7 @@ class Notices:
             listening.end()
 
 
-def _tag(params: NotificationParams) -> object:
+def _get_tag(params: NotificationParams) -> object:
     return (params.meta or {}).get(SUBSCRIPTION_ID)
 
 
@@ -178,7 +178,11 @@ class Listening:
     """Changes, as an async iterator. Enter it before the first change matters, and leave it to stop."""
 
     def __init__(
-        self, calls: Calls, notices: Notices, wanted: SubscriptionFilter, middleware: Stack | None = None
+        self,
+        calls: Calls,
+        notices: ClientNotices,
+        wanted: SubscriptionFilter,
+        middleware: ClientMiddlewareStack | None = None,
     ) -> None:
         self._middleware = middleware
         self.honoured: SubscriptionFilter = wanted
@@ -292,7 +296,7 @@ class Listening:
             lambda passed: self._calls.plain(method, passed.params, EmptyResult, timeout=_ACKNOWLEDGE),
         )
 
-    async def _listen_through(self, middleware: Stack) -> None:
+    async def _listen_through(self, middleware: ClientMiddlewareStack) -> None:
         params = SubscriptionsListenRequestParams(notifications=self._wanted)
         await middleware.run(ClientRequest("subscriptions/listen", params), lambda passed: self._listen(passed.params))
         if self._stream is None:

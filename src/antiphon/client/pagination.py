@@ -8,7 +8,7 @@ from typing import TypeVar
 from antiphon.errors import MethodNotFound, RemoteProtocolError
 from antiphon.wire.common import PaginatedResult
 
-__all__ = ["iterate"]
+__all__ = ["iterate_pages"]
 
 T = TypeVar("T")
 P = TypeVar("P", bound=PaginatedResult)
@@ -20,7 +20,7 @@ MAX_BYTES = 256 * 1024 * 1024
 """Most bytes of all pages together: a list of 100,000 tools has a tenth of it."""
 
 
-async def iterate(
+async def iterate_pages(
     fetch: Callable[[str | None], Awaitable[tuple[P, int]]], items: Callable[[P], Sequence[T]]
 ) -> AsyncIterator[T]:
     """Yield the items of all pages. ``fetch`` returns a page, and the number of bytes received for it.

@@ -19,13 +19,13 @@ from msgspec import DecodeError, Raw, Struct
 
 from antiphon.call_time import TimeLeft
 from antiphon.client.answers.ownership import OpenCall
-from antiphon.client.link import Link
-from antiphon.client.notifications import Notices
-from antiphon.client.requests.calls import Calls
-from antiphon.client.rounds.loop import Asked, RoundLimits
+from antiphon.client.link import ServerLink
+from antiphon.client.notifications import ClientNotices
+from antiphon.client.requests.request_calls import Calls
+from antiphon.client.rounds.loop import RoundAsk, RoundLimits
 from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError, TaskCancelled
 from antiphon.wire.common import EmptyResult
-from antiphon.wire.envelope import decode, encode, problem_of
+from antiphon.wire.envelope import decode_wire, encode_value, problem_of
 from antiphon.wire.failure import from_wire
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
@@ -65,8 +65,8 @@ class TaskHandle:
 
     def __init__(
         self,
-        link: Link,
-        notices: Notices,
+        link: ServerLink,
+        notices: ClientNotices,
         params: CallToolRequestParams,
         limits: RoundLimits,
         begun: CreateTaskResult | CallToolResult | str,
@@ -285,16 +285,16 @@ class TaskHandle:
         for key, ask in asks.items():
             work = self._answering[key] = asyncio.ensure_future(self._answer_one(key, ask, this))
             # If several fail, only the first error is raised; the others count as retrieved.
-            work.add_done_callback(_noticed)
+            work.add_done_callback(_notice_end)
 
-    async def _answer_one(self, key: str, ask: Asked, this: Round) -> None:
+    async def _answer_one(self, key: str, ask: RoundAsk, this: Round) -> None:
         call = OpenCall("tools/call", self._params, given_name=self._call.name)
         try:
             async with self._turns:
                 answer = await self._link.calls.answer_for_task(
                     call, ask, this, id=self._id, started=self._started, says=(self.message or "")[:_SAID]
                 )
-            params = UpdateTaskParams(task_id=self._id, input_responses={key: Raw(encode(answer))})
+            params = UpdateTaskParams(task_id=self._id, input_responses={key: Raw(encode_value(answer))})
             await self._request("tasks/update", params, EmptyResult)
             self._link.calls.report_for_task(call, None)
         except BaseException:
@@ -315,12 +315,12 @@ class TaskHandle:
         if seen.error is not None:
             raise from_wire(seen.error)
         try:
-            self._result = decode(seen.result, CallToolResult)
+            self._result = decode_wire(seen.result, CallToolResult)
         except DecodeError as error:
             raise RemoteProtocolError(f"The result of a task cannot be read: {problem_of(error)}") from None
         return self._result
 
 
-def _noticed(work: asyncio.Task[None]) -> None:
+def _notice_end(work: asyncio.Task[None]) -> None:
     if not work.cancelled():
         work.exception()

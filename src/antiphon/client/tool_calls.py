@@ -15,9 +15,9 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 from msgspec import structs
 
 from antiphon.call_time import CURRENT, TimeLeft
+from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
 from antiphon.client.known_tools import KnownTools
-from antiphon.client.link import Link
-from antiphon.client.middleware import ClientRequest, Stack
+from antiphon.client.link import ServerLink
 from antiphon.client.notifications import Cache
 from antiphon.client.requests.attempts import BecameTask
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
@@ -159,12 +159,12 @@ class ToolCalls:
 
     def __init__(
         self,
-        link: Link,
+        link: ServerLink,
         cache: Cache,
         known: KnownTools,
         consent: Consent,
         tools: Callable[[TimeLeft | None], AsyncIterator[Tool]],
-        middleware: Stack | None = None,
+        middleware: ClientMiddlewareStack | None = None,
     ) -> None:
         self._middleware = middleware
         self._link = link
@@ -268,13 +268,13 @@ class ToolCalls:
         origin = self._link.calls.origin_of(params, self._known.definition(params.name))
         changed = await consent.ask(params, origin, time)
         if changed is None:
-            return await self._reported(self.make(params.name, call, time), consent, origin)
+            return await self._report_ask(self.make(params.name, call, time), consent, origin)
         if changed.params is None:
             return answer(changed.result or CallToolResult(content=[]))
         made = self.make(params.name, partial(call, changed.params), time)
-        return _with_note(await self._reported(made, consent, origin), changed)
+        return _with_note(await self._report_ask(made, consent, origin), changed)
 
-    async def _reported(self, made: Awaitable[T], consent: Consent, origin: Origin) -> T:
+    async def _report_ask(self, made: Awaitable[T], consent: Consent, origin: Origin) -> T:
         calls, why = self._link.calls, None
         try:
             return await made

@@ -19,9 +19,9 @@ from msgspec import Raw
 
 from antiphon.call_time import TimeLeft
 from antiphon.channel import MAX_FRAME, Channel, Frame
-from antiphon.engine.connection_tasks import Flag, Tasks, awaited, called
-from antiphon.engine.reader import LATER, Handler, Later, Reader, drive, run_alone
-from antiphon.engine.requests import OnProgress, Waiter, Waiting
+from antiphon.engine.connection_tasks import Flag, Tasks, await_safely, call_safely
+from antiphon.engine.reader import LATER, Handler, Later, Reader, drive_handler, run_alone
+from antiphon.engine.requests import OnProgress, Waiter, WaitingRequests
 from antiphon.errors import (
     AntiphonError,
     ConnectionClosed,
@@ -45,20 +45,20 @@ from antiphon.protocol.events import (
     Replied,
     Request,
 )
-from antiphon.protocol.session import Session
+from antiphon.protocol.session import PeerSession
 from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.envelope import Envelope
 from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.lifecycle import ProgressNotificationParams
 
 if TYPE_CHECKING:
-    from antiphon.engine.telemetry import Watch
+    from antiphon.engine.request_telemetry import ConnectionWatch
 
 __all__ = ["LATER", "OTHERS", "Connection", "Handler", "Later"]
 
 log = logging.getLogger("antiphon.connection")
 
-S = TypeVar("S", bound=Session)
+S = TypeVar("S", bound=PeerSession)
 
 OTHERS = ""
 """Key of the handler of requests whose methods no revision has, where the session passes them on."""
@@ -119,7 +119,7 @@ class Connection(Generic[S]):
         """Who the peer has proven to be; ``None`` where the transport does not authenticate."""
         self.headers: Mapping[str, str] = {}
         """Headers of the transport's request, if it has any; not verified."""
-        self.watch: Watch | None = None
+        self.watch: ConnectionWatch | None = None
         """Reports requests to the telemetry, if that is configured; set by the owner together with wrapped handlers."""
         self.ready = Flag()
         """Set by the owner when the handshake is complete; our asks wait for it."""
@@ -133,7 +133,7 @@ class Connection(Generic[S]):
         self._max_frame = max_frame
         self._loop = asyncio.get_running_loop()
         self.tasks = Tasks(self._loop)
-        self.waiting = Waiting(self._loop, self._expired)
+        self.waiting = WaitingRequests(self._loop, self._expired)
         """Our requests that wait for their reply."""
         self.suspended: dict[Request, tuple[asyncio.Task[Any], Sequence[Waiter]]] = {}
         """Requests whose handler waits, each with its task and our own requests whose clock stands still for it."""
@@ -174,7 +174,7 @@ class Connection(Generic[S]):
         caller = asyncio.current_task()
         if self._closed is None:
             if self.on_close is not None and self._over is None:
-                called("the close of a connection", self.on_close, self)
+                call_safely("the close of a connection", self.on_close, self)
             self._end(lambda: ConnectionClosed("The connection was closed"))
             self._closed = self._loop.create_task(self._close(caller))
         elif caller in self.tasks:
@@ -199,7 +199,7 @@ class Connection(Generic[S]):
         self.waiting.fail_all(error)
         for request in list(self.session.incoming.values()):
             if request not in self.suspended and request.on_cancel is not None:
-                called("a cancellation", request.on_cancel, "the connection has ended")
+                call_safely("a cancellation", request.on_cancel, "the connection has ended")
             if request.on_end is not None:
                 request.on_end(request, None)
         caller = asyncio.current_task()
@@ -210,7 +210,7 @@ class Connection(Generic[S]):
         self.tasks.stop_all(spare=caller)
         self._ended.set()
         if self.on_end is not None:
-            called("the end of a connection", self.on_end, self)
+            call_safely("the end of a connection", self.on_end, self)
 
     async def _peer_ended(self) -> None:
         """Handle the end of the peer: running handlers have the grace period to finish."""
@@ -240,7 +240,7 @@ class Connection(Generic[S]):
             event.caller = event.caller or self.caller
             return self._serve(event, has_task=has_task)
         wait = self._act(event)
-        return None if wait is None else self._drained(wait)
+        return None if wait is None else self._drain_channel(wait)
 
     def _act(self, event: Event) -> Awaitable[None] | None:
         """Handle an event that is no request; return what sending a reply returned."""
@@ -251,7 +251,7 @@ class Connection(Generic[S]):
         elif isinstance(event, Answered):
             return self.channel.send(Frame(event.reply, event.id, True, event.code))
         elif isinstance(event, Cancelled):
-            self._withdrawn(event)
+            self._withdraw_work(event)
         elif isinstance(event, Batch):
             return self._batch(event)
         elif isinstance(event, Ignored):
@@ -261,9 +261,9 @@ class Connection(Generic[S]):
 
     def _notice(self, event: Notified) -> None:
         if isinstance(event.params, ProgressNotificationParams):
-            self._detach(called(event.method.name, self.waiting.progressed, event.params))
+            self._detach(call_safely(event.method.name, self.waiting.report_progress_to, event.params))
         elif self.on_notified is not None:
-            self._detach(called(event.method.name, self.on_notified, self, event))
+            self._detach(call_safely(event.method.name, self.on_notified, self, event))
 
     def _detach(self, result: object) -> None:
         if not inspect.iscoroutine(result):
@@ -273,13 +273,13 @@ class Connection(Generic[S]):
             result.close()
             self.ignored += 1
             return
-        self.tasks.start(awaited(result))
+        self.tasks.start(await_safely(result))
 
-    def _withdrawn(self, event: Cancelled) -> None:
+    def _withdraw_work(self, event: Cancelled) -> None:
         request = event.request
         log.debug("%s was cancelled: %s", request.method.name, event.reason)
         if request.on_cancel is not None:
-            called("a cancellation", request.on_cancel, event.reason)
+            call_safely("a cancellation", request.on_cancel, event.reason)
         if request.on_end is not None:
             request.on_end(request, None)
         self._end_children(request)
@@ -294,7 +294,7 @@ class Connection(Generic[S]):
     async def _read(self, room: Awaitable[None]) -> None:
         """Wait until the peer has read what a cancelled request has sent."""
         try:
-            await self._drained(room)
+            await self._drain_channel(room)
         finally:
             self._unread -= 1
 
@@ -334,22 +334,22 @@ class Connection(Generic[S]):
             if record is not None:
                 event.record, event.progress = record, record.progress
             return self._serve(event)
-        return self._acted(event)
+        return self._carry_out_actions(event)
 
-    async def _acted(self, event: Event) -> None:
+    async def _carry_out_actions(self, event: Event) -> None:
         if (wait := self._act(event)) is not None:
-            await self._drained(wait)
+            await self._drain_channel(wait)
 
     def tell(self, message: Envelope) -> Awaitable[None] | None:
         """Handle one message that is no request, like ``handle``. See ``channel.Peer``."""
         wait = self._act(self.session.take(message))
-        return None if wait is None else self._drained(wait)
+        return None if wait is None else self._drain_channel(wait)
 
     def withdraw(self, id: int | str, reason: str) -> None:
         """Cancel a request of the peer because its stream was closed, as if by a notification."""
         event = self.session.withdraw(id, reason)
         if event is not None:
-            self._withdrawn(event)
+            self._withdraw_work(event)
 
     # --- requests of the peer -----------------------------------------------------------------------------------
 
@@ -369,7 +369,11 @@ class Connection(Generic[S]):
             handler = self._handlers.get(request.method.name) or self._handlers[OTHERS]
             outcome = handler(request, self)
             if isinstance(outcome, CoroutineType):
-                run = run_alone(outcome, self._note_task, request) if has_task else drive(outcome, self._waits, request)
+                run = (
+                    run_alone(outcome, self._note_task, request)
+                    if has_task
+                    else drive_handler(outcome, self._waits, request)
+                )
                 outcome = await run
             if isinstance(outcome, Later):
                 return
@@ -382,9 +386,9 @@ class Connection(Generic[S]):
             wait = self.reply_error(request, error)
         finally:
             if request in self.suspended:
-                self._resumed(request)
+                self._resume_reading(request)
         if wait is not None:
-            await self._drained(wait)
+            await self._drain_channel(wait)
 
     def _serve_batch(self, batch: Batch, answered: int) -> BatchReplies:
         """Serve the requests of a batch, each in a task; ``answered`` of its messages have their replies already."""
@@ -411,7 +415,7 @@ class Connection(Generic[S]):
         self.suspended[request] = task, self.waiting.pause() if self._stops_clock else ()
         return task
 
-    def _resumed(self, request: Request) -> None:
+    def _resume_reading(self, request: Request) -> None:
         task, paused = self.suspended.pop(request)
         if getattr(request.on_cancel, "func", None) == self.tasks.stop:
             # A handler that waited and then left its reply to other code has set another function.
@@ -500,7 +504,7 @@ class Connection(Generic[S]):
             parent = outgoing.parent
             wait = self._room = self.channel.send(Frame(outgoing.data, parent.id if parent is not None else None))
             if wait is not None:
-                await self._drained_before(wait, waiter.future)
+                await self._drain_before(wait, waiter.future)
             return await waiter.future
         except asyncio.CancelledError:
             self._give_up(outgoing.id, "the caller no longer waits")
@@ -530,9 +534,9 @@ class Connection(Generic[S]):
         if frame is not None and not self.is_over:
             self._room = self.channel.send(Frame(frame))
 
-    async def _drained_before(self, wait: Awaitable[None], future: asyncio.Future[Raw]) -> None:
+    async def _drain_before(self, wait: Awaitable[None], future: asyncio.Future[Raw]) -> None:
         """Wait until there is room, but no longer than for the reply: deadlines hold even if the peer reads nothing."""
-        room = self.tasks.start(self._drained(wait))
+        room = self.tasks.start(self._drain_channel(wait))
         try:
             await asyncio.wait((room, future), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -543,7 +547,7 @@ class Connection(Generic[S]):
         for id in list(request.children or ()):
             self.abandon(id, LocalProtocolError("The request this ask belongs to has ended"))
 
-    async def _drained(self, wait: Awaitable[None]) -> None:
+    async def _drain_channel(self, wait: Awaitable[None]) -> None:
         """Wait until the peer has read what it was sent; a peer that reads nothing for long is gone."""
         try:
             async with asyncio.timeout(_STALL):

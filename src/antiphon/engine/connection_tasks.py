@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVarTuple
 
-__all__ = ["Flag", "Tasks", "awaited", "called"]
+__all__ = ["Flag", "Tasks", "await_safely", "call_safely"]
 
 Task = asyncio.Task[None]
 
@@ -113,7 +113,7 @@ log = logging.getLogger("antiphon.connection")
 A = TypeVarTuple("A")
 
 
-def called(what: str, callback: Callable[[*A], object], *arguments: *A) -> object:
+def call_safely(what: str, callback: Callable[[*A], object], *arguments: *A) -> object:
     """Call a callback and return its result; ``None`` if it fails. ``what`` names it in the log."""
     try:
         return callback(*arguments)
@@ -124,7 +124,7 @@ def called(what: str, callback: Callable[[*A], object], *arguments: *A) -> objec
         return None
 
 
-async def awaited(work: Awaitable[object]) -> None:
+async def await_safely(work: Awaitable[object]) -> None:
     """Await what a callback returned."""
     try:
         await work

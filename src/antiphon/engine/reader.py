@@ -1,9 +1,9 @@
 """Reading from a channel, and running handlers in the task that reads.
 
 Most handlers never wait, and a task for each would take longer than they do. So the task that reads frames runs them
-itself (``drive``). When one waits, that task belongs to the handler from then on: messages that arrived together with
-its request are handled in tasks of their own, and another task continues reading (``Reader.hand_over``). A handler
-that has a task of its own anyway is awaited there (``run_alone``).
+itself (``drive_handler``). When one waits, that task belongs to the handler from then on: messages that arrived
+together with its request are handled in tasks of their own, and another task continues reading (``Reader.hand_over``).
+A handler that has a task of its own anyway is awaited there (``run_alone``).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from msgspec import Raw
 
 from antiphon.channel import Channel, Offers, Oversized, Related, Vouched
 from antiphon.engine.connection_tasks import Tasks
-from antiphon.engine.requests import Waiting
+from antiphon.engine.requests import WaitingRequests
 from antiphon.protocol.events import Batch, Event, Replied, Request
-from antiphon.protocol.session import Session
+from antiphon.protocol.session import PeerSession
 from antiphon.wire.common import Wire
 
-__all__ = ["LATER", "Handler", "Later", "Reader", "drive", "run_alone"]
+__all__ = ["LATER", "Handler", "Later", "Reader", "drive_handler", "run_alone"]
 
 _TOGETHER = 64
 """Most messages that are each handled in a task, after one whose handler waits."""
@@ -45,7 +45,7 @@ Outcome = Wire | Raw | Later
 Handler = Callable[[Request, Any], "Outcome | CoroutineType[Any, Any, Outcome]"]
 
 
-class Take(Protocol):
+class MessageHandler(Protocol):
     """Handles a message; returns what is left to await."""
 
     def __call__(self, event: Event, *, has_task: bool = False) -> Awaitable[None] | None:
@@ -84,12 +84,12 @@ class Reader:
     def __init__(
         self,
         channel: Channel,
-        session: Session,
+        session: PeerSession,
         tasks: Tasks,
         limit: int,
         *,
-        waiting: Waiting,
-        take: Take,
+        waiting: WaitingRequests,
+        take: MessageHandler,
         ended: Callable[[], Awaitable[None]],
         failed: Callable[[Exception], object],
     ) -> None:
@@ -178,7 +178,7 @@ class Reader:
 
     def _event(self, frame: bytes | Oversized) -> Event:
         if isinstance(frame, Oversized):
-            return self._session.oversized(frame.size, self._limit)
+            return self._session.handle_oversized(frame.size, self._limit)
         event = self._session.receive(frame)
         if type(frame) is not bytes:
             for each in event.events if isinstance(event, Batch) else (event,):
@@ -204,7 +204,7 @@ _PASSING = (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 
 
 @types.coroutine
-def drive(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject: A) -> Generator[Any, Any, T]:
+def drive_handler(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject: A) -> Generator[Any, Any, T]:
     """Await ``handler`` in a context of its own; call ``waits(subject)`` before it is first suspended.
 
     The context (``contextvars``) is a copy, so that one handler's variables are not seen by the next in the same task.
@@ -217,7 +217,7 @@ def drive(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject
     except _PASSING:
         raise
     except BaseException as error:
-        raise _failure(error) from error
+        raise _make_failure(error) from error
     try:
         waits(subject)
     except BaseException:
@@ -246,13 +246,13 @@ def _go_on(handler: Coroutine[Any, Any, T], context: Context, pending: Any) -> G
             argument = step = None
             raise
         except BaseException as error:
-            raise _failure(error) from error
+            raise _make_failure(error) from error
 
 
 async def run_alone(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject: A) -> T:
     """Await ``handler`` in a task of its own: ``waits(subject)`` is called at once, whether it waits or not.
 
-    It runs in the context of that task, and resuming it is cheaper than with ``drive``.
+    It runs in the context of that task, and resuming it is cheaper than with ``drive_handler``.
     """
     waits(subject)
     try:
@@ -260,10 +260,10 @@ async def run_alone(handler: Coroutine[Any, Any, T], waits: Callable[[A], object
     except _PASSING:
         raise
     except BaseException as error:
-        raise _failure(error) from error
+        raise _make_failure(error) from error
 
 
-def _failure(error: BaseException) -> RuntimeError:
+def _make_failure(error: BaseException) -> RuntimeError:
     # Exceptions by which test runners pass ``except Exception``, or a ``GeneratorExit`` of the handler, would end
     # the task that runs it, and leave the peer without a reply. PEP 479 does the same for StopIteration.
     return RuntimeError(f"the handler raised {type(error).__name__}")

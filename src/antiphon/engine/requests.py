@@ -18,7 +18,7 @@ from antiphon.wire.envelope import RequestId
 from antiphon.wire.failure import from_wire
 from antiphon.wire.lifecycle import ProgressNotificationParams
 
-__all__ = ["Deadlines", "OnProgress", "Timed", "Waiter", "Waiting"]
+__all__ = ["Deadlines", "OnProgress", "Timed", "Waiter", "WaitingRequests"]
 
 
 class Timed(Struct, eq=False):
@@ -110,7 +110,7 @@ class Waiter(Timed, eq=False, kw_only=True):
             self.future.exception()
 
 
-class Waiting:
+class WaitingRequests:
     """The table of our waiting requests. ``gave_up`` is called with each request whose deadline passed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, gave_up: Callable[[Outgoing], object]) -> None:
@@ -153,7 +153,7 @@ class Waiting:
         else:
             waiter.future.set_exception(RemoteProtocolError(event.problem or "The reply cannot be read"))
 
-    def progressed(self, params: ProgressNotificationParams) -> object:
+    def report_progress_to(self, params: ProgressNotificationParams) -> object:
         """Report progress to the waiting caller; returns what its callback returned."""
         waiter = self._waiters.get(params.progress_token)
         if waiter is None or waiter.on_progress is None or waiter.future.done():

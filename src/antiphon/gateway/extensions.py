@@ -13,21 +13,30 @@ from typing import Any
 
 from msgspec import Raw
 
-from antiphon.client.connection.targets import located, resolve
-from antiphon.client.requests.calls import loose_origin
+from antiphon.client.connection.targets import describe_location, locate_target
+from antiphon.client.requests.request_calls import loose_origin
 from antiphon.errors import InvalidParams, MethodNotFound, NotInRevision
-from antiphon.gateway.asks import Answerers
-from antiphon.gateway.catalogue import Catalogue
-from antiphon.gateway.terms import Terms
-from antiphon.server.middleware import ServerRequest
+from antiphon.gateway.relayed_asks import Answerers
+from antiphon.gateway.server_catalogue import ServerCatalogue
+from antiphon.gateway.terms import GatewayTerms
+from antiphon.server.server_middleware import ServerRequest
 from antiphon.wire.common import ClientCapabilities
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
 from antiphon.wire.origin import Origin
 from antiphon.wire.task import TASKS
 
-__all__ = ["PassesOn", "Spoken", "addressed", "chosen", "declared_by", "note", "spoken_by", "without_ours"]
+__all__ = [
+    "PassesOn",
+    "Spoken",
+    "choose_server",
+    "declared_by",
+    "list_addressed_servers",
+    "note_request",
+    "spoken_by",
+    "without_ours",
+]
 
 log = logging.getLogger("antiphon.gateway")
 
@@ -53,7 +62,7 @@ class PassesOn:
     async def requested(self, method: str, params: Received, origin: Origin) -> Received:
         """Have the client answer whose request this belongs to, if it declares an extension."""
         request = self._requests.owner(origin)
-        if request is None or not _speaks(request):
+        if request is None or not _speaks_extensions(request):
             raise MethodNotFound(f"Method not found: {method}")
         try:
             return await request.forward(method, params)
@@ -68,7 +77,7 @@ class PassesOn:
         return self._requests.notify(method, params)
 
 
-def _speaks(request: ServerRequest) -> bool:
+def _speaks_extensions(request: ServerRequest) -> bool:
     offered = request.ctx.request.capabilities
     return bool(without_ours(offered.extensions) or offered.experimental)
 
@@ -90,13 +99,13 @@ def spoken_by(server: str, extensions: Mapping[str, Any], experimental: Mapping[
     return {server: names} if names else {}
 
 
-def addressed(method: str, spoken: Spoken) -> list[str]:
+def list_addressed_servers(method: str, spoken: Spoken) -> list[str]:
     """Return the servers a message may be for: those whose extension has its name, else all that declare any."""
-    by_name = [server for server, names in spoken.items() if any(_fits(method, name) for name in names)]
+    by_name = [server for server, names in spoken.items() if any(_fits_extension(method, name) for name in names)]
     return by_name or list(spoken)
 
 
-def _fits(method: str, extension: str) -> bool:
+def _fits_extension(method: str, extension: str) -> bool:
     """Tell whether a method has the name of an extension: ``com.example/maps`` has ``maps/find``."""
     plain = method.removeprefix("notifications/")
     return any(
@@ -105,22 +114,22 @@ def _fits(method: str, extension: str) -> bool:
     )
 
 
-def chosen(method: str, params: Raw, spoken: Spoken, catalogue: Catalogue) -> tuple[str, Raw]:
+def choose_server(method: str, params: Raw, spoken: Spoken, catalogue: ServerCatalogue) -> tuple[str, Raw]:
     """Return the server that a request is for, and its params in the names of that server.
 
     Raises:
         MethodNotFound: no server declares an extension.
         InvalidParams: several do, and the params name no tool, prompt or resource of any of them.
     """
-    servers = addressed(method, spoken)
+    servers = list_addressed_servers(method, spoken)
     if not servers:
         raise MethodNotFound(f"Method not found: {method}: no server here declares an extension")
-    members = decode(params, dict[str, Raw])
-    named = _text(members.get("name"))
+    members = decode_wire(params, dict[str, Raw])
+    named = _decode_text(members.get("name"))
     owned = catalogue.find("tool", named) or catalogue.find("prompt", named) if named is not None else None
     if owned is not None and owned.server in servers:
-        return owned.server, Raw(encode({**members, "name": owned.name}))
-    uri = _text(members.get("uri"))
+        return owned.server, Raw(encode_value({**members, "name": owned.name}))
+    uri = _decode_text(members.get("uri"))
     reader = catalogue.reader(uri) if uri is not None else None
     if reader in servers:
         return reader, params
@@ -130,13 +139,15 @@ def chosen(method: str, params: Raw, spoken: Spoken, catalogue: Catalogue) -> tu
     return servers[0], params
 
 
-def _text(member: Raw | None) -> str | None:
-    value = decode(member, object) if member is not None else None
+def _decode_text(member: Raw | None) -> str | None:
+    value = decode_wire(member, object) if member is not None else None
     return value if isinstance(value, str) else None
 
 
-async def note(terms: Terms, target: Any, method: str) -> None:
+async def note_request(terms: GatewayTerms, target: Any, method: str) -> None:
     """Record a request before it is passed on. The client may make any request of an extension: nobody is asked."""
     log.info("%s is passed on", method)
     if terms.host is not None:
-        await terms.host.audit.record(loose_origin(located(resolve(target))), method, "answered", "passed-on")
+        await terms.host.audit.record(
+            loose_origin(describe_location(locate_target(target))), method, "answered", "passed-on"
+        )

@@ -20,25 +20,25 @@ from msgspec import structs
 from antiphon.auth.client.oauth import Auth
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError, InternalError
-from antiphon.gateway.asks import Answerers, Clients, by_client, by_host
-from antiphon.gateway.catalogue import Exposure
 from antiphon.gateway.extensions import without_ours
-from antiphon.gateway.group import Group
-from antiphon.gateway.names import ALL, Filters, Given, Owners, Style
+from antiphon.gateway.group import PrincipalGroup
+from antiphon.gateway.names import ALL, Filters, NameSettings, Style, UriOwners
 from antiphon.gateway.overview import ShownServers
-from antiphon.gateway.requests import SERVED, SUBSCRIBED, pass_on
+from antiphon.gateway.relayed_asks import Answerers, Clients, by_client, by_host
+from antiphon.gateway.served_requests import SERVED, SUBSCRIBED, pass_on
+from antiphon.gateway.server_catalogue import Exposure
 from antiphon.gateway.terms import Answered, ElicitsIn, RunOptions, SignIn, terms_of
 from antiphon.host.config.settings import QUICK_CANCEL
 from antiphon.host.host import Host
 from antiphon.host.review.definitions import ShownServer
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.server.app import Server
-from antiphon.server.middleware import CallNext, ServerRequest
+from antiphon.server.server_middleware import CallNext, ServerRequest
 from antiphon.server.serving.network import ServeOptions
 from antiphon.transports.stdio.guardian import GUARDIAN
 from antiphon.transports.stdio.reaper import REAPER
 from antiphon.wire.common import GATEWAY, ClientCapabilities
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS
@@ -113,19 +113,19 @@ class Gateway:
         self._closes = host if closes_host else None
         self._asks: Answered = asks
         self._by_host = _answers_of(host, asks, elicits_in, quick_cancel)
-        self._groups: OrderedDict[bytes, Group] = OrderedDict()
+        self._groups: OrderedDict[bytes, PrincipalGroup] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
         self._starts_itself = False
-        self._clients: WeakKeyDictionary[object, Group] = WeakKeyDictionary()
+        self._clients: WeakKeyDictionary[object, PrincipalGroup] = WeakKeyDictionary()
         """The group that each connection of a client has used last."""
         self.server = self._in_front()
         """The server that clients connect to."""
         self.server.confirmer = host
         self._terms = terms_of(host, options)
-        self._served = _searched() if search else SERVED
+        self._served = _list_search_handlers() if search else SERVED
         self._exposure = Exposure(is_searched=search)
         self.expose(names=names, tools=tools, prefixes=prefixes, rename=rename, owns=owns)
-        self._group = partial(Group, exposure=self._exposure)
+        self._group = partial(PrincipalGroup, exposure=self._exposure)
         self._shown = ShownServers(host, self._exposure, self._groups.values)
 
     def _in_front(self) -> Server:
@@ -202,9 +202,9 @@ class Gateway:
         Raises:
             ConfigError: a glob, prefix or name cannot be used; nothing has changed.
         """
-        given = Given(style=names, prefixes=prefixes, renamed=rename).checked()
+        given = NameSettings(style=names, prefixes=prefixes, renamed=rename).checked()
         filters = tools if isinstance(tools, Filters) else Filters(tools)
-        owners = Owners(owns)
+        owners = UriOwners(owns)
         self._exposure.given, self._exposure.filters, self._exposure.owners = given, filters, owners
         for group in self._groups.values():
             group.renew("tools", "prompts", "resources")
@@ -215,7 +215,7 @@ class Gateway:
     async def _lifespan(self, _server: Server) -> AsyncGenerator[None]:
         if self._by_host is not None and self._asks == "host" and self._starts_itself:
             # Start before the first request, because a client begins with the lists.
-            self._started(_key(None, None), self._by_host, None)
+            self._started(_compute_group_key(None, None), self._by_host, None)
         reloading = asyncio.get_running_loop().create_task(self._reload())
         recalling = asyncio.get_running_loop().create_task(self._shown.recall())
         # Ends what a server leaves behind, when the server is stopped or this process is killed.
@@ -240,7 +240,7 @@ class Gateway:
             async for servers in self._reloads():
                 await self.configure(servers)
 
-    def _started(self, key: bytes, answerers: Callable[[], Answerers], principal: str | None) -> Group:
+    def _started(self, key: bytes, answerers: Callable[[], Answerers], principal: str | None) -> PrincipalGroup:
         terms = structs.replace(self._terms, principal=principal)
         clients = Clients(self.server.notify, self.server.list_roots)
         group = self._groups[key] = self._group(
@@ -261,7 +261,7 @@ class Gateway:
         found = (group.catalogue.tool(name) for group in self._groups.values() if group.principal == principal)
         return next((tool for tool in found if tool is not None), None)
 
-    def _group_of(self, request: ServerRequest) -> Group:
+    def _group_of(self, request: ServerRequest) -> PrincipalGroup:
         """Return the group of this client. No two principals share a group."""
         about = request.ctx.request
         group = self._group_for(about.principal, about.capabilities)
@@ -270,8 +270,8 @@ class Gateway:
             group.clients.add(request.client)
         return group
 
-    def _group_for(self, principal: str | None, offered: ClientCapabilities) -> Group:
-        key = _key_of(principal) if self._asks == "host" else _key(principal, offered)
+    def _group_for(self, principal: str | None, offered: ClientCapabilities) -> PrincipalGroup:
+        key = _key_of(principal) if self._asks == "host" else _compute_group_key(principal, offered)
         if key not in self._groups:
             if len(self._groups) >= MAX_GROUPS:
                 self._drop_one()
@@ -312,8 +312,8 @@ class _Spoken:
 
     def __init__(
         self,
-        group_for: Callable[[str | None, ClientCapabilities], Group],
-        clients: WeakKeyDictionary[object, Group],
+        group_for: Callable[[str | None, ClientCapabilities], PrincipalGroup],
+        clients: WeakKeyDictionary[object, PrincipalGroup],
     ) -> None:
         self._group_for = group_for
         self._clients = clients
@@ -334,7 +334,7 @@ class _Spoken:
             group.notified(client, method, params)
 
 
-def _searched() -> Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]]:
+def _list_search_handlers() -> Mapping[str, Callable[[PrincipalGroup, ServerRequest], Awaitable[Any]]]:
     # Imported here, since only gateways with search need an index.
     from antiphon.gateway.search import Search
 
@@ -354,12 +354,12 @@ def _answers_of(
     return None if host is None else partial(by_host, host, elicits_in, quick_cancel)
 
 
-def _key(principal: str | None, offered: ClientCapabilities | None) -> bytes:
+def _compute_group_key(principal: str | None, offered: ClientCapabilities | None) -> bytes:
     """Return the key of a group. ``offered``: the client's capabilities if asks are relayed, else ``None``."""
-    return encode((principal, None if offered is None else _relayed(offered)))
+    return encode_value((principal, None if offered is None else _list_relayed(offered)))
 
 
-def _relayed(offered: ClientCapabilities) -> tuple[object, ...]:
+def _list_relayed(offered: ClientCapabilities) -> tuple[object, ...]:
     """Return the part of a client's capabilities that is declared to servers."""
     return (
         offered.sampling, offered.elicitation, offered.roots, without_ours(offered.extensions), offered.experimental,
@@ -369,7 +369,7 @@ def _relayed(offered: ClientCapabilities) -> tuple[object, ...]:
 @lru_cache(MAX_GROUPS)
 def _key_of(principal: str | None) -> bytes:
     """Return the key of the group for a principal if asks are not relayed. Cached, because every request needs it."""
-    return _key(principal, None)
+    return _compute_group_key(principal, None)
 
 
 class Proxy:
@@ -399,7 +399,7 @@ class Proxy:
         **options: Unpack[RunOptions],
     ) -> None:
         if auth is not None:
-            options["sign_in"] = _always(auth)
+            options["sign_in"] = _give_auth(auth)
         self._gateway = Gateway({name: target}, host, asks="relay" if host is None else "host", names="none", **options)
 
     @property
@@ -408,7 +408,7 @@ class Proxy:
         return self._gateway.server
 
 
-def _always(auth: Auth) -> SignIn:
+def _give_auth(auth: Auth) -> SignIn:
     async def sign_in(_server: str, _principal: str | None) -> Auth:
         return auth
 

@@ -15,19 +15,26 @@ from msgspec import Raw, structs
 
 from antiphon.client.connection.targets import Target
 from antiphon.errors import InvalidParams, ResourceNotFound
-from antiphon.gateway.asks import Answerers, Clients
-from antiphon.gateway.catalogue import Catalogue, Exposure, Noun, Owned
-from antiphon.gateway.extensions import Spoken, addressed, chosen, note, spoken_by, without_ours
-from antiphon.gateway.offer import KINDS, Kind, Offer
-from antiphon.gateway.subscriptions import Watches
+from antiphon.gateway.extensions import (
+    Spoken,
+    choose_server,
+    list_addressed_servers,
+    note_request,
+    spoken_by,
+    without_ours,
+)
+from antiphon.gateway.held_subscriptions import Watches
+from antiphon.gateway.offer import KINDS, Kind, UpstreamOffer
+from antiphon.gateway.relayed_asks import Answerers, Clients
+from antiphon.gateway.server_catalogue import Exposure, Noun, ServerCatalogue, ServerItem
 from antiphon.gateway.tasks_behind import TasksBehind
-from antiphon.gateway.terms import Terms
-from antiphon.gateway.upstream import Unavailable, Upstream
+from antiphon.gateway.terms import GatewayTerms
+from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
 
-__all__ = ["Group"]
+__all__ = ["PrincipalGroup"]
 
 log = logging.getLogger("antiphon.gateway")
 
@@ -43,7 +50,7 @@ MAX_SAID = 100
 """Most conflicts of names, and of URIs, that are logged; the catalogue has all of them."""
 
 
-class Group:
+class PrincipalGroup:
     """The servers for the clients of one principal.
 
     Args:
@@ -61,7 +68,7 @@ class Group:
     def __init__(
         self,
         servers: Mapping[str, Target],
-        terms: Terms,
+        terms: GatewayTerms,
         answerers: Callable[[], Answerers],
         *,
         exposure: Exposure,
@@ -84,7 +91,7 @@ class Group:
         """Starts of servers that were never listed."""
         self._lists_wait_until = 0.0
         """Until when lists wait for these, in the event loop's time."""
-        self._made: Catalogue | None = None
+        self._made: ServerCatalogue | None = None
         self._is_shown = False
         self.watches = Watches(self, updated)
         """The resources that the clients subscribe to."""
@@ -93,12 +100,12 @@ class Group:
         self.upstreams: Mapping[str, Upstream] = {name: self._upstream(name, at) for name, at in servers.items()}
 
     @property
-    def catalogue(self) -> Catalogue:
+    def catalogue(self) -> ServerCatalogue:
         """What all servers offer, as far as known."""
         if self._made is None:
             offers = {name: self._offered(one) for name, one in self.upstreams.items()}
             left_out = [name for name, one in self.upstreams.items() if not one.is_listed]
-            self._made = Catalogue(offers, self._exposure, left_out)
+            self._made = ServerCatalogue(offers, self._exposure, left_out)
             self._say(self._made)
         return self._made
 
@@ -134,7 +141,7 @@ class Group:
             self._tell(kind)
         await asyncio.gather(*(one.close() for name, one in before.items() if name not in kept))
 
-    async def listed(self) -> Catalogue:
+    async def listed(self) -> ServerCatalogue:
         """Return what all servers offer, once each was listed, has failed, or takes too long."""
         if awaited := {task: upstream for task, upstream in self._first.items() if not upstream.was_late}:
             patience = self._lists_wait_until - asyncio.get_running_loop().time()
@@ -145,7 +152,7 @@ class Group:
         self._is_shown = True
         return self.catalogue
 
-    async def owned(self, noun: Noun, name: str) -> Owned:
+    async def owned(self, noun: Noun, name: str) -> ServerItem:
         """Return the server of a tool or prompt, and the server's own name of it.
 
         Raises:
@@ -168,7 +175,7 @@ class Group:
             raise ResourceNotFound(f"Resource not found: {uri}{why}", data={"uri": uri})
         return server
 
-    async def template(self, uri_template: str) -> Owned:
+    async def template(self, uri_template: str) -> ServerItem:
         """Return the server of a template.
 
         Raises:
@@ -178,9 +185,9 @@ class Group:
         if server is None:
             why = self.catalogue.refusal(uri_template)
             raise InvalidParams(f"Unknown resource template: {uri_template}{why}")
-        return Owned(server, uri_template)
+        return ServerItem(server, uri_template)
 
-    async def _found(self, find: Callable[[Catalogue], T | None]) -> T | None:
+    async def _found(self, find: Callable[[ServerCatalogue], T | None]) -> T | None:
         """Find something in the catalogue; if it is not there, wait longer than a list would for servers that start."""
         found = find(self.catalogue)
         if found is None and self._first:
@@ -208,15 +215,15 @@ class Group:
     async def speaker(self, method: str, params: Raw) -> tuple[str, Raw]:
         """Return the server that a request of an extension is for, and its params there. See ``extensions.chosen``."""
         catalogue = await self.listed()
-        return chosen(method, params, self.spoken, catalogue)
+        return choose_server(method, params, self.spoken, catalogue)
 
     async def note(self, server: str, method: str) -> None:
         """Record a request of an extension before it is made."""
-        await note(self._terms, self.upstreams[server].target, method)
+        await note_request(self._terms, self.upstreams[server].target, method)
 
     def notified(self, client: object, method: str, params: Received) -> None:
         """Pass a notification of a client on to the running servers that it may be for."""
-        servers = addressed(method, self.spoken)
+        servers = list_addressed_servers(method, self.spoken)
         if method == "notifications/roots/list_changed":
             self.clients.roots_changed(client)
             servers = [name for name, one in self.upstreams.items() if one.has_roots]
@@ -260,7 +267,7 @@ class Group:
     async def _start(self, upstream: Upstream) -> None:
         try:
             await upstream.start()
-        except Unavailable:
+        except UpstreamUnavailable:
             # The failure was logged, and whoever uses this server gets it as an error. Other servers are not affected.
             if 0 < upstream.failures < MAX_TRIES and not upstream.is_listed:
                 start_in(self._tasks, self._start_later(upstream))
@@ -276,14 +283,14 @@ class Group:
         for kind in kinds:
             self._tell(kind)
 
-    def _offered(self, upstream: Upstream) -> Offer:
+    def _offered(self, upstream: Upstream) -> UpstreamOffer:
         """Return what a server offers, without the tools that are switched off."""
         off = {tool for identity, tool in self._exposure.off if identity == upstream.identity}
         if not off:
             return upstream.offer
         return structs.replace(upstream.offer, tools=tuple(one for one in upstream.offer.tools if one.name not in off))
 
-    def _say(self, made: Catalogue) -> None:
+    def _say(self, made: ServerCatalogue) -> None:
         """Log each name that had to be changed, once, because rules and people refer to tools by these names."""
         for said in map(str, [*made.conflicts[:MAX_SAID], *made.overlaps[:MAX_SAID]]):
             if said not in self._said and len(self._said) < MAX_SAID:

@@ -11,11 +11,11 @@ from contextlib import suppress
 
 from antiphon.client.client import Client
 from antiphon.errors import MethodNotFound
-from antiphon.gateway.asks import OpenRequests
-from antiphon.server.middleware import ServerRequest
+from antiphon.gateway.relayed_asks import OpenRequests
+from antiphon.server.server_middleware import ServerRequest
 from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
 from antiphon.wire.lossless import Received
-from antiphon.wire.revisions import revision
+from antiphon.wire.revisions import find_revision
 
 __all__ = ["LogLevels", "LogsPassedOn", "level_for"]
 
@@ -51,7 +51,7 @@ class LogLevels:
         if client is not self._client:
             # The server was started again, and has lost the level that was set before.
             self._client, self._level = client, None
-        spoken = revision(client.revision)
+        spoken = find_revision(client.revision)
         if spoken is None or spoken.modern or (self._level is not None and is_loud_enough(level, self._level)):
             return
         self._level = level

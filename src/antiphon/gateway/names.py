@@ -25,19 +25,19 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from antiphon.errors import ConfigError
-from antiphon.server.mounts import prefixed
+from antiphon.server.mounts import prefix_name
 
 __all__ = [
     "ALL",
-    "Claim",
     "Filters",
-    "Given",
-    "Owners",
+    "NameSettings",
     "Style",
-    "exposed",
+    "UriClaim",
+    "UriOwners",
+    "expose_name",
+    "fold_name",
     "is_plain",
-    "look",
-    "marked",
+    "mark_name",
     "refused_claims",
     "server_names",
 ]
@@ -78,7 +78,7 @@ MAX_GLOBS = 1_000
 """Most globs of one list."""
 
 
-class Given(Struct, frozen=True, kw_only=True):
+class NameSettings(Struct, frozen=True, kw_only=True):
     """How names are made: the style, and the names that were given by hand."""
 
     style: Style = "prefix"
@@ -87,7 +87,7 @@ class Given(Struct, frozen=True, kw_only=True):
     renamed: Mapping[str, Mapping[str, str]] = {}
     """Names of tools, by server and by the server's own name. No other tool gets such a name."""
 
-    def checked(self) -> Given:
+    def checked(self) -> NameSettings:
         """Return these settings, if every name can be used and none is given twice.
 
         Raises:
@@ -104,8 +104,8 @@ class Given(Struct, frozen=True, kw_only=True):
                     raise ConfigError(
                         f"{whose}: {name!r} cannot be used: write 1 to {MAX_NAME} letters, digits, _, . and -"
                     )
-                if owners.setdefault(look(name), whose) != whose:
-                    raise ConfigError(f"{owners[look(name)]} and {whose} are both called {name!r}")
+                if owners.setdefault(fold_name(name), whose) != whose:
+                    raise ConfigError(f"{owners[fold_name(name)]} and {whose} are both called {name!r}")
         words: dict[str, str] = {}
         for server, word in self.prefixes.items():
             if _UNUSABLE.sub("_", word).strip("_") != word or not 0 < len(word) <= MAX_WORD:
@@ -113,13 +113,13 @@ class Given(Struct, frozen=True, kw_only=True):
                     f"the prefix {word!r} of {server} cannot be used: write 1 to {MAX_WORD} letters, digits, "
                     "hyphens and single underscores"
                 )
-            if words.setdefault(look(word), server) != server:
-                raise ConfigError(f"{words[look(word)]} and {server} both have the prefix {word!r}")
+            if words.setdefault(fold_name(word), server) != server:
+                raise ConfigError(f"{words[fold_name(word)]} and {server} both have the prefix {word!r}")
         return self
 
 
 @lru_cache(maxsize=32_768)
-def look(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return a form of a name that is equal for all names that a person or a model could confuse.
 
     ``Read-File``, ``read_file`` and ``read.file`` look alike, and so do full-width letters.
@@ -137,16 +137,16 @@ def server_names(names: Sequence[str] | Mapping[str, object], prefixes: Mapping[
         prefixes: words that were chosen for some of them.
     """
     plain = {name: prefixes.get(name) or _UNUSABLE.sub("_", name).strip("_") or "server" for name in names}
-    taken = Counter(look(word) for word in plain.values())
+    taken = Counter(fold_name(word) for word in plain.values())
     return {
         name: word
-        if name in prefixes or (taken[look(word)] == 1 and len(word) <= MAX_WORD)
-        else _cut(word, MAX_WORD, name)
+        if name in prefixes or (taken[fold_name(word)] == 1 and len(word) <= MAX_WORD)
+        else _cut_name(word, MAX_WORD, name)
         for name, word in plain.items()
     }
 
 
-def exposed(word: str, name: str) -> str:
+def expose_name(word: str, name: str) -> str:
     """Return the name of a tool or prompt behind the gateway, with its server's word.
 
     Characters that are not allowed are replaced, and a name that is too long is cut. The name then ends with a digest
@@ -156,13 +156,13 @@ def exposed(word: str, name: str) -> str:
         word: the server's word, of ``server_names``.
         name: the server's own name for it.
     """
-    whole, plain = prefixed(word, name), prefixed(word, _FOREIGN.sub("_", name))
-    return plain if plain == whole and len(whole) <= MAX_NAME else _cut(plain, MAX_NAME, whole)
+    whole, plain = prefix_name(word, name), prefix_name(word, _FOREIGN.sub("_", name))
+    return plain if plain == whole and len(whole) <= MAX_NAME else _cut_name(plain, MAX_NAME, whole)
 
 
-def marked(word: str, name: str) -> str:
-    """Return ``exposed`` with a digest in any case, for a name that looks like one of another server."""
-    return _cut(prefixed(word, _FOREIGN.sub("_", name)), MAX_NAME, prefixed(word, name))
+def mark_name(word: str, name: str) -> str:
+    """Return ``expose_name`` with a digest in any case, for a name that looks like one of another server."""
+    return _cut_name(prefix_name(word, _FOREIGN.sub("_", name)), MAX_NAME, prefix_name(word, name))
 
 
 def is_plain(name: str, others: Container[str]) -> bool:
@@ -170,18 +170,18 @@ def is_plain(name: str, others: Container[str]) -> bool:
 
     Args:
         name: the server's own name for it.
-        others: the words of the other servers, as ``look`` returns them.
+        others: the words of the other servers, as ``fold_name`` returns them.
     """
     before, separator, _ = name.partition("__")
-    return _NAME.fullmatch(name) is not None and not (separator and look(before) in others)
+    return _NAME.fullmatch(name) is not None and not (separator and fold_name(before) in others)
 
 
-def _cut(word: str, length: int, of: str) -> str:
+def _cut_name(word: str, length: int, of: str) -> str:
     digest = hashlib.sha256(of.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     return f"{word[: length - _DIGITS - 1].rstrip('_')}-{digest}"
 
 
-class Claim(Struct, frozen=True):
+class UriClaim(Struct, frozen=True):
     """A URI or a template that a server lists."""
 
     server: str
@@ -197,8 +197,8 @@ class Claim(Struct, frozen=True):
 class Overlap(Struct, frozen=True):
     """Two claims of different servers that may be about the same URI, so that the first is not served."""
 
-    first: Claim
-    second: Claim
+    first: UriClaim
+    second: UriClaim
 
     def __str__(self) -> str:
         """Describe the overlap in a sentence, with the remedy."""
@@ -209,7 +209,7 @@ class Overlap(Struct, frozen=True):
         )
 
 
-class Owners:
+class UriOwners:
     """The owners of URIs that the configuration names.
 
     ``lists``: globs over URIs and templates, by the name of their server.
@@ -218,32 +218,32 @@ class Owners:
     def __init__(self, lists: Mapping[str, Sequence[str]] = {}) -> None:
         self._owned = {server: Filters({server: globs}) for server, globs in lists.items()}
 
-    def has(self, claim: Claim) -> bool:
+    def has(self, claim: UriClaim) -> bool:
         """Return whether a server is named as the owner of what it claims."""
         owned = self._owned.get(claim.server)
         return owned is not None and owned.passes(claim.server, claim.text)
 
 
-def refused_claims(claims: Sequence[Claim], owners: Owners) -> dict[Claim, Overlap]:
+def refused_claims(claims: Sequence[UriClaim], owners: UriOwners) -> dict[UriClaim, Overlap]:
     """Return the claims that are not served, because one of another server may overlap."""
-    by_server: dict[str, list[Claim]] = {}
+    by_server: dict[str, list[UriClaim]] = {}
     for claim in sorted(claims, key=lambda claim: claim.lead):
         by_server.setdefault(claim.server, []).append(claim)
     pairs = list(combinations(by_server.values(), 2))
-    refused: dict[Claim, Overlap] = {}
+    refused: dict[UriClaim, Overlap] = {}
     for one, other in pairs:
-        for mine, theirs in _overlaps(one, other, owners, max(_LEAST_STEPS, MAX_STEPS // len(pairs))):
+        for mine, theirs in _find_overlaps(one, other, owners, max(_LEAST_STEPS, MAX_STEPS // len(pairs))):
             refused.setdefault(mine, Overlap(mine, theirs))
     return refused
 
 
-def _overlaps(
-    one: Sequence[Claim], other: Sequence[Claim], owners: Owners, steps: int
-) -> Iterator[tuple[Claim, Claim]]:
+def _find_overlaps(
+    one: Sequence[UriClaim], other: Sequence[UriClaim], owners: UriOwners, steps: int
+) -> Iterator[tuple[UriClaim, UriClaim]]:
     """Yield each claim of two servers that is not served, and one of the other server that it may overlap with."""
-    for mine, theirs in chain(_near(one, other), _near(other, one)):
+    for mine, theirs in chain(_find_near_pairs(one, other), _find_near_pairs(other, one)):
         if owners.has(mine) == owners.has(theirs):
-            taken, overlap = _compare(_pieces(mine), _pieces(theirs))
+            taken, overlap = _compare_pieces(_split_claim(mine), _split_claim(theirs))
             steps -= taken + (len(mine.text) + len(theirs.text)) // 8
             if overlap:
                 yield mine, theirs
@@ -255,7 +255,7 @@ def _overlaps(
             return
 
 
-def _near(one: Sequence[Claim], other: Sequence[Claim]) -> Iterator[tuple[Claim, Claim]]:
+def _find_near_pairs(one: Sequence[UriClaim], other: Sequence[UriClaim]) -> Iterator[tuple[UriClaim, UriClaim]]:
     """Yield the pairs in which the lead of the second begins with that of the first. Both are sorted by their leads."""
     leads = [claim.lead for claim in other]
     for mine in one:
@@ -264,7 +264,7 @@ def _near(one: Sequence[Claim], other: Sequence[Claim]) -> Iterator[tuple[Claim,
             yield mine, other[at]
 
 
-def _pieces(claim: Claim) -> list[str]:
+def _split_claim(claim: UriClaim) -> list[str]:
     """Split a claim into characters, and expressions as ``_ANY`` or ``_IN_SEGMENT``."""
     if not claim.is_template:
         return list(claim.text)
@@ -278,21 +278,21 @@ def _pieces(claim: Claim) -> list[str]:
     return pieces
 
 
-def _compare(one: Sequence[str], other: Sequence[str]) -> tuple[int, bool]:
+def _compare_pieces(one: Sequence[str], other: Sequence[str]) -> tuple[int, bool]:
     """Return the number of steps taken, and whether some text may fit both: both are walked at the same time."""
     todo, seen = [(0, 0)], {(0, 0)}
     while todo and len(seen) < _LONGEST:
         i, j = todo.pop()
         if i == len(one) and j == len(other):
             return len(seen), True
-        for state in _steps(one[i : i + 1], other[j : j + 1], i, j):
+        for state in _list_next_states(one[i : i + 1], other[j : j + 1], i, j):
             if state not in seen:
                 seen.add(state)
                 todo.append(state)
     return len(seen), bool(todo)
 
 
-def _steps(one: Sequence[str], other: Sequence[str], i: int, j: int) -> Iterator[tuple[int, int]]:
+def _list_next_states(one: Sequence[str], other: Sequence[str], i: int, j: int) -> Iterator[tuple[int, int]]:
     """Yield the states after this one. ``one``, ``other``: the next piece of each, if there is one."""
     for a in one:
         if len(a) != 1:

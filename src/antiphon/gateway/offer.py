@@ -22,19 +22,29 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from antiphon.client.client import Client
-from antiphon.client.connection.targets import Address, Command, Target, located, resolve
-from antiphon.client.pagination import iterate
+from antiphon.client.connection.targets import Address, Command, Target, describe_location, locate_target
+from antiphon.client.pagination import iterate_pages
 from antiphon.errors import ConfigError
 from antiphon.machine.files import open_file, replace_file
 from antiphon.wire.common import PaginatedParams, PaginatedResult
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lossless import Received
-from antiphon.wire.origin import identify
+from antiphon.wire.origin import identify_target
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.tools import Tool
 
-__all__ = ["KINDS", "Definition", "KeptLists", "KeptOffer", "Kind", "Offer", "changes", "fetch", "place_of"]
+__all__ = [
+    "KINDS",
+    "Definition",
+    "KeptLists",
+    "KeptOffer",
+    "Kind",
+    "UpstreamOffer",
+    "fetch_offer",
+    "list_changes",
+    "place_of",
+]
 
 Kind = Literal["tools", "prompts", "resources"]
 """The kinds of lists, as notifications of changes name them; resources include their templates."""
@@ -59,7 +69,7 @@ KEPT_FOR = 30 * 86_400.0
 """Seconds after which a file is not used any more; the server is then started to be listed."""
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class UpstreamOffer(Struct, frozen=True, kw_only=True):
     """What a server offers, as last listed."""
 
     tools: tuple[Tool, ...] = ()
@@ -84,7 +94,7 @@ def place_of(item: Definition) -> str:
     return f"resources {item.uri}" if isinstance(item, Resource) else f"{_KINDS[type(item)]} {item.name}"
 
 
-async def fetch(client: Client, before: Offer, kinds: Collection[Kind] = KINDS) -> Offer:
+async def fetch_offer(client: Client, before: UpstreamOffer, kinds: Collection[Kind] = KINDS) -> UpstreamOffer:
     """List what a server offers. Only lists of these ``kinds`` are fetched; all else is taken from ``before``."""
     has = client.server_capabilities
     offer = structs.replace(
@@ -97,13 +107,13 @@ async def fetch(client: Client, before: Offer, kinds: Collection[Kind] = KINDS) 
     offered = {"tools": has.tools, "prompts": has.prompts, "resources": has.resources, "templates": has.resources}
     for name in ("tools", "prompts", "resources", "templates"):
         if ("resources" if name == "templates" else name) in kinds:
-            items, originals = await _taken(client, name) if offered[name] is not None else ((), {})
+            items, originals = await _fetch_definitions(client, name) if offered[name] is not None else ((), {})
             kept = {place: raw for place, raw in offer.originals.items() if not place.startswith(f"{name} ")}
             offer = structs.replace(offer, originals={**kept, **originals}, **{name: items})
     return offer
 
 
-def changes(before: Offer, after: Offer) -> list[Kind]:
+def list_changes(before: UpstreamOffer, after: UpstreamOffer) -> list[Kind]:
     """Return the kinds in which two offers differ."""
     found: list[Kind] = []
     if before.originals != after.originals:
@@ -144,25 +154,25 @@ class _Page(Struct, rename="camel"):
 
     @property
     def templates(self) -> list[Raw]:
-        """The same as ``resource_templates``, by its name in ``Offer``."""
+        """The same as ``resource_templates``, by its name in ``UpstreamOffer``."""
         return self.resource_templates
 
 
-async def _taken(client: Client, name: str) -> tuple[tuple[Any, ...], dict[str, Raw]]:
+async def _fetch_definitions(client: Client, name: str) -> tuple[tuple[Any, ...], dict[str, Raw]]:
     """List all of one kind; return the definitions, and the undecoded JSON of those with unknown members."""
     taken: list[Any] = []
     originals: dict[str, Raw] = {}
 
     async def page(cursor: str | None) -> tuple[PaginatedResult, int]:
         received = await client.forward(_METHODS[name], PaginatedParams(cursor=cursor), _NOTHING)
-        for raw in getattr(decode(received.raw, _Page), name):
-            place = _original(raw, name)
+        for raw in getattr(decode_wire(received.raw, _Page), name):
+            place = _find_original(raw, name)
             if place is not None:
                 originals[place] = Raw(bytes(raw))
         return received.read, len(received.raw)
 
     member = "resource_templates" if name == "templates" else name
-    async for item in iterate(page, lambda listed: getattr(listed, member)):
+    async for item in iterate_pages(page, lambda listed: getattr(listed, member)):
         taken.append(item)
         if len(taken) == MAX_ITEMS:
             break
@@ -170,11 +180,11 @@ async def _taken(client: Client, name: str) -> tuple[tuple[Any, ...], dict[str, 
     return tuple(taken), {place: raw for place, raw in originals.items() if place in places}
 
 
-def _original(raw: Raw, name: str) -> str | None:
+def _find_original(raw: Raw, name: str) -> str | None:
     """Return the place of a definition if it has unknown members; ``None`` for most."""
     kind = next(kind for kind, named in _KINDS.items() if named == name)
-    item = decode(raw, kind)
-    is_known = msgspec.json.decode(raw) == msgspec.json.decode(encode(item))
+    item = decode_wire(raw, kind)
+    is_known = msgspec.json.decode(raw) == msgspec.json.decode(encode_value(item))
     return None if is_known else place_of(item)
 
 
@@ -183,7 +193,7 @@ class _File(Struct, frozen=True):
 
     form: Literal[1]
     saved: float
-    offer: Offer | None
+    offer: UpstreamOffer | None
     """``None`` if the server failed or was late, and was never listed."""
 
 
@@ -202,14 +212,14 @@ class KeptLists:
         ``seen_by``: key of the principal, and of anything else that the server's lists may depend on.
         """
         try:
-            where = resolve(target)
+            where = locate_target(target)
         except ConfigError:
             # The start of the server reports what is wrong with the target.
             return None
         if not isinstance(where, Command | Address):
             return None
         # The identity alone is not enough: a server may offer something else to another token, or in another folder.
-        how: list[Any] = [identify(located(where)), _all_of(where), seen_by.hex()]
+        how: list[Any] = [identify_target(describe_location(where)), _all_of(where), seen_by.hex()]
         name = hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()
         return KeptOffer(self, self._folder / f"{name}.json")
 
@@ -246,11 +256,11 @@ class KeptOffer:
         self.was_late = False
         """Whether the server failed, or was late, in an earlier gateway, and was never listed."""
 
-    def load(self) -> Offer | None:
+    def load(self) -> UpstreamOffer | None:
         """Return the last offer of the server; ``None`` if none is kept, or it cannot be used."""
         try:
-            data = _read(self.path)
-            kept = decode(data, _File)
+            data = _read_file(self.path)
+            kept = decode_wire(data, _File)
             if not 0 <= time.time() - kept.saved <= KEPT_FOR:
                 raise ValueError(f"older than {KEPT_FOR / 86_400:.0f} days")
         except FileNotFoundError:
@@ -263,9 +273,9 @@ class KeptOffer:
         self.was_late = kept.offer is None
         return kept.offer
 
-    def save(self, offer: Offer | None) -> None:
+    def save(self, offer: UpstreamOffer | None) -> None:
         """Keep an offer, unless it is too large or cannot be written; ``None`` notes that the server was late."""
-        data = encode(_File(form=1, saved=time.time(), offer=offer))
+        data = encode_value(_File(form=1, saved=time.time(), offer=offer))
         try:
             if len(data) > MAX_BYTES:
                 self.path.unlink(missing_ok=True)
@@ -275,7 +285,7 @@ class KeptOffer:
             log.warning("lists are not kept in %s: %s", self.path, error)
 
 
-def _read(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     with open_file(path, follow=False) as file:
         status = os.fstat(file.fileno())
         if os.name == "posix" and (status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077):
@@ -287,9 +297,9 @@ def _read(path: Path) -> bytes:
 
 def _all_of(where: Command | Address) -> list[Any]:
     if isinstance(where, Address):
-        return [where.url, _plain(where.headers)]
-    return [list(where.argv), _plain(where.env), os.path.realpath(where.cwd or ".")]
+        return [where.url, _make_plain(where.headers)]
+    return [list(where.argv), _make_plain(where.env), os.path.realpath(where.cwd or ".")]
 
 
-def _plain(given: Mapping[str, str] | None) -> dict[str, str]:
+def _make_plain(given: Mapping[str, str] | None) -> dict[str, str]:
     return dict(given or {})

@@ -9,15 +9,15 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from antiphon.client.connection.targets import located, resolve
+from antiphon.client.connection.targets import describe_location, locate_target
 from antiphon.errors import ConfigError
-from antiphon.gateway.catalogue import Catalogue, Exposure
-from antiphon.gateway.group import Group
+from antiphon.gateway.group import PrincipalGroup
+from antiphon.gateway.server_catalogue import Exposure, ServerCatalogue
 from antiphon.gateway.upstream import Upstream
 from antiphon.host.host import Host
 from antiphon.host.review.definitions import ShownServer, ShownTool
 from antiphon.host.review_page import PageReviewer
-from antiphon.host.store.memory import MemoryStore
+from antiphon.host.store.memory_store import MemoryStore
 from antiphon.wire.origin import describe_target
 
 __all__ = ["ShownServers"]
@@ -34,7 +34,7 @@ class ShownServers:
         groups: returns the groups of the gateway.
     """
 
-    def __init__(self, host: Host | None, exposure: Exposure, groups: Callable[[], Iterable[Group]]) -> None:
+    def __init__(self, host: Host | None, exposure: Exposure, groups: Callable[[], Iterable[PrincipalGroup]]) -> None:
         # Without a host nothing is stored: what is switched off stays hidden until the gateway ends.
         self._store = MemoryStore() if host is None else host.store
         self._exposure = exposure
@@ -71,13 +71,13 @@ class ShownServers:
             for group in self._groups():
                 group.renew("tools")
 
-    def _server(self, upstream: Upstream, catalogue: Catalogue) -> ShownServer:
+    def _server(self, upstream: Upstream, catalogue: ServerCatalogue) -> ShownServer:
         called = catalogue.names_of(upstream.name)
         off = self._exposure.off
         return ShownServer(
             name=upstream.name,
             identity=upstream.identity,
-            target=_described(upstream),
+            target=_describe_upstream(upstream),
             state=upstream.state,
             since=upstream.since,
             process=upstream.process if upstream.state in ("starting", "running") else None,
@@ -95,8 +95,8 @@ class ShownServers:
         )
 
 
-def _described(upstream: Upstream) -> str:
+def _describe_upstream(upstream: Upstream) -> str:
     try:
-        return describe_target(located(resolve(upstream.target)))
+        return describe_target(describe_location(locate_target(upstream.target)))
     except ConfigError:
         return upstream.name

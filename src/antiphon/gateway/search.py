@@ -18,13 +18,13 @@ from weakref import WeakKeyDictionary, finalize
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.gateway.catalogue import Catalogue, Exposure
-from antiphon.gateway.group import Group
-from antiphon.gateway.requests import SERVED, fail_tool
-from antiphon.server.middleware import ServerRequest
+from antiphon.gateway.group import PrincipalGroup
+from antiphon.gateway.served_requests import SERVED, fail_tool
+from antiphon.gateway.server_catalogue import Exposure, ServerCatalogue
+from antiphon.server.server_middleware import ServerRequest
 from antiphon.wire.common import ABSENT
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotations
 
 __all__ = ["CALL", "FIND", "Index", "Search"]
@@ -62,9 +62,9 @@ class Index:
         catalogue: the tools, each with its server.
     """
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: ServerCatalogue) -> None:
         self._tools = list(catalogue.tools)
-        rows = [_row(tool, catalogue) for tool in self._tools]
+        rows = [_index_tool(tool, catalogue) for tool in self._tools]
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         self._database.execute(_TABLE)
         self._database.executemany(_ADD, rows)
@@ -77,7 +77,7 @@ class Index:
             query: words, in any language and order; a tool needs to have one of them.
             limit: most tools to return.
         """
-        words = _WORD.findall(_spaced(query))[:MAX_WORDS]
+        words = _WORD.findall(_space_words(query))[:MAX_WORDS]
         if not words:
             return []
         # Quoted, so that no word is read as an operator; a word also matches longer words that begin with it.
@@ -86,15 +86,15 @@ class Index:
         return [self._tools[rowid - 1] for (rowid,) in found]
 
 
-def _row(tool: Tool, catalogue: Catalogue) -> tuple[str, ...]:
+def _index_tool(tool: Tool, catalogue: ServerCatalogue) -> tuple[str, ...]:
     owned = catalogue.find("tool", tool.name)
     properties: object = tool.input_schema.get("properties")
     names = list(cast("dict[str, object]", properties)) if isinstance(properties, dict) else []
     said = (tool.name, tool.title or "", owned.server if owned else "", tool.description or "", " ".join(names))
-    return tuple(_spaced(text[:MAX_INDEXED]) for text in said)
+    return tuple(_space_words(text[:MAX_INDEXED]) for text in said)
 
 
-def _spaced(text: str) -> str:
+def _space_words(text: str) -> str:
     """Return a text with a space wherever a word may begin: ``createIssue`` and ``create_issue`` become two words."""
     return _IDEOGRAPH.sub(r" \1 ", _HUMP.sub(" ", text)).replace("_", " ")
 
@@ -112,7 +112,7 @@ class _Call(msgspec.Struct, kw_only=True):
     arguments: msgspec.Raw = ABSENT
 
 
-def _listed(servers: Sequence[str]) -> list[Tool]:
+def _list_tools(servers: Sequence[str]) -> list[Tool]:
     named = ", ".join(servers[:MAX_SERVERS]) + (", ..." if len(servers) > MAX_SERVERS else "")
     return [
         Tool(
@@ -165,19 +165,19 @@ class Search:
 
     def __init__(self) -> None:
         try:
-            Index(Catalogue({}, Exposure()))
+            Index(ServerCatalogue({}, Exposure()))
         except sqlite3.OperationalError as error:
             raise ConfigError(f"search needs SQLite with FTS5, which this Python lacks ({error})") from None
-        self._indexes: WeakKeyDictionary[Catalogue, Index] = WeakKeyDictionary()
+        self._indexes: WeakKeyDictionary[ServerCatalogue, Index] = WeakKeyDictionary()
         self._turn = asyncio.Lock()
-        self.served: Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]] = {
+        self.served: Mapping[str, Callable[[PrincipalGroup, ServerRequest], Awaitable[Any]]] = {
             **SERVED,
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
         }
         """``requests.SERVED`` with the list and the calls of clients that search."""
 
-    async def find(self, catalogue: Catalogue, query: str, limit: int) -> list[Tool]:
+    async def find(self, catalogue: ServerCatalogue, query: str, limit: int) -> list[Tool]:
         """Return the tools that fit best, the best first.
 
         The work is done in a thread: making the index of tens of thousands of tools takes up to a second.
@@ -193,10 +193,10 @@ class Search:
                 index = self._indexes[catalogue] = await asyncio.to_thread(Index, catalogue)
             return await asyncio.to_thread(index.find, query, limit)
 
-    async def _list_tools(self, group: Group, _request: ServerRequest) -> ListToolsResult:
-        return ListToolsResult(tools=_listed(list(group.upstreams)), meta=group.catalogue.meta)
+    async def _list_tools(self, group: PrincipalGroup, _request: ServerRequest) -> ListToolsResult:
+        return ListToolsResult(tools=_list_tools(list(group.upstreams)), meta=group.catalogue.meta)
 
-    async def _call_tool(self, group: Group, request: ServerRequest) -> Any:
+    async def _call_tool(self, group: PrincipalGroup, request: ServerRequest) -> Any:
         name: str = request.params.name
         if name not in (FIND, CALL):
             return fail_tool(f"There is no tool {name!r} here. Find tools with {FIND}, and call them with {CALL}.")
@@ -217,24 +217,26 @@ class Search:
         # Served as a direct call of that tool, so that definition, consent and record are those of the tool.
         return await SERVED["tools/call"](group, request.replace(name=inner.name, arguments=inner.arguments or None))
 
-    async def _found(self, catalogue: Catalogue, wanted: _Find) -> CallToolResult:
+    async def _found(self, catalogue: ServerCatalogue, wanted: _Find) -> CallToolResult:
         tools = await self.find(catalogue, wanted.query, wanted.limit)
         if not tools:
-            return CallToolResult(content=[TextContent(text=f"No tool fits {wanted.query!r}. {_overview(catalogue)}")])
+            return CallToolResult(
+                content=[TextContent(text=f"No tool fits {wanted.query!r}. {_describe_catalogue(catalogue)}")]
+            )
         shown: list[dict[str, Any]] = []
         left = MAX_RESULT
         for tool in tools:
             said = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-            size = len(encode(said))
+            size = len(encode_value(said))
             if size <= left:
                 left -= size
                 shown.append(said)
             else:
                 shown.append({"name": tool.name, "leftOut": f"{size} bytes; find it alone by its name, with limit 1"})
-        return CallToolResult(content=[TextContent(text=encode({"tools": shown}).decode())])
+        return CallToolResult(content=[TextContent(text=encode_value({"tools": shown}).decode())])
 
 
-def _overview(catalogue: Catalogue) -> str:
+def _describe_catalogue(catalogue: ServerCatalogue) -> str:
     owners = (catalogue.find("tool", tool.name) for tool in catalogue.tools)
     counts = Counter(owned.server for owned in owners if owned is not None)
     listed = ", ".join(f"{server} ({count})" for server, count in counts.most_common(MAX_SERVERS))

@@ -23,13 +23,13 @@ from msgspec import DecodeError, Struct, structs
 
 from antiphon.client.task import ENDS
 from antiphon.errors import AntiphonError, ConnectionClosed, InvalidParams, RemoteProtocolError
-from antiphon.gateway.terms import Terms
-from antiphon.gateway.upstream import Unavailable, Upstream
+from antiphon.gateway.terms import GatewayTerms
+from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.protocol.capabilities import extends
-from antiphon.server.middleware import ServerRequest
+from antiphon.protocol.capabilities import declares_extension
+from antiphon.server.server_middleware import ServerRequest
 from antiphon.server.state.request_state import Seal
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lossless import Received
 from antiphon.wire.task import TASKS, GetTaskResult, Task
 
@@ -74,10 +74,10 @@ class TasksBehind:
     """
 
     def __init__(
-        self, terms: Terms, *, answered_here: bool, told: Callable[[Received], object] = lambda _task: None
+        self, terms: GatewayTerms, *, answered_here: bool, told: Callable[[Received], object] = lambda _task: None
     ) -> None:
         self._seal: Seal = terms.seal
-        self._bound_to = b"task" + encode(terms.principal)
+        self._bound_to = b"task" + encode_value(terms.principal)
         self._answered_here = answered_here
         self._followed: set[asyncio.Task[None]] = set()
         self._told = told
@@ -91,7 +91,7 @@ class TasksBehind:
             request: the call.
         """
         has_room = not self._answered_here or len(self._followed) < MAX_FOLLOWED
-        return has_room and request.is_modern and extends(request.ctx.request.capabilities, TASKS)
+        return has_room and request.is_modern and declares_extension(request.ctx.request.capabilities, TASKS)
 
     def begun(self, upstream: Upstream, tool: str, made: Received) -> Received:
         """Return the handle of a task for the client; follow the task, if the host answers its asks.
@@ -112,7 +112,7 @@ class TasksBehind:
             work = asyncio.get_running_loop().create_task(self._follow(upstream, task.task_id, tool), context=Context())
             self._followed.add(work)
             work.add_done_callback(self._followed.discard)
-        sealed = self._seal.seal_bytes(encode(OwnedTask(upstream.name, task.task_id)), self._bound_to)
+        sealed = self._seal.seal_bytes(encode_value(OwnedTask(upstream.name, task.task_id)), self._bound_to)
         return self.shown(made, urlsafe_b64encode(sealed).decode())
 
     def owned(self, id: str) -> OwnedTask:
@@ -127,7 +127,7 @@ class TasksBehind:
         try:
             sealed = urlsafe_b64decode(id.encode("ascii"))
             if urlsafe_b64encode(sealed).decode() == id:
-                return decode(self._seal.open_bytes(sealed, self._bound_to), OwnedTask)
+                return decode_wire(self._seal.open_bytes(sealed, self._bound_to), OwnedTask)
         except (InvalidParams, ValueError, DecodeError):
             pass
         raise InvalidParams("Unknown task: there is none with this id, or its time is over")
@@ -189,7 +189,7 @@ class TasksBehind:
                 # In a context of its own, as in ``begun``.
                 work = asyncio.get_running_loop().create_task(watching, context=Context())
                 self._watched[id] = work
-                work.add_done_callback(partial(self._unwatched, id))
+                work.add_done_callback(partial(self._stop_watching, id))
 
     def keep(self, listened: Container[str]) -> None:
         """Stop reporting the changes of all other tasks than these.
@@ -201,7 +201,7 @@ class TasksBehind:
             if id not in listened:
                 work.cancel()
 
-    def _unwatched(self, id: str, work: asyncio.Task[None]) -> None:
+    def _stop_watching(self, id: str, work: asyncio.Task[None]) -> None:
         if self._watched.get(id) is work:
             del self._watched[id]
 
@@ -220,7 +220,7 @@ class TasksBehind:
                             told = bytes(shown.raw)
                             self._told(shown)
                 return
-            except (Unavailable, ConnectionClosed) as error:
+            except (UpstreamUnavailable, ConnectionClosed) as error:
                 # A server that stores its tasks may have been started again, and continue the task.
                 log.info("%s: a task is listened to again: %s", upstream.name, error)
             except AntiphonError as error:

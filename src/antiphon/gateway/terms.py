@@ -30,11 +30,11 @@ __all__ = [
     "Answered",
     "ElicitsIn",
     "Full",
-    "Place",
+    "GatewayTerms",
+    "ProcessPlace",
     "RunOptions",
     "SignIn",
     "Start",
-    "Terms",
     "terms_of",
 ]
 
@@ -86,7 +86,7 @@ class Occupant(Protocol):
         ...
 
 
-class Place:
+class ProcessPlace:
     """The right to have one process. Call ``give_back`` when the process has ended; a second call does nothing."""
 
     def __init__(self, processes: Processes, occupant: Occupant) -> None:
@@ -111,7 +111,7 @@ class Processes:
     def __init__(self, limit: int, patience: float) -> None:
         self.limit = limit
         self._patience = patience
-        self._places: set[Place] = set()
+        self._places: set[ProcessPlace] = set()
         self._turns = asyncio.Semaphore(limit)
         self._unmet: deque[object] = deque()
         """Those that wait, and for which no server is being stopped yet."""
@@ -121,7 +121,7 @@ class Processes:
         """Number of processes, including those that are starting or ending."""
         return len(self._places)
 
-    async def enter(self, occupant: Occupant) -> Place:
+    async def enter(self, occupant: Occupant) -> ProcessPlace:
         """Wait for a place.
 
         Raises:
@@ -141,12 +141,12 @@ class Processes:
                     self._unmet.remove(waiting)
         else:
             await self._turns.acquire()
-        place = Place(self, occupant)
+        place = ProcessPlace(self, occupant)
         self._places.add(place)
         return place
 
-    def left(self, place: Place) -> None:
-        """See ``Place.give_back``."""
+    def left(self, place: ProcessPlace) -> None:
+        """See ``ProcessPlace.give_back``."""
         self._places.discard(place)
         self._turns.release()
 
@@ -212,7 +212,7 @@ class _ConfirmsFor:
         return await self._host.confirm(params, structs.replace(origin, principal=self._principal))
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class GatewayTerms(Struct, frozen=True, kw_only=True):
     """The settings that all servers behind a gateway share. See ``RunOptions``."""
 
     host: Host | None
@@ -245,7 +245,7 @@ class Terms(Struct, frozen=True, kw_only=True):
         return next((seconds for seconds in given if seconds is not None), usual)
 
 
-def terms_of(host: Host | None, options: RunOptions) -> Terms:
+def terms_of(host: Host | None, options: RunOptions) -> GatewayTerms:
     """Read the options.
 
     Raises:
@@ -259,7 +259,7 @@ def terms_of(host: Host | None, options: RunOptions) -> Terms:
         raise ConfigError(f"max_processes={limit}: a gateway needs at least one process")
     start_timeout = options.get("start_timeout")
     folder = options.get("lists")
-    return Terms(
+    return GatewayTerms(
         host=host,
         processes=Processes(limit, START_TIMEOUT if start_timeout is None else start_timeout),
         timeout=options.get("timeout"),

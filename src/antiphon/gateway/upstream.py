@@ -18,19 +18,19 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from antiphon.client.client import Client
-from antiphon.client.connection.targets import Address, Command, Serves, Target, located, resolve
+from antiphon.client.connection.targets import Address, Command, Serves, Target, describe_location, locate_target
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, ConnectionClosed, RemoteProtocolError
-from antiphon.gateway.asks import Answerers, During
 from antiphon.gateway.extensions import PassesOn
 from antiphon.gateway.logs import LogLevels, LogsPassedOn
-from antiphon.gateway.offer import KINDS, KeptOffer, Kind, Offer, changes, fetch
-from antiphon.gateway.terms import Full, Place, Terms
+from antiphon.gateway.offer import KINDS, KeptOffer, Kind, UpstreamOffer, fetch_offer, list_changes
+from antiphon.gateway.relayed_asks import Answerers, During
+from antiphon.gateway.terms import Full, GatewayTerms, ProcessPlace
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
-from antiphon.server.middleware import ServerRequest
+from antiphon.server.server_middleware import ServerRequest
 from antiphon.wire.lossless import Received
-from antiphon.wire.origin import identify
+from antiphon.wire.origin import identify_target
 
-__all__ = ["State", "Unavailable", "Upstream"]
+__all__ = ["State", "Upstream", "UpstreamUnavailable"]
 
 log = logging.getLogger("antiphon.gateway")
 
@@ -49,7 +49,7 @@ _PACE = 1.0
 """Seconds between two listings of a server that reports changes all the time."""
 
 
-class Unavailable(AntiphonError):
+class UpstreamUnavailable(AntiphonError):
     """A server behind the gateway cannot be used now; the message names it, the reason, and the next attempt."""
 
 
@@ -57,7 +57,7 @@ class _Run(Struct, eq=False):
     """One run of a server, from its start to its end."""
 
     client: Client
-    place: Place | None
+    place: ProcessPlace | None
     following: asyncio.Task[None] | None = None
 
 
@@ -119,14 +119,14 @@ class Upstream:
         name: str,
         target: Target,
         answerers: Answerers,
-        terms: Terms,
+        terms: GatewayTerms,
         *,
         changed: Callable[[Kind], object],
         kept: KeptOffer | None = None,
     ) -> None:
         self.name = name
         self.target = target
-        self.offer = Offer()
+        self.offer = UpstreamOffer()
         self.is_listed = False
         """Whether ``offer`` is known, from the server or from an earlier gateway."""
         self.was_late = False
@@ -203,7 +203,7 @@ class Upstream:
     def identity(self) -> str:
         """Its identity, as in ``origin.identity``; empty if its target cannot be used."""
         try:
-            return identify(located(resolve(self.target)))
+            return identify_target(describe_location(locate_target(self.target)))
         except ConfigError:
             return ""
 
@@ -272,7 +272,7 @@ class Upstream:
                 self._end(self._run)
             return self._unavailable(f"it ended during the request: {error}")
         if isinstance(error, RemoteProtocolError | CallTimeout):
-            return Unavailable(f"The server {self.name!r} gave no answer that can be used: {error}")
+            return UpstreamUnavailable(f"The server {self.name!r} gave no answer that can be used: {error}")
         return None
 
     async def start(self) -> None:
@@ -321,13 +321,13 @@ class Upstream:
         run: _Run | None = None
         limit = 0.0
         try:
-            where = resolve(self.target)
+            where = locate_target(self.target)
             limit = self._terms.time_to_start(self.name, where)
             run = await self._made(where)
             async with asyncio.timeout(limit):
                 await run.client.connect()
                 await self._followed(run)
-                offer = await fetch(run.client, self.offer)
+                offer = await fetch_offer(run.client, self.offer)
         except BaseException as error:
             self._enter("failed")
             if run is not None:
@@ -385,8 +385,8 @@ class Upstream:
         self.failures += 1
         self._again_at = asyncio.get_running_loop().time() + pause
 
-    def _unavailable(self, why: str) -> Unavailable:
-        return Unavailable(f"The server {self.name!r} is not available: {why}")
+    def _unavailable(self, why: str) -> UpstreamUnavailable:
+        return UpstreamUnavailable(f"The server {self.name!r} is not available: {why}")
 
     def _heard(self, line: str) -> None:
         self.heard.append(line[:MAX_LINE])
@@ -435,14 +435,14 @@ class Upstream:
             kinds = frozenset(changed)
             changed.clear()
             try:
-                await self._take(await fetch(run.client, self.offer, kinds))
+                await self._take(await fetch_offer(run.client, self.offer, kinds))
             except AntiphonError as error:
                 log.warning("%s: the changed lists cannot be fetched: %s", self.name, error)
             await asyncio.sleep(_PACE)
 
-    async def _take(self, offer: Offer) -> None:
+    async def _take(self, offer: UpstreamOffer) -> None:
         """Set the present offer, and report the differences to the last one."""
-        different, self.offer = changes(self.offer, offer), offer
+        different, self.offer = list_changes(self.offer, offer), offer
         was_listed, self.is_listed = self.is_listed, True
         for kind in different if was_listed else KINDS:
             self._changed(kind)

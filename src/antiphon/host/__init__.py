@@ -29,8 +29,8 @@ if TYPE_CHECKING:
         Price as Price,
         Priced as Priced,
     )
-    from antiphon.host.checks.limits import Limits as Limits
-    from antiphon.host.checks.policy import (
+    from antiphon.host.checks.ask_limits import Limits as Limits
+    from antiphon.host.checks.policy_rules import (
         ALLOW_ALL as ALLOW_ALL,
         Policy as Policy,
         Rule as Rule,
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
     )
     from antiphon.host.providers import Echo as Echo, Manual as Manual, Provider as Provider, Scripted as Scripted
     from antiphon.host.providers.base import Completion as Completion, Growth as Growth, Usage as Usage
-    from antiphon.host.providers.embeddings import (
+    from antiphon.host.providers.vectors import (
         Embedded as Embedded,
         EmbeddingParams as EmbeddingParams,
         Embeds as Embeds,
     )
-    from antiphon.host.review.grants import Given as Given, Grant as Grant, Grants as Grants
+    from antiphon.host.review.given_grants import Given as Given, Grant as Grant, Grants as Grants
     from antiphon.host.review.question import Outcome as Outcome, Question as Question
     from antiphon.host.review.queue import (
         AlreadyDecided as AlreadyDecided,
@@ -97,8 +97,8 @@ else:
         ),
         "antiphon.host.audit": "Audit Facts Proof Record",
         "antiphon.host.budget": "Account Amount Budget Cap Costs Price Priced",
-        "antiphon.host.checks.limits": "Limits",
-        "antiphon.host.checks.policy": "ALLOW_ALL Policy Rule Situation Verdict decide explain",
+        "antiphon.host.checks.ask_limits": "Limits",
+        "antiphon.host.checks.policy_rules": "ALLOW_ALL Policy Rule Situation Verdict decide explain",
         "antiphon.host.checks.redact": "Redaction",
         "antiphon.host.checks.risk": "Place Risk",
         "antiphon.host.configured_host": "ConfiguredHost open_host",
@@ -107,8 +107,8 @@ else:
         "antiphon.host.own_request": "Offer OwnAnswer OwnMembers RunMembers",
         "antiphon.host.providers": "Echo Manual Provider Scripted",
         "antiphon.host.providers.base": "Completion Growth Usage",
-        "antiphon.host.providers.embeddings": "Embedded EmbeddingParams Embeds",
-        "antiphon.host.review.grants": "Given Grant Grants",
+        "antiphon.host.providers.vectors": "Embedded EmbeddingParams Embeds",
+        "antiphon.host.review.given_grants": "Given Grant Grants",
         "antiphon.host.review.question": "Outcome Question",
         "antiphon.host.review.queue": "AlreadyDecided Mismatch NotShown Queue",
         "antiphon.host.review.review": (

@@ -19,10 +19,20 @@ import msgspec
 
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.store import chain
-from antiphon.host.store.asks import MAX_TRAIL, AskKey, AskRow, Sought, SpentKey, SpentRow, gather, placed, spend
+from antiphon.host.store.ask_rows import (
+    MAX_TRAIL,
+    AskKey,
+    AskRow,
+    Sought,
+    SpentKey,
+    SpentRow,
+    add_spending,
+    decode_records,
+    gather_rows,
+)
 from antiphon.host.store.base import Change, Store
 from antiphon.host.store.chain import Record, Step
-from antiphon.host.store.memory import MemoryStore
+from antiphon.host.store.memory_store import MemoryStore
 from antiphon.wire.origin import Origin
 
 __all__ = ["Audit", "Facts", "Proof", "Record", "Step", "check_lines", "csv_lines", "day_of", "json_lines"]
@@ -140,7 +150,7 @@ class Audit:
             identity=origin.identity,
             method=method,
             step=step,
-            outcome=outcome if len(outcome) <= MAX_OUTCOME else _bounded(outcome),
+            outcome=outcome if len(outcome) <= MAX_OUTCOME else _shorten_outcome(outcome),
             digest=digest,
             host=self._store.host,
             call=origin.call.id if origin.call else None,
@@ -195,16 +205,16 @@ class Audit:
         while page := await self._store.entries(after, _PAGE):
             if after == 0 and self._store.bounded:
                 head = _before(page[0])
-            head, fault = chain.verify(page, head)
+            head, fault = chain.verify_entries(page, head)
             fault = fault or chain.other_than(noted, page) or await self._other_keys(page)
             if fault is not None:
                 return Proof(records=head.seq, head=head, fault=fault)
             after = page[-1].seq
-            spend(sums, (record for seq, record in placed(page) if seq <= counted))
+            add_spending(sums, (record for seq, record in decode_records(page) if seq <= counted))
         # Records added while we read come after the end that we started from.
         if head.seq < kept.seq or (head.seq == kept.seq and head.hash != kept.hash):
             return Proof(records=head.seq, head=head, fault=_cut(head, kept))
-        fault = chain.missing(noted, head)
+        fault = chain.find_missing(noted, head)
         beyond = await self._store.record_keys((await self._store.head()).seq, 1)
         if fault is None and beyond and beyond[0].seq > (await self._store.head()).seq:
             fault = chain.Fault(seq=beyond[0].seq, problem="it has keys, and is not there")
@@ -216,7 +226,7 @@ class Audit:
     async def _other_keys(self, page: Sequence[chain.Entry]) -> chain.Fault | None:
         """Compare what records are found by with the records; return the first difference."""
         keys = {key.seq: key for key in await self._store.record_keys(page[0].seq - 1, len(page))}
-        wrong = (seq for seq, record in placed(page) if keys.get(seq) != chain.key_of(seq, record))
+        wrong = (seq for seq, record in decode_records(page) if keys.get(seq) != chain.key_of(seq, record))
         seq = next(wrong, None)
         return None if seq is None else chain.Fault(seq=seq, problem="the record is found by other values than its own")
 
@@ -228,7 +238,7 @@ class Audit:
         while rows := found.rows:
             entries = await self._store.entries_at([seq for row in rows for seq in row.trail])
             made: dict[AskKey, AskRow] = {}
-            gather(made, placed(entries))
+            gather_rows(made, decode_records(entries))
             for row in rows:
                 same = made.get(AskKey(row.host, row.ask))
                 if len(row.trail) >= MAX_TRAIL:
@@ -263,7 +273,7 @@ def _other_sums(sums: Mapping[SpentKey, SpentRow], shown: Sequence[SpentRow], co
     )
 
 
-def _bounded(outcome: str) -> str:
+def _shorten_outcome(outcome: str) -> str:
     """Keep the beginning of what a server may have written, and the hash of all of it."""
     whole = hashlib.sha256(outcome.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{outcome[: MAX_OUTCOME // 2]}… sha256:{whole}"
@@ -346,11 +356,11 @@ def check_lines(lines: Iterable[str], known: Iterable[chain.Head] = ()) -> tuple
         if line.rstrip("\n") != f'{{"hash":"{hashed}",{body[1:]}':
             return head, chain.Fault(seq=number, problem="the record was changed: it is not in its canonical form")
         entry = chain.Entry(seq=seq, body=body, hash=hashed)
-        head, fault = chain.verify([entry], head)
+        head, fault = chain.verify_entries([entry], head)
         fault = fault or chain.other_than(noted, [entry])
         if fault is not None:
             return head, fault
-    return head, chain.missing(noted, head)
+    return head, chain.find_missing(noted, head)
 
 
 def csv_lines(entries: Iterable[chain.Entry], *, heading: bool = True) -> Iterator[str]:
@@ -359,13 +369,13 @@ def csv_lines(entries: Iterable[chain.Entry], *, heading: bool = True) -> Iterat
     Invisible characters are replaced by marks, as wherever a person reads them; the JSON Lines have them unchanged.
     """
     if heading:
-        yield _row(["seq", *_COLUMNS, "hash"])
+        yield _format_row(["seq", *_COLUMNS, "hash"])
     for entry in entries:
         record = entry.record
-        yield _row([entry.seq, *(_cell(record, column) for column in _COLUMNS), entry.hash])
+        yield _format_row([entry.seq, *(_get_cell(record, column) for column in _COLUMNS), entry.hash])
 
 
-def _cell(record: Record, column: str) -> object:
+def _get_cell(record: Record, column: str) -> object:
     value = getattr(record, column)
     if column == "at":
         return datetime.fromtimestamp(record.at, UTC).isoformat(timespec="milliseconds")
@@ -375,15 +385,15 @@ def _cell(record: Record, column: str) -> object:
     return "" if value is None else value
 
 
-class _Line:
+class _LineBuffer:
     """A file object that returns what is written to it, so that one line at a time needs no buffer."""
 
     def write(self, text: str) -> str:
         return text
 
 
-_WRITER = csv.writer(_Line())
+_WRITER = csv.writer(_LineBuffer())
 
 
-def _row(cells: list[object]) -> str:
+def _format_row(cells: list[object]) -> str:
     return str(_WRITER.writerow(cells))

@@ -16,8 +16,8 @@ from typing import Protocol
 
 import msgspec
 
-from antiphon.host.checks.contents import binaries, blocks, texts
-from antiphon.host.checks.limits import check_options
+from antiphon.host.checks.ask_limits import check_options
+from antiphon.host.checks.message_parts import list_binaries, list_blocks, list_texts
 from antiphon.host.providers.base import Usage
 from antiphon.wire.content import ToolResultContent, ToolUseContent
 from antiphon.wire.origin import Origin
@@ -34,12 +34,12 @@ __all__ = [
     "Priced",
     "accounts_for",
     "brief_dollars",
-    "dearest",
-    "dollars",
+    "convert_to_nano",
     "estimate_costs",
     "estimated_usage",
+    "find_dearest",
+    "format_dollars",
     "input_estimate",
-    "nano",
     "rounded_dollars",
     "task_account",
     "worst_case",
@@ -97,7 +97,7 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
             usage: the tokens.
             price: the price list; ``None`` counts tokens only.
         """
-        money = 0 if price is None else nano(price.cost(usage.input_tokens, usage.output_tokens))
+        money = 0 if price is None else convert_to_nano(price.cost(usage.input_tokens, usage.output_tokens))
         return cls(money=money, tokens=usage.input_tokens + usage.output_tokens)
 
 
@@ -150,17 +150,17 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 def input_estimate(params: CreateMessageRequestParams) -> int:
     """Estimate the number of tokens in a request, too many rather than too few."""
-    total = estimate(_sent(params)) + _TOKENS_PER_MESSAGE * (len(params.messages) + 1)
-    for binary in binaries(params):
+    total = estimate_tokens(_list_counted_texts(params)) + _TOKENS_PER_MESSAGE * (len(params.messages) + 1)
+    for binary in list_binaries(params):
         is_image = binary.mime_type.startswith("image/")
         total += _TOKENS_PER_IMAGE if is_image else len(binary.data) * 3 // 4 // _BYTES_PER_SOUND_TOKEN + 1
     return total
 
 
-def _sent(asked: CreateMessageRequestParams | CreateMessageResult) -> Iterator[str]:
+def _list_counted_texts(asked: CreateMessageRequestParams | CreateMessageResult) -> Iterator[str]:
     """Yield all texts that a vendor counts: what the model reads, and the ids that connect tool uses and results."""
-    yield from (text for _, text in texts(asked))
-    for _, block in blocks(asked):
+    yield from (text for _, text in list_texts(asked))
+    for _, block in list_blocks(asked):
         if isinstance(block, ToolUseContent):
             yield block.id
         elif isinstance(block, ToolResultContent):
@@ -174,11 +174,11 @@ def worst_case(params: CreateMessageRequestParams) -> Usage:
 
 def estimated_usage(params: CreateMessageRequestParams, result: CreateMessageResult) -> Usage:
     """Estimate the usage where the provider did not report it."""
-    output = min(estimate(_sent(result)) + 1, params.max_tokens)
+    output = min(estimate_tokens(_list_counted_texts(result)) + 1, params.max_tokens)
     return Usage(input_tokens=input_estimate(params), output_tokens=output)
 
 
-def dearest(usage: Usage, prices: Iterable[Priced | None]) -> Amount:
+def find_dearest(usage: Usage, prices: Iterable[Priced | None]) -> Amount:
     """Compute the highest cost of a usage over several prices."""
     amounts = [Amount.of(usage, price) for price in prices]
     return max(amounts, key=lambda amount: amount.money, default=Amount.of(usage, None))
@@ -229,22 +229,22 @@ def _of_server(budget: Budget, origin: Origin) -> tuple[Account, ...]:
     return (Account(key=own, cap=caps[0]), Account(key=f"server:{origin.alike}", cap=caps[1]))
 
 
-def nano(amount: Decimal) -> int:
+def convert_to_nano(amount: Decimal) -> int:
     """Convert dollars to nano-dollars, rounded up."""
     return int((amount * DOLLAR).to_integral_value(rounding=ROUND_CEILING))
 
 
-def dollars(money: int) -> str:
+def format_dollars(money: int) -> str:
     """Format nano-dollars for people: ``"$0.0042"``, with as many digits as needed, at least two."""
     whole, rest = divmod(abs(money), DOLLAR)
-    return _written(money, f"{whole}.{rest:09d}")
+    return _write_amount(money, f"{whole}.{rest:09d}")
 
 
 def brief_dollars(money: int) -> str:
     """Format nano-dollars for people: with cents from one dollar on, below that with two digits, ``"$0.0042"``."""
     amount = Decimal(abs(money)) / DOLLAR
     last = min(-2, amount.adjusted() - 1) if 0 < amount < 1 else -2
-    return _written(money, f"{amount.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP):,f}")
+    return _write_amount(money, f"{amount.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP):,f}")
 
 
 def rounded_dollars(money: int, *, up: bool = True) -> str:
@@ -255,16 +255,16 @@ def rounded_dollars(money: int, *, up: bool = True) -> str:
     amount = Decimal(abs(money)) / DOLLAR
     last = min(-2, amount.adjusted() - 1) if 0 < amount < 1 else -2
     towards = ROUND_CEILING if up == (money >= 0) else ROUND_FLOOR
-    return _written(money, f"{amount.quantize(Decimal(1).scaleb(last), towards):,f}")
+    return _write_amount(money, f"{amount.quantize(Decimal(1).scaleb(last), towards):,f}")
 
 
-def _written(money: int, amount: str) -> str:
+def _write_amount(money: int, amount: str) -> str:
     """Add the sign, and leave out zeros at the end except those of cents."""
     whole, _, digits = amount.partition(".")
     return f"{'-' if money < 0 else ''}${whole}.{digits.rstrip('0').ljust(2, '0')}"
 
 
-def _range(first: int, last: int) -> bytes:
+def _make_range(first: int, last: int) -> bytes:
     return bytes(range(first, last + 1))
 
 
@@ -274,22 +274,22 @@ GROUPS: Mapping[str, bytes] = {
     "digits": b"0123456789",
     "signs": bytes(code for code in range(0x80) if not chr(code).isalnum() and code != 0x20),
     # A character of UTF-8 is identified by its first byte, so each group takes one pass over the text.
-    "Latin": _range(0xC2, 0xCB),
-    "marks": _range(0xCC, 0xCD),
-    "Greek": _range(0xCE, 0xCF),
-    "Cyrillic": _range(0xD0, 0xD3),
-    "Armenian": _range(0xD4, 0xD5),
-    "Hebrew": _range(0xD6, 0xD7),
-    "Arabic": _range(0xD8, 0xDB),
-    "Syriac": _range(0xDC, 0xDF),
+    "Latin": _make_range(0xC2, 0xCB),
+    "marks": _make_range(0xCC, 0xCD),
+    "Greek": _make_range(0xCE, 0xCF),
+    "Cyrillic": _make_range(0xD0, 0xD3),
+    "Armenian": _make_range(0xD4, 0xD5),
+    "Hebrew": _make_range(0xD6, 0xD7),
+    "Arabic": _make_range(0xD8, 0xDB),
+    "Syriac": _make_range(0xDC, 0xDF),
     "Indic, Thai": b"\xe0",
     "Georgian, Burmese, Khmer": b"\xe1",
     "symbols": b"\xe2",
     "Kana": b"\xe3",
-    "Han": _range(0xE4, 0xE9),
-    "Hangul": _range(0xEA, 0xED),
-    "wide forms": _range(0xEE, 0xEF),
-    "emoji, rare scripts": _range(0xF0, 0xF4),
+    "Han": _make_range(0xE4, 0xE9),
+    "Hangul": _make_range(0xEA, 0xED),
+    "wide forms": _make_range(0xEE, 0xEF),
+    "emoji, rare scripts": _make_range(0xF0, 0xF4),
 }
 """The groups of characters that are counted together, each by first bytes in UTF-8."""
 
@@ -324,7 +324,7 @@ _MARGIN = 110
 MEASURED = 1024 * 1024
 """Bytes of one request that are counted, which takes a few milliseconds; each further byte counts as a token."""
 _ASCII = tuple(name for name, leads in GROUPS.items() if max(leads) < 0x80)
-_NOT_LEADS = _range(0x00, 0xBF)
+_NOT_LEADS = _make_range(0x00, 0xBF)
 
 
 def counts_of(text: str) -> dict[str, int]:
@@ -341,7 +341,7 @@ def counts_of(text: str) -> dict[str, int]:
     return found
 
 
-def estimate(texts: Iterable[str]) -> int:
+def estimate_tokens(texts: Iterable[str]) -> int:
     """Estimate the tokens of several texts together."""
     hundredths, rest, left = 0, 0, MEASURED
     for text in texts:

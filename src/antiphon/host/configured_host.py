@@ -13,17 +13,17 @@ from typing import Literal
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.host.checks.limits import Gate
-from antiphon.host.checks.policy import Policy
+from antiphon.host.checks.ask_limits import AskGate
+from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.config import load_config
-from antiphon.host.config.settings import Config, Notify, ServerEntry, Settings
+from antiphon.host.config.settings import Config, Notify, ServerEntry, ServerSettings
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host, with_review
-from antiphon.host.models.choice import chooser
+from antiphon.host.models.choice import make_chooser
 from antiphon.host.models.models import Models
 from antiphon.host.pipeline.case import Desk
 from antiphon.host.pipeline.tool_consent import EDIT_NOTE
 from antiphon.host.providers import Provider
-from antiphon.host.providers.persistence import Patience
+from antiphon.host.providers.persistence import RetryPatience
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Reviewer
@@ -69,7 +69,7 @@ class ConfiguredHost(Host):
         """
         self._config, self._review, self._closes_store = config, review, closes_store
         settings = config.for_server("")
-        provider = provider or Models(config.catalogue(), environ, patience=_patience(config))
+        provider = provider or Models(config.catalogue(), environ, patience=_make_patience(config))
         super().__init__(
             provider,
             reviewer=reviewer,
@@ -81,7 +81,7 @@ class ConfiguredHost(Host):
             undo=config.review.undo if reviewer == "terminal" else None,
             model_api=model_api,
         )
-        self._desk = self._made(settings, Gate(settings.limits()))
+        self._desk = self._made(settings, AskGate(settings.limits()))
         self.policy = self._desk.policy
         if isinstance(self.reviewer, PageReviewer):
             self.reviewer.asker = self
@@ -116,16 +116,16 @@ class ConfiguredHost(Host):
 
     def _add(self, entry: ServerEntry) -> None:
         """Make the desk of an entry and that of its coarser identities; they share one count of asks."""
-        own = self._config.for_server(entry.known_as)
-        gate = Gate(own.limits())
-        self._desks[entry.known_as] = self._made(own, gate, together=False)
+        own = self._config.for_server(entry.find_identity)
+        gate = AskGate(own.limits())
+        self._desks[entry.find_identity] = self._made(own, gate, together=False)
         # An entry may also name a server by its coarser identity.
-        for name in (entry.known_as, *entry.coarser):
+        for name in (entry.find_identity, *entry.coarser):
             if name not in self._alike:
                 bounds = self._config.for_server("", name)
                 self._alike[name] = self._made(bounds, gate.within(bounds.limits()))
 
-    def _made(self, settings: Settings, gate: Gate, *, together: bool = True) -> Desk:
+    def _made(self, settings: ServerSettings, gate: AskGate, *, together: bool = True) -> Desk:
         # ``--yes`` must not allow a server that is configured to be refused.
         mode = "refuse" if settings.review == "refuse" else self._review or settings.review or "ask"
         policy = Policy(default="deny") if mode == "refuse" else self._config.policy or Policy()
@@ -135,13 +135,13 @@ class ConfiguredHost(Host):
             review_response=settings.review_response or "never",
             gate=gate,
             budget=msgspec.structs.replace(settings.spending(), together=together),
-            choose=chooser(self.provider, lambda origin: settings.models),
+            choose=make_chooser(self.provider, lambda origin: settings.models),
             models=settings.models,
         )
 
 
-def _patience(config: Config) -> Patience:
-    patience = Patience(deadline=config.generate_timeout or GENERATE_TIMEOUT)
+def _make_patience(config: Config) -> RetryPatience:
+    patience = RetryPatience(deadline=config.generate_timeout or GENERATE_TIMEOUT)
     return patience if config.attempts is None else msgspec.structs.replace(patience, attempts=config.attempts)
 
 
@@ -176,11 +176,11 @@ def open_host(
             'reviewer="queue" needs a store that others can open: write store = "default" in antiphon.toml'
         )
     store = open_store(place)
-    asked = _reviewer(reviewer, store, config) if isinstance(reviewer, str) else reviewer
+    asked = _make_reviewer(reviewer, store, config) if isinstance(reviewer, str) else reviewer
     return ConfiguredHost(config, variables, reviewer=asked, store=store, closes_store=True)
 
 
-def _reviewer(name: str, store: Store, config: Config) -> Reviewer | Literal["terminal"]:
+def _make_reviewer(name: str, store: Store, config: Config) -> Reviewer | Literal["terminal"]:
     match name:
         case "terminal":
             return "terminal"
@@ -194,13 +194,13 @@ def _reviewer(name: str, store: Store, config: Config) -> Reviewer | Literal["te
 
 def page_over(store: Store, config: Config) -> PageReviewer:
     """Make the review page over a store, which opens with the first question."""
-    return PageReviewer(store, config=config, notify=_webhook(config.notify))
+    return PageReviewer(store, config=config, notify=_make_webhook(config.notify))
 
 
 def queue_in(store: Store, notify: Notify) -> Queue:
     """Make the queue of a store, which sends notifications if that is configured."""
-    return Queue(store, notify=_webhook(notify))
+    return Queue(store, notify=_make_webhook(notify))
 
 
-def _webhook(notify: Notify) -> Webhook | None:
+def _make_webhook(notify: Notify) -> Webhook | None:
     return None if notify.webhook is None else Webhook(notify.webhook)

@@ -16,22 +16,22 @@ from antiphon.host.agent_run.offered_tools import MAX_RESULT, ToolSource, as_sou
 from antiphon.host.agent_run.steps import MAX_STEPS, OnEvent, RunResult, run_steps
 from antiphon.host.audit import Audit
 from antiphon.host.budget import Budget
-from antiphon.host.checks.limits import Gate, Limits
-from antiphon.host.checks.policy import Policy
+from antiphon.host.checks.ask_limits import AskGate, Limits
+from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.checks.redact import Redaction
 from antiphon.host.model_door import ModelApi, model_api_over
-from antiphon.host.models.choice import Choose, chooser, names_of
+from antiphon.host.models.choice import Choose, make_chooser, names_of
 from antiphon.host.own_request import Messages, Offer, OwnAnswer, OwnMembers, RunMembers, make_request
-from antiphon.host.pipeline import sampling as pipeline
+from antiphon.host.pipeline import sampling_stages as pipeline
 from antiphon.host.pipeline import tool_consent as consent
 from antiphon.host.pipeline.case import Desk
-from antiphon.host.providers import Provider, named
+from antiphon.host.providers import Provider, make_named_provider
 from antiphon.host.providers.base import Completion
-from antiphon.host.providers.embeddings import Embedded, EmbeddingParams
-from antiphon.host.review.grants import Grants
+from antiphon.host.providers.vectors import Embedded, EmbeddingParams
+from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.review import MAX_UNDO, Informed, Reviewer
 from antiphon.host.store.base import Store
-from antiphon.host.store.memory import MemoryStore
+from antiphon.host.store.memory_store import MemoryStore
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import ChangedCall, Equipment, Origin
@@ -125,11 +125,11 @@ class Host:
                 given; ``notify`` is given without a page; or ``undo`` without terminal and page, or out of bounds.
         """
         _check_types(policy, limits, budget, redaction)
-        self.provider, self.store = _provider(provider), _store(store)
+        self.provider, self.store = _make_provider(provider), _make_store(store)
         self.policy = with_review(policy or Policy(), review)
-        seconds = _undo(undo, asked_here=web or reviewer == "terminal")
-        self._page = _page(reviewer, self.store, notify, seconds, wanted=web)
-        self.reviewer = self._page or _reviewer(reviewer, seconds)
+        seconds = _choose_undo(undo, asked_here=web or reviewer == "terminal")
+        self._page = _make_page(reviewer, self.store, notify, seconds, wanted=web)
+        self.reviewer = self._page or _make_reviewer(reviewer, seconds)
         self._informed = self.reviewer if isinstance(self.reviewer, Informed) else None
         self.grants = Grants(self.store)
         self.audit = Audit(self.store, content=keep_content)
@@ -143,10 +143,10 @@ class Host:
             store=self.store,
             grants=self.grants,
             audit=self.audit,
-            gate=Gate(limits or Limits()),
+            gate=AskGate(limits or Limits()),
             budget=budget or Budget(),
             redaction=redaction or Redaction(),
-            choose=choose or chooser(self.provider),
+            choose=choose or make_chooser(self.provider),
             edit_note=edit_note,
         )
         if self._page is not None:
@@ -170,7 +170,7 @@ class Host:
                 no-model.
             InternalError: the provider or the store failed; the reason is not sent to the server.
         """
-        return await pipeline.answer(self._desk_for(*origin.identities), params, origin)
+        return await pipeline.answer_sampling(self._desk_for(*origin.identities), params, origin)
 
     async def answer(
         self,
@@ -191,7 +191,7 @@ class Host:
             Rejected: refused, as when the host is called.
             InternalError: the provider or the store failed; the reason is not sent to the server.
         """
-        return await pipeline.complete(self._desk_for(*origin.identities), params, origin, flow)
+        return await pipeline.complete_sampling(self._desk_for(*origin.identities), params, origin, flow)
 
     async def embed(
         self, texts: Sequence[str], origin: Origin, *, model: str = "", dimensions: int | None = None
@@ -210,7 +210,7 @@ class Host:
             InternalError: the provider or the store failed; the reason is not sent to the server.
         """
         params = EmbeddingParams.of(texts, model=model, dimensions=dimensions)
-        return await pipeline.embed(self._desk_for(*origin.identities), params, origin)
+        return await pipeline.embed_texts(self._desk_for(*origin.identities), params, origin)
 
     def model_names(self, origin: Origin) -> tuple[str, ...]:
         """Return the names under which a server may wish for a model: those it is allowed.
@@ -263,7 +263,7 @@ class Host:
                 server has changed the definition of the tool since it was allowed, and nobody can look at it).
             InternalError: the reviewer or the store failed; the reason is not sent to the server.
         """
-        return await consent.confirm(self._reviewed_by(reviewer, origin), params, origin) or True
+        return await consent.confirm_tool(self._reviewed_by(reviewer, origin), params, origin) or True
 
     async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
         """Return the models that may answer a request of one's own, the one that would be chosen first.
@@ -412,22 +412,22 @@ def _check_types(policy: object, limits: object, budget: object, redaction: obje
             raise ConfigError(f"{kind.__name__.lower()} is a {kind.__name__}, not {given!r}")
 
 
-def _store(given: Store | None) -> Store:
+def _make_store(given: Store | None) -> Store:
     if isinstance(given, str | Path):
         raise ConfigError(f"store is a Store, not a path: open_store({str(given)!r}) makes one")
     return given or MemoryStore()
 
 
-def _provider(given: str | Provider) -> Provider:
+def _make_provider(given: str | Provider) -> Provider:
     if isinstance(given, str):
-        return named(given)
+        return make_named_provider(given)
     missing = [name for name in ("name", "tools", "personal", "complete") if not hasattr(given, name)]
     if missing:
         raise ConfigError(f'provider is "echo", "manual" or a Provider; {given!r} has no {", ".join(missing)}')
     return given
 
 
-def _undo(seconds: float | None, *, asked_here: bool) -> float | None:
+def _choose_undo(seconds: float | None, *, asked_here: bool) -> float | None:
     if seconds is not None and not asked_here:
         raise ConfigError("undo is for the terminal and the page (web=True): give it to the reviewer, or the Queue")
     if seconds is not None and not 0 <= seconds <= MAX_UNDO:
@@ -435,7 +435,7 @@ def _undo(seconds: float | None, *, asked_here: bool) -> float | None:
     return seconds
 
 
-def _page(
+def _make_page(
     reviewer: object, store: Store, notify: str | None, undo: float | None, *, wanted: bool
 ) -> PageReviewer | None:
     if not wanted:
@@ -451,7 +451,7 @@ def _page(
     return PageReviewer(store, notify=None if notify is None else Webhook(notify), undo=undo)
 
 
-def _reviewer(name: str | Reviewer | None, undo: float | None) -> Reviewer | None:
+def _make_reviewer(name: str | Reviewer | None, undo: float | None) -> Reviewer | None:
     if not isinstance(name, str):
         # One that only confirms calls of tools needs no more than that.
         if name is not None and not (hasattr(name, "review") or hasattr(name, "confirm")):

@@ -11,17 +11,17 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from antiphon.host.providers.base import Completion
-from antiphon.host.providers.embeddings import Embedded
+from antiphon.host.providers.vectors import Embedded
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Completes", "ModelApi", "model_api_over"]
+__all__ = ["CompletingHost", "ModelApi", "model_api_over"]
 
 _ENDPOINT = "antiphon.model_api.endpoint"
 
 
-class Completes(Protocol):
+class CompletingHost(Protocol):
     """A host, as far as the model API needs it."""
 
     @property
@@ -65,6 +65,6 @@ class ModelApi(Protocol):
         ...
 
 
-def model_api_over(host: Completes) -> ModelApi:
+def model_api_over(host: CompletingHost) -> ModelApi:
     """Make the model API of a host. It begins to listen when the first server is equipped."""
     return cast("ModelApi", import_module(_ENDPOINT).Endpoint(host))

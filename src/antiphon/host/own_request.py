@@ -24,7 +24,17 @@ from antiphon.wire.sampling import (
 )
 from antiphon.wire.tools import Tool
 
-__all__ = ["PERSON", "Asker", "Messages", "Offer", "OwnAnswer", "OwnMembers", "RunMembers", "make_request", "person"]
+__all__ = [
+    "PERSON",
+    "Asker",
+    "Messages",
+    "Offer",
+    "OwnAnswer",
+    "OwnMembers",
+    "RunMembers",
+    "make_person_origin",
+    "make_request",
+]
 
 Messages = str | Sequence[str | SamplingMessage] | CreateMessageRequestParams
 """A text of the user, several texts and messages, or a whole request."""
@@ -133,6 +143,6 @@ def make_request(messages: Messages, members: OwnMembers | RunMembers) -> Create
     return msgspec.structs.replace(usual, **members)
 
 
-def person() -> Origin:
+def make_person_origin() -> Origin:
     """Make the origin of a request of one's own."""
     return Origin(id=token_hex(8), identity=PERSON, target=_TARGET)

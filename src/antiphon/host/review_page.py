@@ -21,12 +21,12 @@ from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, ReviewItem, ToolItem
 from antiphon.host.store.base import Store
-from antiphon.host.store.memory import MemoryStore
+from antiphon.host.store.memory_store import MemoryStore
 from antiphon.machine.extras import describe_install
 
 __all__ = ["OpenedPage", "Opener", "PageReviewer", "page_opener"]
 
-_WEB = "antiphon.web.serve"
+_WEB = "antiphon.web.page_server"
 
 
 class OpenedPage(Protocol):

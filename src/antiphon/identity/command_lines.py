@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.identity.pins import BEGINNINGS, is_pinned, runner_of, without_version
-from antiphon.wire.origin import Launch, identify
+from antiphon.wire.origin import Launch, identify_target
 
 __all__ = ["command_of", "identity_of", "launch_of"]
 
@@ -146,7 +146,7 @@ class _Place(Struct, frozen=True):
         return os.path.realpath(Path(self.folder, word))
 
 
-class _Read(Struct, frozen=True):
+class _ReadArguments(Struct, frozen=True):
     """The result of reading a program's arguments."""
 
     arguments: tuple[str, ...]
@@ -169,8 +169,12 @@ def identity_of(target: str | Sequence[str], *, env: Mapping[str, str] | None = 
         cwd: the folder it is started in; by default the current one.
     """
     if isinstance(target, str):
-        return identify(target) if "://" in target else identify(launch_of(command_of(target), env=env, cwd=cwd))
-    return identify(launch_of(target, env=env, cwd=cwd))
+        return (
+            identify_target(target)
+            if "://" in target
+            else identify_target(launch_of(command_of(target), env=env, cwd=cwd))
+        )
+    return identify_target(launch_of(target, env=env, cwd=cwd))
 
 
 def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | Path | None = None) -> Launch:
@@ -186,16 +190,16 @@ def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd:
         # No operating system can start this.
         return Launch(program=argv[0], arguments=tuple(argv[1:]), alike=tuple(argv))
     folder = os.path.realpath(cwd or ".")
-    words, given, through, is_certain = _unwrapped(list(argv), given)
+    words, given, through, is_certain = _unwrap_command(list(argv), given)
     place = _Place(folder, given.get("PATH", os.environ.get("PATH", os.defpath)), given)
-    found = _find(words[0], place)
-    program, name = _named(found)
-    read = _arguments(name, found, words[1:], place)
+    found = _find_program(words[0], place)
+    program, name = _name_program(found)
+    read = _read_arguments(name, found, words[1:], place)
     variables = tuple(sorted((key, value) for key, value in given.items() if _chooses_code(key)))
     counts = not is_certain or any(_is_relative(key, value) for key, value in variables)
     return Launch(
         program=program,
-        arguments=(*(f"through:{_find(wrapper, place)}" for wrapper in through), *read.arguments),
+        arguments=(*(f"through:{_find_program(wrapper, place)}" for wrapper in through), *read.arguments),
         variables=variables,
         folder=folder if counts else read.folder,
         alike=(name, *read.alike),
@@ -216,7 +220,7 @@ def _is_relative(name: str, value: str) -> bool:
     return any(part.startswith(("./", "../", ".\\", "..\\")) for part in re.split(r"[\s=:,;]", value))
 
 
-def _unwrapped(words: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str], list[str], bool]:
+def _unwrap_command(words: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str], list[str], bool]:
     """Remove ``env NAME=VALUE...`` and ``cmd /c``, which only start another program.
 
     Returns the remaining words, the variables, the removed words that only share a name with these programs, and
@@ -247,7 +251,7 @@ def _plain_name(program: str) -> str:
     return _SUFFIX.sub("", name) if "." in name else name
 
 
-def _find(program: str, place: _Place) -> str:
+def _find_program(program: str, place: _Place) -> str:
     """Return the file of a program as the system finds it, links of folders followed; its name if there is none."""
     if os.sep in program or (os.altsep and os.altsep in program):
         candidates = [program]
@@ -264,7 +268,7 @@ def _find(program: str, place: _Place) -> str:
     return str(Path(place.folder, program)) if candidates == [program] else program
 
 
-def _named(found: str) -> tuple[str, str]:
+def _name_program(found: str) -> tuple[str, str]:
     """Return how a program is identified exactly, and its plain name.
 
     An interpreter of a virtual environment is identified by that environment. Any other is identified without its minor
@@ -284,21 +288,21 @@ def _named(found: str) -> tuple[str, str]:
     return str(Path(folder, f"{plain}{major}")), plain
 
 
-def _arguments(name: str, found: str, words: Sequence[str], place: _Place) -> _Read:
+def _read_arguments(name: str, found: str, words: Sequence[str], place: _Place) -> _ReadArguments:
     runner = runner_of([name, *words])
     if runner is not None:
-        alike = tuple(_plain(without_version(word), place) for word in words)
-        return _Read(tuple(words), alike, _package_folder(runner, words, place), is_pinned([name, *words]))
+        alike = tuple(_remove_folders(without_version(word), place) for word in words)
+        return _ReadArguments(tuple(words), alike, _package_folder(runner, words, place), is_pinned([name, *words]))
     read = _READERS.get(name)
     if read is None and _INTERPRETER.fullmatch(name):
-        read = _script
+        read = _read_script
     seen = (read or _any_program)(name, words, place)
     if seen.folder is None and "shims" in Path(found).parent.name:
-        return replace(seen, folder=_above(place.folder, _SHIMS))
+        return replace(seen, folder=_find_above(place.folder, _SHIMS))
     return seen
 
 
-def _python(name: str, words: Sequence[str], place: _Place) -> _Read:
+def _read_python(name: str, words: Sequence[str], place: _Place) -> _ReadArguments:
     """Read the arguments of Python (``python --help``); one option may hold several letters."""
     is_safe, by_variable = False, bool(place.env.get("PYTHONSAFEPATH"))
     at = 0
@@ -322,27 +326,27 @@ def _python(name: str, words: Sequence[str], place: _Place) -> _Read:
                 break
         at += 1
     if at >= len(words) or words[at] == "-":
-        return _Read(tuple(words), tuple(words), place.folder)
+        return _ReadArguments(tuple(words), tuple(words), place.folder)
     return _with_file(words, at, place)
 
 
 def _without_file(
     letter: str, what: str, words: Sequence[str], rest: Sequence[str], place: _Place, *, is_safe: bool
-) -> _Read:
+) -> _ReadArguments:
     """Read ``-m MODULE`` and ``-c CODE``. Both import from the current folder first, unless that is switched off."""
-    alike = (f"-{letter}", what, *(_plain(word, place) for word in rest))
+    alike = (f"-{letter}", what, *(_remove_folders(word, place) for word in rest))
     if is_safe:
-        return _Read(tuple(words), alike, None)
+        return _ReadArguments(tuple(words), alike, None)
     arguments = tuple(words)
     if letter == "m":
         stem = Path(place.folder, *what.split("."))
         files = (stem.with_name(f"{stem.name}.py"), stem / "__main__.py", stem / "__init__.py")
         # A module in the folder is another server than the installed one of the same name.
         arguments += tuple(f"module:{os.path.realpath(file)}" for file in files if file.is_file())
-    return _Read(arguments, alike, place.folder)
+    return _ReadArguments(arguments, alike, place.folder)
 
 
-def _node(name: str, words: Sequence[str], place: _Place) -> _Read:
+def _read_node(name: str, words: Sequence[str], place: _Place) -> _ReadArguments:
     """Read the arguments of Node. Modules to preload are searched from the current folder."""
     at, folder = 0, None
     while at < len(words) and words[at].startswith("-"):
@@ -355,30 +359,30 @@ def _node(name: str, words: Sequence[str], place: _Place) -> _Read:
         elif option not in _FLAGS["node"] and not option.startswith("--max-"):
             # Code in the option itself, or an option that may take the next word: all words count
             # unchanged.
-            return _Read(tuple(words), tuple(words), place.folder)
+            return _ReadArguments(tuple(words), tuple(words), place.folder)
         at += 1
     if at >= len(words):
-        return _Read(tuple(words), tuple(words), place.folder)
+        return _ReadArguments(tuple(words), tuple(words), place.folder)
     return replace(_with_file(words, at, place), folder=folder)
 
 
-def _script(name: str, words: Sequence[str], place: _Place) -> _Read:
+def _read_script(name: str, words: Sequence[str], place: _Place) -> _ReadArguments:
     """Read the arguments of an interpreter whose first word that is no option is a script."""
     if words and not words[0].startswith("-") and Path(place.folder, words[0]).is_file():
         read = _with_file(words, 0, place)
         return replace(read, folder=place.folder) if name in _LOOK_HERE else read
-    return _Read(tuple(words), tuple(_plain(word, place) for word in words), place.folder)
+    return _ReadArguments(tuple(words), tuple(_remove_folders(word, place) for word in words), place.folder)
 
 
-def _with_file(words: Sequence[str], at: int, place: _Place) -> _Read:
+def _with_file(words: Sequence[str], at: int, place: _Place) -> _ReadArguments:
     file = place.absolute(words[at])
-    alike = (Path(words[at]).name, *(_plain(word, place) for word in words[at + 1 :]))
-    return _Read((*words[:at], file, *words[at + 1 :]), alike, None)
+    alike = (Path(words[at]).name, *(_remove_folders(word, place) for word in words[at + 1 :]))
+    return _ReadArguments((*words[:at], file, *words[at + 1 :]), alike, None)
 
 
-def _any_program(name: str, words: Sequence[str], place: _Place) -> _Read:
+def _any_program(name: str, words: Sequence[str], place: _Place) -> _ReadArguments:
     """Read the arguments of an unknown program: the folder counts if any word may name a file in it."""
-    alike = tuple(_plain(word, place) for word in words)
+    alike = tuple(_remove_folders(word, place) for word in words)
     folder = place.folder if name in _FOLDER_RUNNERS else None
     # Before or after "run"; further on it may be an option of the server.
     at = 1 if words[:1] == ["run"] else 0
@@ -387,7 +391,7 @@ def _any_program(name: str, words: Sequence[str], place: _Place) -> _Read:
         folder = place.absolute(words[at + 1])
     elif any(_starts_here(word) or _may_name_file(word, place) for word in words):
         folder = place.folder
-    return _Read(tuple(words), alike, folder, _all_pinned(words))
+    return _ReadArguments(tuple(words), alike, folder, _all_pinned(words))
 
 
 def _starts_here(word: str) -> bool:
@@ -406,7 +410,7 @@ def _may_name_file(word: str, place: _Place) -> bool:
     )
 
 
-def _plain(word: str, place: _Place) -> str:
+def _remove_folders(word: str, place: _Place) -> str:
     """Remove folders from a word: of a file only the name is left, of a folder nothing."""
     option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
     if not value or len(value) > 4096 or "\0" in value:
@@ -423,10 +427,10 @@ def _package_folder(runner: str, words: Sequence[str], place: _Place) -> str | N
     if any(_may_name_file(word, place) for word in words):
         return place.folder
     # uvx and pipx read no file of a project; the runners of Node do.
-    return None if runner in ("uvx", "pipx") else _above(place.folder, _NODE_FILES)
+    return None if runner in ("uvx", "pipx") else _find_above(place.folder, _NODE_FILES)
 
 
-def _above(folder: str, names: Sequence[str]) -> str | None:
+def _find_above(folder: str, names: Sequence[str]) -> str | None:
     """Return the nearest folder, from this one upwards, that has a file or folder with one of these names."""
     for each in (Path(folder), *Path(folder).parents):
         if any(os.path.lexists(each / name) for name in names):
@@ -447,10 +451,10 @@ def _all_pinned(words: Sequence[str]) -> bool:
     return all(is_pinned([name, *words[at + 1 :]]) for at, name in named if name in BEGINNINGS)
 
 
-_READERS: Mapping[str, Callable[[str, Sequence[str], _Place], _Read]] = {
-    "python": _python,
-    "pypy": _python,
-    "node": _node,
+_READERS: Mapping[str, Callable[[str, Sequence[str], _Place], _ReadArguments]] = {
+    "python": _read_python,
+    "pypy": _read_python,
+    "node": _read_node,
     "bun": _any_program,
     "deno": _any_program,
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-__all__ = ["MAX_MEMBERS", "Effort", "count_members", "walk_objects", "weigh"]
+__all__ = ["MAX_MEMBERS", "Effort", "count_members", "walk_objects", "weigh_value"]
 
 MAX_MEMBERS = 2_000
 """Most members and items of a schema that is counted, and used, on the event loop: it compiles in 2 ms."""
@@ -107,18 +107,18 @@ class Effort:
         return effort
 
     def _here(self, schema: _Schema, depth: int, chain: int) -> int:
-        effort = _own(schema)
+        effort = _count_own(schema)
         for keyword in _HERE:
             branch = _BRANCH if keyword in ("anyOf", "oneOf") else 0
-            effort += sum(branch + self._of(each, depth, chain) for each in _subschemas(schema, keyword))
+            effort += sum(branch + self._of(each, depth, chain) for each in _list_subschemas(schema, keyword))
         if "$ref" in schema:
             effort += self._of(self._target(schema["$ref"]), depth, chain)
         return effort
 
     def _below(self, schema: _Schema, depth: int, chain: int) -> int:
-        one = [self._of(each, depth, chain) for keyword in _ONE_OF_THEM for each in _subschemas(schema, keyword)]
+        one = [self._of(each, depth, chain) for keyword in _ONE_OF_THEM for each in _list_subschemas(schema, keyword)]
         every = (*_EACH_OF_THEM, *_TWICE)
-        each = [self._of(each, depth, chain) for keyword in every for each in _subschemas(schema, keyword)]
+        each = [self._of(each, depth, chain) for keyword in every for each in _list_subschemas(schema, keyword)]
         return max(one, default=0) + sum(each)
 
     def _target(self, reference: object) -> object:
@@ -148,7 +148,7 @@ def count_members(value: object, most: int) -> int:
     return count
 
 
-def weigh(value: object, most: int) -> tuple[int, int] | None:
+def weigh_value(value: object, most: int) -> tuple[int, int] | None:
     """Measure a JSON value: the number of its places, plus one for every 16 characters of text, and its nesting.
 
     Returns ``None`` above ``most``, without visiting the rest.
@@ -169,13 +169,13 @@ def weigh(value: object, most: int) -> tuple[int, int] | None:
                 continue
             if weight > most:
                 return None
-            below.extend(_inner(node))
+            below.extend(_list_inner(node))
         level = below
         depth += bool(level)
     return weight, depth
 
 
-def _inner(node: Any) -> Iterator[Any]:
+def _list_inner(node: Any) -> Iterator[Any]:
     if isinstance(node, dict):
         yield from cast("dict[str, object]", node).values()
     elif isinstance(node, list):
@@ -189,10 +189,10 @@ def walk_objects(schema: Mapping[str, Any]) -> Iterator[_Schema]:
         node = pending.pop()
         if isinstance(node, dict):
             yield cast("_Schema", node)
-        pending.extend(_inner(node))
+        pending.extend(_list_inner(node))
 
 
-def _own(schema: _Schema) -> int:
+def _count_own(schema: _Schema) -> int:
     """Count what one schema evaluates itself: its keywords, and the values it lists."""
     effort = len(schema)
     for keyword in ("properties", "patternProperties", "required", "dependentRequired"):
@@ -211,7 +211,7 @@ def _own(schema: _Schema) -> int:
     return effort * 10 if schema.get("uniqueItems") is True else effort
 
 
-def _subschemas(schema: _Schema, keyword: str) -> Iterator[object]:
+def _list_subschemas(schema: _Schema, keyword: str) -> Iterator[object]:
     found: Any = schema.get(keyword)
     if isinstance(found, list) and keyword in _SEVERAL:
         yield from cast("list[object]", found)

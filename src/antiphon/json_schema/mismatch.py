@@ -17,7 +17,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-__all__ = ["Mismatch", "MismatchError", "describe", "describe_rule", "join_path", "suggest", "within"]
+__all__ = [
+    "MismatchError",
+    "SchemaMismatch",
+    "describe_mismatch",
+    "describe_rule",
+    "join_path",
+    "prefix_place",
+    "suggest_name",
+]
 
 MAX_TEXT = 300
 """Most characters of a problem, since a report may quote what the peer sent."""
@@ -26,7 +34,7 @@ _KINDS = {"missing required": "missing", "contains unknown": "unknown"}
 _JSON_NAMES = {"int": "integer", "float": "number", "str": "string", "bool": "boolean"}
 
 
-class Mismatch(Struct, frozen=True):
+class SchemaMismatch(Struct, frozen=True):
     """A place (empty for the whole value), and what is wrong there."""
 
     place: str
@@ -47,12 +55,12 @@ class Mismatch(Struct, frozen=True):
 class MismatchError(ValueError):
     """A value does not fit its type. The text names the place."""
 
-    def __init__(self, mismatch: Mismatch) -> None:
+    def __init__(self, mismatch: SchemaMismatch) -> None:
         super().__init__(mismatch.sentence())
         self.mismatch = mismatch
 
 
-def describe(error: Exception) -> Mismatch:
+def describe_mismatch(error: Exception) -> SchemaMismatch:
     """Convert the report of one of the three libraries; of several errors, the first."""
     if isinstance(error, MismatchError):
         return error.mismatch
@@ -62,10 +70,10 @@ def describe(error: Exception) -> Mismatch:
         return _of_jsonschema(error)
     if hasattr(error, "errors"):
         return _of_pydantic(error)
-    return Mismatch("", _short(f"not JSON: {error}"))
+    return SchemaMismatch("", _shorten_text(f"not JSON: {error}"))
 
 
-def describe_rule(mismatch: Mismatch, schema: Mapping[str, Any]) -> str:
+def describe_rule(mismatch: SchemaMismatch, schema: Mapping[str, Any]) -> str:
     """Describe a mismatch to readers who may see the schema but nothing of the value: by its place and the rule.
 
     A member that the schema does not name is a key of the value, so ``*`` stands for it in the place.
@@ -82,7 +90,7 @@ def describe_rule(mismatch: Mismatch, schema: Mapping[str, Any]) -> str:
         with suppress(LookupError, TypeError):
             rule: object = reduce(getitem, mismatch.rule, cast("Any", schema))
             problem += f": {msgspec.json.encode(rule).decode()}"
-    return replace(mismatch, place=place, problem=_short(problem)).sentence()
+    return replace(mismatch, place=place, problem=_shorten_text(problem)).sentence()
 
 
 def join_path(steps: Iterable[str | int]) -> str:
@@ -90,10 +98,10 @@ def join_path(steps: Iterable[str | int]) -> str:
     text = ""
     for step in steps:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
-    return _short(text)
+    return _shorten_text(text)
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known: Iterable[str]) -> str:
     """Name the known name that was probably meant, or list all of them."""
     from difflib import get_close_matches
 
@@ -104,14 +112,14 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return "; known: " + ", ".join(f'"{one}"' for one in names[:20]) if names else "; none is taken"
 
 
-def within(outer: str, mismatch: Mismatch) -> Mismatch:
+def prefix_place(outer: str, mismatch: SchemaMismatch) -> SchemaMismatch:
     """Prefix the place of a mismatch with the member it was found in."""
     inner = mismatch.place
     place = outer + (inner if not inner or inner.startswith("[") else f".{inner}")
     return replace(mismatch, place=place)
 
 
-def _of_msgspec(text: str) -> Mismatch:
+def _of_msgspec(text: str) -> SchemaMismatch:
     # "problem - at `$.path`", "problem - at `key` in `$.path`", or the problem alone.
     problem, at, path = text.rpartition(" - at `")
     if not at:
@@ -121,34 +129,34 @@ def _of_msgspec(text: str) -> Mismatch:
     member = re.fullmatch(r"Object (missing required|contains unknown) field `(.*)`", problem, re.DOTALL)
     if member is not None:
         whole = f"{place}.{member[2]}" if place else member[2]
-        return Mismatch(_short(whole), "", _KINDS[member[1]])
+        return SchemaMismatch(_shorten_text(whole), "", _KINDS[member[1]])
     problem = re.sub(r"`([^`]*)`", lambda quoted: _json_name(quoted[1]), problem)
     problem = re.sub(r"(?<=\d)\.0(?!\d)", "", problem)
     problem = problem[:1].lower() + problem[1:]
-    return Mismatch(_short(place), _short(f"key: {problem}" if is_key else problem))
+    return SchemaMismatch(_shorten_text(place), _shorten_text(f"key: {problem}" if is_key else problem))
 
 
 def _json_name(name: str) -> str:
     return " or ".join(_JSON_NAMES.get(part, part) for part in name.split(" | "))
 
 
-def _of_pydantic(error: Any) -> Mismatch:
+def _of_pydantic(error: Any) -> SchemaMismatch:
     first: Mapping[str, Any] = error.errors(include_url=False, include_context=False, include_input=False)[0]
     place = join_path(first["loc"])
     if first["type"] == "missing":
-        return Mismatch(place, "", "missing")
+        return SchemaMismatch(place, "", "missing")
     message = str(first["msg"])
-    return Mismatch(place, _short(message[:1].lower() + message[1:]))
+    return SchemaMismatch(place, _shorten_text(message[:1].lower() + message[1:]))
 
 
-def _of_jsonschema(error: Any) -> Mismatch:
+def _of_jsonschema(error: Any) -> SchemaMismatch:
     place = join_path(error.instance_path)
     message = str(error.message)
     required = re.fullmatch(r'"(.*)" is a required property', message, re.DOTALL)
     if required is not None:
-        return Mismatch(join_path([*error.instance_path, required[1]]), "", "missing")
-    return Mismatch(place, _short(message), rule=tuple(error.schema_path))
+        return SchemaMismatch(join_path([*error.instance_path, required[1]]), "", "missing")
+    return SchemaMismatch(place, _shorten_text(message), rule=tuple(error.schema_path))
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."

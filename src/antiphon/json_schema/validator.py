@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from antiphon.errors import ConfigError, TooCostly
-from antiphon.json_schema.effort import MAX_MEMBERS, Effort, count_members, weigh
-from antiphon.json_schema.mismatch import Mismatch, MismatchError, describe
+from antiphon.json_schema.effort import MAX_MEMBERS, Effort, count_members, weigh_value
+from antiphon.json_schema.mismatch import MismatchError, SchemaMismatch, describe_mismatch
 
 __all__ = ["DIALECTS", "MAX_DEPTH", "MAX_EFFORT", "MAX_EXPANSION", "MAX_NODES", "SchemaValidator"]
 
@@ -86,7 +86,7 @@ class SchemaValidator:
             # What is compiled for the event loop lacks some regular expressions: then it is compiled to see if it can.
             self._compiled = _compiled_here(self.schema, place) if self._countable else None
             if self._compiled is None:
-                _compiled(self.schema, place)
+                _compile_schema(self.schema, place)
 
     async def check(self, instance: Any) -> None:
         """Return if ``instance`` (plain JSON values) fits the schema.
@@ -97,7 +97,7 @@ class SchemaValidator:
             ConfigError: the schema cannot be used, if it was not compiled before.
         """
         if self._is_little(instance):
-            _check(self._compiled, instance)
+            _check_instance(self._compiled, instance)
         else:
             await self._check_aside(instance)
 
@@ -118,7 +118,7 @@ class SchemaValidator:
     def _is_light(self, instance: Any) -> bool:
         """Measure a value, and compare the effort at its nesting with the limit."""
         assert self._effort is not None
-        weighed = weigh(instance, _MAX_WEIGHT)
+        weighed = weigh_value(instance, _MAX_WEIGHT)
         if weighed is None or weighed[1] > _MAX_VALUE_DEPTH:
             _refuse_expanding(self._effort)
             return False
@@ -148,7 +148,7 @@ class SchemaValidator:
 class _Outcome(msgspec.Struct):
     """The result of validation in a side process."""
 
-    mismatch: Mismatch | None = None
+    mismatch: SchemaMismatch | None = None
     config: str = ""
     costly: str = ""
 
@@ -158,10 +158,10 @@ def check_document(payload: bytes) -> bytes:
     end = 8 + int.from_bytes(payload[:8], "big")
     outcome = _Outcome()
     try:
-        effort, validator = _prepared(payload[8:end])
+        effort, validator = _prepare_schema(payload[8:end])
         instance = msgspec.json.decode(payload[end:])
         if not validator.is_valid(instance):
-            _explain(effort, validator, instance)
+            _explain_mismatch(effort, validator, instance)
     except MismatchError as error:
         outcome.mismatch = error.mismatch
     except ConfigError as error:
@@ -172,30 +172,30 @@ def check_document(payload: bytes) -> bytes:
 
 
 @lru_cache(maxsize=8)
-def _prepared(document: bytes) -> tuple[Effort, Any]:
+def _prepare_schema(document: bytes) -> tuple[Effort, Any]:
     place, schema = msgspec.json.decode(document, type=tuple[str, dict[str, Any]])
     _refuse_unbounded(schema, place)
     effort = Effort(schema)
     _refuse_expanding(effort)
-    return effort, _compiled(schema, place)
+    return effort, _compile_schema(schema, place)
 
 
-def _explain(effort: Effort, validator: Any, instance: Any) -> NoReturn:
+def _explain_mismatch(effort: Effort, validator: Any, instance: Any) -> NoReturn:
     """Report why a value does not fit, unless the reasons would fill the memory."""
-    weighed = weigh(instance, _MAX_REASONS)
+    weighed = weigh_value(instance, _MAX_REASONS)
     total = effort.total(min(weighed[1], _MAX_VALUE_DEPTH)) if weighed else None
     if weighed is not None and total is not None and total * weighed[0] <= _MAX_REASONS:
-        _check(validator, instance)
-    raise MismatchError(Mismatch("", "it does not fit; there is too much of it to say where"))
+        _check_instance(validator, instance)
+    raise MismatchError(SchemaMismatch("", "it does not fit; there is too much of it to say where"))
 
 
-def _check(validator: Any, instance: Any) -> None:
+def _check_instance(validator: Any, instance: Any) -> None:
     import jsonschema_rs
 
     try:
         validator.validate(instance)
     except jsonschema_rs.ValidationError as error:
-        raise MismatchError(describe(error)) from None
+        raise MismatchError(describe_mismatch(error)) from None
 
 
 def _compiled_here(schema: dict[str, Any], place: str) -> Any:
@@ -207,7 +207,7 @@ def _compiled_here(schema: dict[str, Any], place: str) -> Any:
     import jsonschema_rs
 
     try:
-        return _compiled(schema, place, jsonschema_rs.RegexOptions(size_limit=_MAX_PATTERN))
+        return _compile_schema(schema, place, jsonschema_rs.RegexOptions(size_limit=_MAX_PATTERN))
     except ConfigError:
         if _has_patterns(schema):
             return None
@@ -216,10 +216,10 @@ def _compiled_here(schema: dict[str, Any], place: str) -> Any:
 
 def _has_patterns(schema: dict[str, Any]) -> bool:
     keywords = {"pattern", "patternProperties"}
-    return any(isinstance(node, dict) and not keywords.isdisjoint(node) for node, _ in _nodes(schema))
+    return any(isinstance(node, dict) and not keywords.isdisjoint(node) for node, _ in _walk_nodes(schema))
 
 
-def _compiled(schema: dict[str, Any], place: str, patterns: Any = None) -> Any:
+def _compile_schema(schema: dict[str, Any], place: str, patterns: Any = None) -> Any:
     import jsonschema_rs
 
     try:
@@ -243,7 +243,7 @@ def _refuse_unbounded(schema: Mapping[str, Any], place: str) -> None:
     dialect = schema.get("$schema")
     if dialect is not None and str(dialect).removesuffix("#") not in DIALECTS:
         raise ConfigError(f"{place}: unknown JSON Schema dialect {dialect!r}; known: {', '.join(sorted(DIALECTS))}")
-    for count, (node, depth) in enumerate(_nodes(schema), 1):
+    for count, (node, depth) in enumerate(_walk_nodes(schema), 1):
         if depth > MAX_DEPTH or count > MAX_NODES:
             limit = f"deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else f"larger than {MAX_NODES} nodes"
             raise ConfigError(f"{place}: JSON Schema {limit}")
@@ -264,7 +264,7 @@ def _is_remote(target: str) -> bool:
     return ":" in target and not target.startswith("#") and scheme in ("http", "https", "file", "ftp")
 
 
-def _nodes(schema: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any] | list[Any], int]]:
+def _walk_nodes(schema: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any] | list[Any], int]]:
     """Walk over all objects and arrays without recursion."""
     pending: list[tuple[dict[str, Any] | list[Any], int]] = [(dict(schema), 1)]
     while pending:

@@ -30,7 +30,7 @@ def is_public(address: str) -> bool:
     parsed = ip_address(address.partition("%")[0])
     if isinstance(parsed, IPv4Address):
         return _is_public_v4(parsed)
-    contained = _contained(parsed)
+    contained = _list_contained(parsed)
     if contained:
         return all(map(_is_public_v4, contained))
     return parsed in _GLOBAL_UNICAST and parsed.is_global
@@ -40,7 +40,7 @@ def _is_public_v4(address: IPv4Address) -> bool:
     return address.is_global and not address.is_multicast
 
 
-def _contained(address: IPv6Address) -> tuple[IPv4Address, ...]:
+def _list_contained(address: IPv6Address) -> tuple[IPv4Address, ...]:
     """List the IPv4 addresses that packets to an IPv6 address may reach."""
     last = IPv4Address(int(address) & 0xFFFF_FFFF)
     if address in _TEREDO and address.teredo is not None:

@@ -86,10 +86,12 @@ def check_options(place: str, given: Mapping[str, object], function: Callable[..
     for name in given:
         if name not in known:
             remedy = find_remedy(place, name)
-            raise ConfigError(f"{place} takes no {name}=; {f'here: {remedy}' if remedy else _similar(name, known)}")
+            raise ConfigError(
+                f"{place} takes no {name}=; {f'here: {remedy}' if remedy else _suggest_similar(name, known)}"
+            )
 
 
-def _similar(name: str, known: Iterable[str]) -> str:
+def _suggest_similar(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name, known, n=1)

@@ -10,7 +10,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-__all__ = ["began", "is_running", "place"]
+__all__ = ["find_start", "identify_place", "is_running"]
 
 _PROCESSES = Path("/proc")
 _BEGAN = 19
@@ -21,7 +21,7 @@ _IDS = 2**31
 
 
 @cache
-def place() -> str | None:
+def identify_place() -> str | None:
     """Return a text that identifies this boot of this machine and the process namespace of this container.
 
     ``None`` if that cannot be found out.
@@ -33,9 +33,9 @@ def place() -> str | None:
         return None
 
 
-def began(pid: int) -> str | None:
+def find_start(pid: int) -> str | None:
     """Return when a process began, in clock ticks since the machine started; ``None`` if that is unknown."""
-    status = _status(pid)
+    status = _read_status(pid)
     return None if status is None else status[_BEGAN]
 
 
@@ -43,8 +43,8 @@ def is_running(pid: int, since: str = "") -> bool:
     """Tell whether a process runs, as far as can be seen from here; it may be suspended.
 
     Args:
-        pid: its id, which must be of this ``place``.
-        since: what ``began`` returned for it, to tell it from a later process with the same id.
+        pid: its id, which must be of this ``identify_place``.
+        since: what ``find_start`` returned for it, to tell it from a later process with the same id.
     """
     if not 0 < pid < _IDS:
         # No process, but a group of them, or more than the system takes.
@@ -56,7 +56,7 @@ def is_running(pid: int, since: str = "") -> bool:
     except OSError:
         # The process exists and belongs to another user.
         pass
-    status = _status(pid)
+    status = _read_status(pid)
     if status is None:
         # The process exists but its status is hidden (/proc with hidepid).
         return True
@@ -64,7 +64,7 @@ def is_running(pid: int, since: str = "") -> bool:
     return status[0] != "Z" and since in ("", status[_BEGAN])
 
 
-def _status(pid: int) -> list[str] | None:
+def _read_status(pid: int) -> list[str] | None:
     """Return the fields after the process's name in its status, or ``None`` if it cannot be read."""
     try:
         told = (_PROCESSES / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")

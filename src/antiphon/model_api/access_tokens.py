@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from secrets import token_urlsafe
 
-from antiphon.model_api.calls import Calls
+from antiphon.model_api.model_calls import ModelCalls
 from antiphon.wire.origin import Origin
 
 __all__ = ["PeerProcess", "Token", "Tokens", "other_peers", "protect_memory"]
@@ -39,7 +39,7 @@ class Token:
     def __init__(self, digest: bytes, origin: Callable[[], Origin]) -> None:
         self.digest = digest
         self.origin = origin
-        self.calls = Calls()
+        self.calls = ModelCalls()
         self.peer = PeerProcess()
         self.pid: int | None = None
         """The process it was given to."""
@@ -54,13 +54,13 @@ class Tokens:
     def issue(self, origin: Callable[[], Origin]) -> tuple[str, Token]:
         """Make a token; returns its text, which is kept nowhere else."""
         text = _PREFIX + token_urlsafe(_BYTES)
-        token = Token(_digest(text.encode()), origin)
+        token = Token(_compute_digest(text.encode()), origin)
         self._tokens[token.digest] = token
         return text, token
 
     def find(self, given: bytes) -> Token | None:
         """Return the token of a text. How long this takes reveals nothing about any token."""
-        digest = _digest(given)
+        digest = _compute_digest(given)
         found = [token for token in self._tokens.values() if hmac.compare_digest(token.digest, digest)]
         return found[0] if found else None
 
@@ -75,7 +75,7 @@ class Tokens:
             self.revoke(token)
 
 
-def _digest(text: bytes) -> bytes:
+def _compute_digest(text: bytes) -> bytes:
     return hashlib.sha256(text).digest()
 
 
@@ -134,14 +134,14 @@ def other_peers(ports: Collection[int], ours: int, pid: int, *, proc: Path = _PR
         pid: the process.
         proc: the folder of processes.
     """
-    sought = _inodes(ports, ours, proc)
+    sought = _find_inodes(ports, ours, proc)
     if sought is None:
         return set()
     # The other end has been closed: its process is gone, or wants no answer any more.
     gone = {*ports} - sought.keys()
     held: set[str] = set()
-    for each in _family(pid, proc):
-        sockets = _sockets(proc / str(each))
+    for each in _list_family(pid, proc):
+        sockets = _list_sockets(proc / str(each))
         if sockets is None:
             # Its files cannot be read, so any of the open connections may come from it.
             return gone
@@ -149,7 +149,7 @@ def other_peers(ports: Collection[int], ours: int, pid: int, *, proc: Path = _PR
     return gone | {port for port, inode in sought.items() if f"socket:[{inode}]" not in held}
 
 
-def _inodes(ports: Collection[int], ours: int, proc: Path) -> dict[int, str] | None:
+def _find_inodes(ports: Collection[int], ours: int, proc: Path) -> dict[int, str] | None:
     """Return the sockets that are the other ends of open connections, by port; ``None`` if no table can be read."""
     is_readable = False
     ends = {f"{port:04X}": port for port in ports}
@@ -166,7 +166,7 @@ def _inodes(ports: Collection[int], ours: int, proc: Path) -> dict[int, str] | N
     return found if is_readable else None
 
 
-def _family(pid: int, proc: Path) -> Iterator[int]:
+def _list_family(pid: int, proc: Path) -> Iterator[int]:
     """Yield a process, those below it, and those of the session that it leads."""
     parents: dict[int, int] = {}
     sessions: dict[int, int] = {}
@@ -186,7 +186,7 @@ def _family(pid: int, proc: Path) -> Iterator[int]:
                 break
 
 
-def _sockets(folder: Path) -> set[str] | None:
+def _list_sockets(folder: Path) -> set[str] | None:
     """Return the sockets that a process has open; ``None`` if it hides its files, as a process with secrets may do."""
     found: set[str] = set()
     try:

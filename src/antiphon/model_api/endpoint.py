@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 import uvicorn
 
-from antiphon.host.model_door import Completes
+from antiphon.host.model_door import CompletingHost
 from antiphon.model_api.access_tokens import Tokens, protect_memory
-from antiphon.model_api.app import CROWDED, TRACED, App
-from antiphon.transports.http.server.connections import BoundedConnection, Limits
+from antiphon.model_api.model_app import CROWDED, TRACED, App
+from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits
 from antiphon.transports.http.server.shutdown import GracefulServer
 from antiphon.wire.origin import Equipment, Origin
 
-__all__ = ["GIVEN", "LIMITS", "SERVED", "Endpoint", "equipped"]
+__all__ = ["GIVEN", "LIMITS", "SERVED", "ModelEndpoint", "equip_environment"]
 
 
 GIVEN: Mapping[str, str] = {
@@ -46,7 +46,7 @@ _LOCAL = ("127.0.0.1", "localhost")
 _NO_PROXY = ("NO_PROXY", "no_proxy")
 
 
-def equipped(env: Mapping[str, str], *, address: str, token: str) -> dict[str, str]:
+def equip_environment(env: Mapping[str, str], *, address: str, token: str) -> dict[str, str]:
     """Return the environment of a process.
 
     Args:
@@ -63,7 +63,7 @@ def equipped(env: Mapping[str, str], *, address: str, token: str) -> dict[str, s
     return {**kept, **given, **dict.fromkeys(_NO_PROXY, around)}
 
 
-LIMITS = Limits(max_connections=2_048)
+LIMITS = ConnectionLimits(max_connections=2_048)
 """Most connections of all processes together; further ones are closed at once. Also at most half of the files that this
 process may open, since the host needs the rest."""
 SERVED = 512
@@ -71,10 +71,10 @@ SERVED = 512
 _ADDRESS = "127.0.0.1"
 
 
-class Endpoint:
+class ModelEndpoint:
     """The model API of one host. See ``host.model_door.ModelApi``."""
 
-    def __init__(self, host: Completes) -> None:
+    def __init__(self, host: CompletingHost) -> None:
         self._host = host
         self._tokens = Tokens()
         self._serving: asyncio.Task[None] | None = None
@@ -103,7 +103,7 @@ class Endpoint:
 
     async def _serve(self, port: asyncio.Future[int], closed: asyncio.Event) -> None:
         try:
-            async with listening(self._host, self._tokens) as number:
+            async with open_endpoint(self._host, self._tokens) as number:
                 port.set_result(number)
                 await closed.wait()
         except OSError as error:
@@ -113,7 +113,7 @@ class Endpoint:
 
 
 @contextlib.asynccontextmanager
-async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
+async def open_endpoint(host: CompletingHost, tokens: Tokens) -> AsyncGenerator[int]:
     """Listen within a block; yields the port."""
     # Named as TCP, so that asyncio sends small data at once.
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)) as opened:
@@ -122,9 +122,9 @@ async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
         opened.listen(128)
         port: int = opened.getsockname()[1]
         app = App(host, tokens, [f"{_ADDRESS}:{port}", f"localhost:{port}"])
-        limited = msgspec.structs.replace(LIMITS, max_connections=min(LIMITS.max_connections, _files() // 2))
+        limited = msgspec.structs.replace(LIMITS, max_connections=min(LIMITS.max_connections, _count_file_limit() // 2))
 
-        class Connection(_Connection):
+        class Connection(_ModelConnection):
             limits = limited
 
         config = uvicorn.Config(
@@ -138,7 +138,7 @@ async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
             proxy_headers=False,
             timeout_graceful_shutdown=1,
         )
-        server = _Quiet(config, app.wait_reported, limited)
+        server = _QuietModelServer(config, app.wait_reported, limited)
         serving = asyncio.create_task(server.serve(sockets=[opened]))
         try:
             yield port
@@ -147,7 +147,7 @@ async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
             await asyncio.shield(serving)
 
 
-def _files() -> int:
+def _count_file_limit() -> int:
     """Return how many files this process may have open."""
     if sys.platform == "win32":
         return 2 * LIMITS.max_connections
@@ -158,7 +158,7 @@ def _files() -> int:
     return 2 * LIMITS.max_connections if soft == resource.RLIM_INFINITY else soft
 
 
-class _Connection(BoundedConnection):
+class _ModelConnection(BoundedConnection):
     """A connection that remembers which process it comes from, and whether too many were open when it came."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -171,7 +171,7 @@ class _Connection(BoundedConnection):
         self.app_state[CROWDED] = len(self.connections) > SERVED
 
 
-class _Quiet(GracefulServer):
+class _QuietModelServer(GracefulServer):
     """Leaves signals to the owner of the event loop."""
 
     @contextlib.contextmanager
@@ -190,7 +190,7 @@ class _Equipment:
     def environment(self, env: Mapping[str, str]) -> Mapping[str, str]:
         """Return the environment of the process."""
         text, self._text = self._text, ""
-        return equipped(env, address=self._address, token=text)
+        return equip_environment(env, address=self._address, token=text)
 
     def started(self, pid: int) -> None:
         """Bind the token to the process."""

@@ -1,8 +1,8 @@
 """What lets a call of a legacy session go on in another process, once the one that served it has died.
 
-Stored before the first event of the call's stream (``Head``), and known to whoever runs its handler (``CallRecord``).
-A call is begun again from its request; what its handler had learnt is looked up under the id in the record
-(``server.calls.recorded_call``). Pure: no clock, no I/O.
+Stored before the first event of the call's stream (``CallHead``), and known to whoever runs its handler
+(``CallRecord``). A call is begun again from its request; what its handler had learnt is looked up under the id in the
+record (``server.calls.recorded_call``). Pure: no clock, no I/O.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, structs
 
 from antiphon.errors import InternalError, PeerError
-from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, encode
+from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, encode_value
 
-__all__ = ["CallRecord", "EarlyReplies", "Head", "Sent", "first_id", "read_head", "stopped"]
+__all__ = ["CallHead", "CallRecord", "EarlyReplies", "Sent", "first_id", "make_stopped_error", "read_head"]
 
 MAX_RECORDED = 64 * 1024
 """Most bytes of the params of a call that is recorded; one with more ends when its process dies."""
@@ -28,7 +28,7 @@ MAX_EARLY_BYTES = 4 * 1024 * 1024
 """Most bytes of the results and errors of these replies."""
 
 
-def stopped() -> InternalError:
+def make_stopped_error() -> InternalError:
     """Make the error for a call that nobody can go on with."""
     return InternalError("The process that served this request has stopped; whether it was carried out is not known")
 
@@ -39,7 +39,7 @@ def first_id(moved: int) -> int:
     return (moved << 32) + 1
 
 
-class Head(Struct, frozen=True, array_like=True):
+class CallHead(Struct, frozen=True, array_like=True):
     """Stored before the events of a stream. Members from ``call`` on are set if the request may be begun again."""
 
     ids: Sequence[RequestId]
@@ -54,10 +54,10 @@ class Head(Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Head).decode
+_decode = msgspec.msgpack.Decoder(CallHead).decode
 
 
-def read_head(data: bytes) -> Head | None:
+def read_head(data: bytes) -> CallHead | None:
     """Decode a head; ``None`` if it is none."""
     try:
         return _decode(data)
@@ -124,7 +124,7 @@ class EarlyReplies:
         id = reply.id
         if reply.method is not UNSET or not isinstance(id, int) or id >= self._before or id in self._kept:
             return
-        size = len(reply.result) + (0 if reply.error is UNSET else len(encode(reply.error)))
+        size = len(reply.result) + (0 if reply.error is UNSET else len(encode_value(reply.error)))
         # The result is copied, because it would keep the whole frame in memory, whatever else that holds.
         self._kept[id] = structs.replace(reply, result=reply.result.copy()), size
         self._size += size
@@ -152,11 +152,11 @@ class CallRecord(Struct, eq=False):
     progress: float | None = None
     """The last progress that was reported there, since values must increase."""
 
-    def head(self, id: RequestId, method: str, params: Raw) -> Head:
+    def head(self, id: RequestId, method: str, params: Raw) -> CallHead:
         """Return what is stored before the events of this call's stream."""
         if len(params) > MAX_RECORDED:
-            return Head([id])
-        return Head([id], self.id, method, bytes(params))
+            return CallHead([id])
+        return CallHead([id], self.id, method, bytes(params))
 
     def asked(self, method: str, params: bytes) -> EarlierAsk | None:
         """Return the first question of the earlier process that was the same, once; ``None`` if there was none."""

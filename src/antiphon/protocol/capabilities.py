@@ -14,13 +14,20 @@ from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.revisions import Revision
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["declares", "extends", "may_include_context", "missing_for_ask", "offers", "servable"]
+__all__ = [
+    "declares_capability",
+    "declares_extension",
+    "list_servable",
+    "may_include_context",
+    "missing_for_ask",
+    "offers_method",
+]
 
 # One set for all sessions with the same capabilities: it takes 2 KiB, and there may be thousands of sessions.
 _servable: dict[frozenset[str], frozenset[str]] = {}
 
 
-def declares(capabilities: Wire | None, path: str) -> bool:
+def declares_capability(capabilities: Wire | None, path: str) -> bool:
     """Tell whether a capability such as ``"resources.subscribe"`` was declared: present, and not ``false``."""
     value: Any = capabilities
     for name in path.split("."):
@@ -30,27 +37,29 @@ def declares(capabilities: Wire | None, path: str) -> bool:
     return True
 
 
-def extends(capabilities: ServerCapabilities | ClientCapabilities | None, extension: str) -> bool:
+def declares_extension(capabilities: ServerCapabilities | ClientCapabilities | None, extension: str) -> bool:
     """Tell whether an extension was declared."""
     return capabilities is not None and extension in (capabilities.extensions or ())
 
 
-def servable(capabilities: ServerCapabilities, revision: Revision) -> frozenset[str]:
+def list_servable(capabilities: ServerCapabilities, revision: Revision) -> frozenset[str]:
     """Return the requests a server with these capabilities serves at a revision; others are answered with -32601."""
     names = frozenset(
         spec.name
         for spec in METHODS.values()
-        if spec.kind == "request" and spec.sent_by("client", revision.name) and offers(capabilities, spec, revision)
+        if spec.kind == "request"
+        and spec.note_sender("client", revision.name)
+        and offers_method(capabilities, spec, revision)
     )
     return _servable.setdefault(names, names)
 
 
-def offers(capabilities: ServerCapabilities, method: MethodSpec, revision: Revision) -> bool:
+def offers_method(capabilities: ServerCapabilities, method: MethodSpec, revision: Revision) -> bool:
     """Tell whether a server that declared ``capabilities`` serves ``method`` at this revision."""
     if method.extension is not None and revision.modern:
-        return extends(capabilities, method.extension)
+        return declares_extension(capabilities, method.extension)
     needed = method.needed(revision.name)
-    return needed is None or declares(capabilities, needed)
+    return needed is None or declares_capability(capabilities, needed)
 
 
 def missing_for_ask(
@@ -72,7 +81,7 @@ def missing_for_ask(
 
 def may_include_context(revision: Revision, declared: ClientCapabilities | None) -> bool:
     """Tell whether ``includeContext`` may be other than "none" (2025-11-25 client/sampling, "Capabilities")."""
-    return not revision.sampling_has_parts or declares(declared, "sampling.context")
+    return not revision.sampling_has_parts or declares_capability(declared, "sampling.context")
 
 
 def _missing_for_sampling(params: CreateMessageRequestParams, has: ClientCapabilities) -> ClientCapabilities | None:

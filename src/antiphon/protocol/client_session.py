@@ -21,9 +21,9 @@ from antiphon.errors import (
     PeerError,
     RemoteProtocolError,
 )
-from antiphon.protocol.capabilities import declares, extends, missing_for_ask, offers
+from antiphon.protocol.capabilities import declares_capability, declares_extension, missing_for_ask, offers_method
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Replied, Request
-from antiphon.protocol.session import Phase, Session, read_params, shortened
+from antiphon.protocol.session import PeerSession, Phase, read_params, shorten_text
 from antiphon.wire.common import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -38,7 +38,7 @@ from antiphon.wire.common import (
     RequestParams,
     Wire,
 )
-from antiphon.wire.envelope import Envelope, RequestId, encode, prepend, result_frame
+from antiphon.wire.envelope import Envelope, RequestId, encode_value, prepend_members, result_frame
 from antiphon.wire.lifecycle import (
     CancelledNotificationParams,
     DiscoverResult,
@@ -49,7 +49,7 @@ from antiphon.wire.lifecycle import (
 from antiphon.wire.logging import LoggingLevel
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import MAX_NAME, METHODS, MethodSpec, Side, unknown_request
-from antiphon.wire.revisions import LATEST, LATEST_LEGACY, Revision, revision
+from antiphon.wire.revisions import LATEST, LATEST_LEGACY, Revision, find_revision
 from antiphon.wire.task import TASKS
 
 __all__ = ["ClientSession", "is_modern_error"]
@@ -73,7 +73,7 @@ def is_modern_error(error: PeerError) -> bool:
     return -32022 <= error.code <= -32020
 
 
-def _named(meta: dict[str, Any] | None) -> Implementation | None:
+def _read_server_info(meta: dict[str, Any] | None) -> Implementation | None:
     """Read the server's name and version; ``None`` if they cannot be read."""
     try:
         return msgspec.convert((meta or {}).get(SERVER_INFO), Implementation | None)
@@ -81,8 +81,8 @@ def _named(meta: dict[str, Any] | None) -> Implementation | None:
         return None
 
 
-class ClientSession(Session):
-    """The rules for one server. See ``Session`` for how to use it.
+class ClientSession(PeerSession):
+    """The rules for one server. See ``PeerSession`` for how to use it.
 
     Open it with ``probe`` and ``discovered``, or with ``initialize`` and ``initialized``; nothing else may be sent
     before that.
@@ -119,9 +119,9 @@ class ClientSession(Session):
         Pass the result to ``discovered``, and an error to ``is_modern_error``.
         """
         meta = self._meta_for(wanted)
-        return self._open(METHODS["server/discover"], b'{"_meta":%b}' % encode(meta), None)
+        return self._open(METHODS["server/discover"], b'{"_meta":%b}' % encode_value(meta), None)
 
-    def discovered(self, result: DiscoverResult, allowed: tuple[Revision, ...]) -> Revision | None:
+    def handle_discovery(self, result: DiscoverResult, allowed: tuple[Revision, ...]) -> Revision | None:
         """Handle the answer to the probe. Returns the modern revision agreed on, or ``None`` if a handshake is needed.
 
         Raises:
@@ -136,7 +136,7 @@ class ClientSession(Session):
         best = max(both, key=lambda one: one.order)
         if not best.modern:
             return None
-        self._become(best, result.capabilities, _named(result.meta), result.instructions)
+        self._become(best, result.capabilities, _read_server_info(result.meta), result.instructions)
         self._set_meta(best)
         self.phase = Phase.READY
         return best
@@ -148,15 +148,15 @@ class ClientSession(Session):
         params = InitializeRequestParams(
             protocol_version=wanted.name, capabilities=self._capabilities, client_info=self._info
         )
-        return self._open(METHODS["initialize"], encode(wanted.lower(params)), None)
+        return self._open(METHODS["initialize"], encode_value(wanted.lower(params)), None)
 
-    def initialized(self, result: InitializeResult, allowed: tuple[Revision, ...]) -> bytes:
+    def handle_initialized(self, result: InitializeResult, allowed: tuple[Revision, ...]) -> bytes:
         """Handle the answer to ``initialize``; return the notification that completes the handshake.
 
         Raises:
             RemoteProtocolError: the server chose a revision we do not speak.
         """
-        agreed = revision(result.protocol_version)
+        agreed = find_revision(result.protocol_version)
         if agreed is None or agreed.modern or agreed not in allowed:
             raise RemoteProtocolError(
                 f"The server answered with protocol revision {result.protocol_version!r}; "
@@ -172,7 +172,7 @@ class ClientSession(Session):
         self.revision = agreed
         self.server_capabilities = capabilities
         self._sendable.clear()
-        self.for_tasks = _FOR_TASKS if extends(capabilities, TASKS) else None
+        self.for_tasks = _FOR_TASKS if declares_extension(capabilities, TASKS) else None
         self.server_info = info
         self.instructions = instructions
 
@@ -185,7 +185,7 @@ class ClientSession(Session):
         )
 
     def _set_meta(self, agreed: Revision) -> None:
-        self._modern_meta = encode(self._meta_for(agreed))[1:-1]
+        self._modern_meta = encode_value(self._meta_for(agreed))[1:-1]
         self._declared = {}, self._modern_meta
 
     def _meta_declaring(self, more: Mapping[str, Any], agreed: Revision) -> bytes:
@@ -193,7 +193,7 @@ class ClientSession(Session):
         if self._declared[0] != more:
             own = structs.replace(self._capabilities, extensions={**(self._capabilities.extensions or {}), **more})
             meta = structs.replace(self._meta_for(agreed), client_capabilities=agreed.lower(own))
-            self._declared = more, encode(meta)[1:-1]
+            self._declared = more, encode_value(meta)[1:-1]
         return self._declared[1]
 
     def set_log_level(self, level: LoggingLevel | None) -> None:
@@ -236,7 +236,7 @@ class ClientSession(Session):
         if getattr(params, "meta", None) is not None:
             params = structs.replace(params, meta=None)
         lowered = agreed.lower(params)
-        encoded = encode(lowered) if original is None else bytes(original.carrying(lowered))
+        encoded = encode_value(lowered) if original is None else bytes(original.carrying(lowered))
         id = next(self._ids)
         own = self._modern_meta
         if extensions and agreed.modern:
@@ -245,13 +245,13 @@ class ClientSession(Session):
         if log_level is not None and agreed.modern and self.log_level is None:
             members = b'%b,"%b":"%b"' % (members, LOG_LEVEL.encode(), log_level.encode())
         if members:
-            encoded = prepend(b'"_meta":{%b}' % members, encoded)
+            encoded = prepend_members(b'"_meta":{%b}' % members, encoded)
         return self._open(spec, encoded, None, id=id, wants_progress=wants_progress)
 
     def _check_sendable(self, spec: MethodSpec, agreed: Revision) -> None:
-        if not spec.sent_by("client", agreed.name):
+        if not spec.note_sender("client", agreed.name):
             raise NotInRevision(f"revision {agreed.name} has no {spec.name}")
-        if not offers(self.server_capabilities, spec, agreed):
+        if not offers_method(self.server_capabilities, spec, agreed):
             needed = spec.extension or spec.needs
             raise MethodNotFound(f"The server does not offer {needed}, so {spec.name} was not sent")
         self._sendable.add(spec.name)
@@ -261,21 +261,21 @@ class ClientSession(Session):
             # The caller's members win, so that a request that is retried stays in its original trace.
             meta = {**self.carries(id), **(meta or {})}
         if meta:
-            own = encode({name: value for name, value in meta.items() if name not in _SESSION_WRITES})[1:-1]
+            own = encode_value({name: value for name, value in meta.items() if name not in _SESSION_WRITES})[1:-1]
             members = b",".join(part for part in (members, own) if part)
         if wants_progress:
             token = b'"progressToken":%d' % id
             return b"%b,%b" % (members, token) if members else token
         return members
 
-    def oversized(self, size: int, limit: int) -> Event:
+    def handle_oversized(self, size: int, limit: int) -> Event:
         """Handle a frame that was dropped for its size: the only request whose reply it can have been fails.
 
         If several requests are open it cannot be known which one it was, and their deadlines end them.
         """
         outgoing = self._only_open()
         if outgoing is None:
-            return super().oversized(size, limit)
+            return super().handle_oversized(size, limit)
         self._settle(outgoing.id)
         problem = f"The reply to {outgoing.method.name} was too large: {size} bytes, the limit is {limit}"
         return Replied(outgoing, None, None, problem)
@@ -293,11 +293,11 @@ class ClientSession(Session):
         return super()._refuse(id, error)
 
     def _request(self, envelope: Envelope, id: RequestId, method: str, params: RequestParams | None) -> Event:
-        if (failed := self._sent_back(envelope, id)) is not None:
+        if (failed := self._fail_sent_back(envelope, id)) is not None:
             return failed
         if self._is_modern:
             # 2026-07-28 basic/transports/stdio: "The server MUST NOT write JSON-RPC requests"; and we write no replies.
-            return Ignored(f"the server sent the request {shortened(method)}, which this revision forbids")
+            return Ignored(f"the server sent the request {shorten_text(method)}, which this revision forbids")
         try:
             return self._accept(envelope, id, method)
         except PeerError as error:
@@ -308,13 +308,13 @@ class ClientSession(Session):
         if spec is None and self._takes(method):
             spec = unknown_request(method)
         agreed = self.revision or LATEST_LEGACY
-        if spec is None or spec.kind != "request" or not spec.sent_by("server", agreed.name):
-            raise MethodNotFound(f"Method not found: {shortened(method)}")
+        if spec is None or spec.kind != "request" or not spec.note_sender("server", agreed.name):
+            raise MethodNotFound(f"Method not found: {shorten_text(method)}")
         if method == "ping":
             return Answered(result_frame(id, b"{}"), id)
         if self.phase is not _READY:
             raise InvalidRequest(f"Not initialized: {method} came before the handshake was complete")
-        if spec.needs is not None and not declares(self._capabilities, spec.needs):
+        if spec.needs is not None and not declares_capability(self._capabilities, spec.needs):
             raise MethodNotFound(f"Method not found: {spec.name}: this client does not offer it")
         params = read_params(envelope, spec)
         self._check_ask(spec, params)
@@ -349,7 +349,7 @@ class ClientSession(Session):
 
     def _other_notification(self, event: Notified) -> Event:
         agreed = self.revision or LATEST_LEGACY
-        if not event.method.sent_by("server", agreed.name):
+        if not event.method.note_sender("server", agreed.name):
             return Ignored(f"{event.method.name} is not the server's to send in revision {agreed.name}")
         return event
 

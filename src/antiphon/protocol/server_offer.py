@@ -12,16 +12,16 @@ import msgspec
 from msgspec import Raw, structs
 
 from antiphon.errors import InvalidParams, LocalProtocolError, UnsupportedVersion
-from antiphon.protocol.capabilities import servable
+from antiphon.protocol.capabilities import list_servable
 from antiphon.protocol.events import Request
 from antiphon.wire.common import PROTOCOL_VERSION, SERVER_INFO, Implementation, Meta, Result, Wire
-from antiphon.wire.envelope import encode, prepend
+from antiphon.wire.envelope import encode_value, prepend_members
 from antiphon.wire.lifecycle import DiscoverResult, ListChangedCapability, ResourcesCapability, ServerCapabilities
 from antiphon.wire.methods import MAX_NAME, METHODS
 from antiphon.wire.revisions import REVISIONS, Revision
 from antiphon.wire.rounds import InputRequiredResult
 
-__all__ = ["ModernResults", "Offer"]
+__all__ = ["ModernResults", "ServerOffer"]
 
 _COMPLETE = "complete"
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -34,7 +34,7 @@ class ModernResults:
 
     def __init__(self, info: Implementation) -> None:
         self._info = info
-        self._meta = b'"_meta":%b' % encode({SERVER_INFO: info})
+        self._meta = b'"_meta":%b' % encode_value({SERVER_INFO: info})
         self._complete = b'"resultType":"%b",%b' % (_COMPLETE.encode(), self._meta)
 
     def encode(self, request: Request, result: Wire | Raw) -> bytes:
@@ -45,32 +45,32 @@ class ModernResults:
             NotInRevision: the revision cannot carry the result.
         """
         if isinstance(result, Raw):
-            return self._relayed(result)
+            return self._relay_result(result)
         # ``isinstance`` takes six times as long to say that something is not a struct of a class.
         if type(result) is InputRequiredResult:
             return self._round(request, result)
         if not isinstance(result, Result):
-            return prepend(self._complete, encode(request.revision.lower(result)))
+            return prepend_members(self._complete, encode_value(request.revision.lower(result)))
         if result.meta is not None or result.result_type is not None:
             kind = result.result_type or _COMPLETE
             result = structs.replace(result, meta=self._with_info(result.meta), result_type=kind)
-            return encode(request.revision.lower(result))
-        return prepend(self._complete, encode(request.revision.lower(result)))
+            return encode_value(request.revision.lower(result))
+        return prepend_members(self._complete, encode_value(request.revision.lower(result)))
 
     def _with_info(self, meta: Meta | None) -> Meta:
         return {SERVER_INFO: self._info, **(meta or {})}
 
-    def _relayed(self, result: Raw) -> bytes:
+    def _relay_result(self, result: Raw) -> bytes:
         """Complete an encoded result: our own lists directly, one of another server without losing its members."""
         encoded = bytes(result)
         if encoded[:2] in (b'{"', b"{}") and encoded.find(b'"_meta"') < 0:
             has_kind = encoded.find(b'"resultType"') >= 0 and "resultType" in _decode_object(result)
-            return prepend(self._meta if has_kind else self._complete, encoded)
+            return prepend_members(self._meta if has_kind else self._complete, encoded)
         members = _decode_object(result)
         meta = _decode_object(members.get("_meta", b"{}"))
-        members.setdefault("resultType", Raw(encode(_COMPLETE)))
-        members["_meta"] = Raw(encode(self._with_info(meta)))
-        return encode(members)
+        members.setdefault("resultType", Raw(encode_value(_COMPLETE)))
+        members["_meta"] = Raw(encode_value(self._with_info(meta)))
+        return encode_value(members)
 
     def _round(self, request: Request, result: InputRequiredResult) -> bytes:
         # 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT send InputRequiredResult responses on any other client
@@ -80,15 +80,15 @@ class ModernResults:
         if not result.input_requests and result.request_state is None:
             raise LocalProtocolError("A round must have asks or a state")
         if result.meta is not None:
-            return encode(structs.replace(result, meta=self._with_info(result.meta)))
-        return prepend(self._meta, encode(result))
+            return encode_value(structs.replace(result, meta=self._with_info(result.meta)))
+        return prepend_members(self._meta, encode_value(result))
 
 
 _DISCOVER_TTL_MS = 3_600_000
 """How long a client may keep the answer to ``server/discover``: an hour, as in the specification's example."""
 
 
-class Offer:
+class ServerOffer:
     """What a server offers; immutable. When a server gets new features, a new one is made."""
 
     __slots__ = (
@@ -114,15 +114,15 @@ class Offer:
         self.modern = {name: one for name, one in self.revisions.items() if one.modern}
         """Those of them without a handshake."""
         self.newest_legacy = next((one for one in newest_first if not one.modern), None)
-        self.servable = {one.name: servable(capabilities, one) for one in newest_first}
+        self.servable = {one.name: list_servable(capabilities, one) for one in newest_first}
         """The methods of the requests that are served, for each revision."""
         self.passes_on = passes_on
         """Whether messages of extensions that this library does not know are passed on to somebody who may."""
         self.results = ModernResults(info)
-        self._sessionless: Offer | None = None
+        self._sessionless: ServerOffer | None = None
 
     @property
-    def sessionless(self) -> Offer:
+    def sessionless(self) -> ServerOffer:
         """What is offered to legacy clients without sessions: all but notices of changes."""
         if self._sessionless is None:
             has = self.capabilities
@@ -133,7 +133,7 @@ class Offer:
                 resources=has.resources and ResourcesCapability(),
             )
             revisions = tuple(self.revisions.values())
-            self._sessionless = Offer(self.info, narrowed, self.instructions, revisions, passes_on=self.passes_on)
+            self._sessionless = ServerOffer(self.info, narrowed, self.instructions, revisions, passes_on=self.passes_on)
         return self._sessionless
 
     def takes(self, method: str) -> bool:
@@ -141,7 +141,7 @@ class Offer:
         row = METHODS.get(method)
         return self.passes_on and len(method) <= MAX_NAME and (row is None or row.extension is not None)
 
-    def widened(self, newer: Offer) -> Offer:
+    def widen_offer(self, newer: ServerOffer) -> ServerOffer:
         """Return what a client of this offer may rely on after a newer one was made.
 
         What was declared stays declared, even if nothing of it is left.
@@ -151,7 +151,9 @@ class Offer:
         if both == now:
             return newer
         revisions = tuple(newer.revisions.values())
-        return Offer(newer.info, ServerCapabilities(**both), newer.instructions, revisions, passes_on=newer.passes_on)
+        return ServerOffer(
+            newer.info, ServerCapabilities(**both), newer.instructions, revisions, passes_on=newer.passes_on
+        )
 
     def legacy_revision(self, requested: str) -> Revision:
         """Choose the revision that a handshake agrees on: the requested one, or else the newest we speak.
@@ -162,7 +164,9 @@ class Offer:
         """
         chosen = self.assumed(requested)
         if chosen is None:
-            raise UnsupportedVersion("This server speaks no revision with a handshake", data=self._supported(requested))
+            raise UnsupportedVersion(
+                "This server speaks no revision with a handshake", data=self._list_supported(requested)
+            )
         return chosen
 
     def assumed(self, name: str) -> Revision | None:
@@ -181,13 +185,13 @@ class Offer:
             raise InvalidParams(f"Invalid params: _meta must have {PROTOCOL_VERSION}, a string")
         known = self.modern.get(requested)
         if known is None:
-            raise UnsupportedVersion("Unsupported protocol version", data=self._supported(requested))
+            raise UnsupportedVersion("Unsupported protocol version", data=self._list_supported(requested))
         return known
 
-    def _supported(self, requested: str) -> dict[str, object]:
+    def _list_supported(self, requested: str) -> dict[str, object]:
         return {"supported": list(self.revisions), "requested": requested}
 
-    def discovered(self) -> DiscoverResult:
+    def handle_discovery(self) -> DiscoverResult:
         """Return the answer to ``server/discover``."""
         return DiscoverResult(
             supported_versions=list(self.revisions),

@@ -25,8 +25,8 @@ from antiphon.errors import (
 from antiphon.protocol.call_record import first_id
 from antiphon.protocol.capabilities import missing_for_ask
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Request
-from antiphon.protocol.server_offer import Offer
-from antiphon.protocol.session import ALLOWED_BEFORE_READY, TRANSITIONS, Phase, Session, read_params, shortened
+from antiphon.protocol.server_offer import ServerOffer
+from antiphon.protocol.session import ALLOWED_BEFORE_READY, TRANSITIONS, PeerSession, Phase, read_params, shorten_text
 from antiphon.wire.common import (
     PROGRESS_TOKEN,
     PROTOCOL_VERSION,
@@ -35,7 +35,7 @@ from antiphon.wire.common import (
     RequestParams,
     Wire,
 )
-from antiphon.wire.envelope import Envelope, RequestId, decode, encode, prepend, result_frame
+from antiphon.wire.envelope import Envelope, RequestId, decode_wire, encode_value, prepend_members, result_frame
 from antiphon.wire.lifecycle import InitializeRequestParams, InitializeResult
 from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
 from antiphon.wire.lossless import Received
@@ -55,17 +55,17 @@ class _PeekMeta(msgspec.Struct):
     protocol_version: Any = msgspec.field(name=PROTOCOL_VERSION, default=None)
 
 
-class _Peek(msgspec.Struct):
+class _SessionPeek(msgspec.Struct):
     meta: _PeekMeta | None = msgspec.field(name="_meta", default=None)
 
 
-_peek = msgspec.json.Decoder(_Peek).decode
+_peek = msgspec.json.Decoder(_SessionPeek).decode
 
 P = TypeVar("P", Wire, "Wire | None")
 
 
-class ServerSession(Session):
-    """The rules for one client. See ``Session`` for how to use it.
+class ServerSession(PeerSession):
+    """The rules for one client. See ``PeerSession`` for how to use it.
 
     ``assumed``: a legacy revision, for requests of clients whose handshake nobody remembers. Each is served by itself:
     ``initialize`` is answered at any time, and nothing is known of what the client can do, so nothing is asked of it.
@@ -73,7 +73,7 @@ class ServerSession(Session):
 
     side: ClassVar[Side] = "server"
 
-    def __init__(self, offer: Offer, assumed: Revision | None = None) -> None:
+    def __init__(self, offer: ServerOffer, assumed: Revision | None = None) -> None:
         super().__init__()
         self.phase = Phase.NEW if assumed is None else Phase.READY
         self.revision = assumed
@@ -83,17 +83,17 @@ class ServerSession(Session):
         """What a legacy client declared in the handshake."""
         self.log_level: LoggingLevel | None = None
         """The level a legacy client has set; ``None`` sends messages of all levels."""
-        self.offered_to: Callable[[ClientCapabilities | None], Offer] | None = None
+        self.offered_to: Callable[[ClientCapabilities | None], ServerOffer] | None = None
         """Returns what is offered to a client with these capabilities, where that is not the same for all clients."""
         self._offer = offer if self.is_kept else offer.sessionless
         self._has_modern_client = False
 
-    def offer(self, newer: Offer) -> None:
+    def offer(self, newer: ServerOffer) -> None:
         """Declare what the server offers from now on, since features may be added while clients are connected.
 
         What was declared before stays declared even if nothing of it is left, because the client may rely on it.
         """
-        self._offer = self._offer.widened(newer if self.is_kept else newer.sessionless)
+        self._offer = self._offer.widen_offer(newer if self.is_kept else newer.sessionless)
 
     def go_on(self, client: InitializeRequestParams, agreed: Revision, *, is_ready: bool, moved: int) -> None:
         """Be the session of a client that has greeted another process.
@@ -123,11 +123,11 @@ class ServerSession(Session):
             agreed = offer.modern.get(meta.protocol_version) or offer.modern_revision(meta.protocol_version)
             return self._modern(Request(id, spec, given, envelope.params, agreed, meta, meta.client_capabilities))
         except PeerError as error:
-            return self._sent_back(envelope, id) or self._refuse(id, error)
+            return self._fail_sent_back(envelope, id) or self._refuse(id, error)
 
     def _read(self, envelope: Envelope, spec: MethodSpec) -> Any:
         try:
-            return decode(envelope.params, spec.params)
+            return decode_wire(envelope.params, spec.params)
         except (msgspec.DecodeError, UnicodeDecodeError):
             # A wrong revision, phase or method is reported first, because it may be why the params do not
             # fit.
@@ -143,7 +143,7 @@ class ServerSession(Session):
             raise InvalidParams("Invalid params: _meta must have io.modelcontextprotocol/clientCapabilities")
         if name == "server/discover":
             self._look_again(request.capabilities)
-            return self._answer(request, self._offer.discovered())
+            return self._answer(request, self._offer.handle_discovery())
         self.incoming[request.id] = request
         return request
 
@@ -182,7 +182,7 @@ class ServerSession(Session):
             server_info=self._offer.info,
             instructions=self._offer.instructions,
         )
-        return Answered(result_frame(id, encode(agreed.lower(result))), id)
+        return Answered(result_frame(id, encode_value(agreed.lower(result))), id)
 
     def _look_again(self, declared: ClientCapabilities | None) -> None:
         if self.offered_to is not None:
@@ -196,7 +196,7 @@ class ServerSession(Session):
             # 2026-07-28 basic, _meta: "A request missing any required field is malformed; ... MUST reject ... -32602"
             raise InvalidParams(_NO_REVISION)
         if method not in ALLOWED_BEFORE_READY:
-            raise InvalidRequest(f"Not initialized: send initialize before {shortened(method)}")
+            raise InvalidRequest(f"Not initialized: send initialize before {shorten_text(method)}")
         return newest_legacy
 
     def _check_discover(self, method: str) -> None:
@@ -236,7 +236,7 @@ class ServerSession(Session):
         name = event.method.name
         if name not in METHODS and self._has_modern_client:
             return event
-        if self.revision is None or not event.method.sent_by("client", self.revision.name):
+        if self.revision is None or not event.method.note_sender("client", self.revision.name):
             return Ignored(f"{name} is not the client's to send now")
         if name == "notifications/initialized":
             following = TRANSITIONS.get((self.phase, name))
@@ -318,7 +318,7 @@ class ServerSession(Session):
         is_early = self.phase is _NEW or (self.phase is _ANSWERED and spec.name != "ping")
         if agreed is None or (is_early and not agreed.modern):
             raise LocalProtocolError(f"{spec.name} cannot be sent before the handshake is complete")
-        if not spec.sent_by("server", agreed.name):
+        if not spec.note_sender("server", agreed.name):
             raise NotInRevision(f"revision {agreed.name} has no {spec.name} that a server sends")
         if request is None and spec.ask and spec.name != "roots/list":
             raise LocalProtocolError(f"{spec.name} must belong to a request of the client's")
@@ -327,14 +327,14 @@ class ServerSession(Session):
         if not is_checked and isinstance(params, Wire):
             declared = self.client_capabilities if request is None else request.capabilities
             params = self._check_ask(spec, params, agreed, declared)
-        encoded = encode(params)
+        encoded = encode_value(params)
         id = next(self._ids)
         members: dict[str, object] = dict(self.carries(id)) if self.carries is not None else {}
         members.update(meta or {})
         if wants_progress:
             members[PROGRESS_TOKEN] = id
         if members:
-            encoded = prepend(b'"_meta":%b' % encode(members), encoded)
+            encoded = prepend_members(b'"_meta":%b' % encode_value(members), encoded)
         return self._open(spec, encoded, request, id=id, wants_progress=wants_progress)
 
     @property
@@ -344,4 +344,4 @@ class ServerSession(Session):
 
 
 def _not_found(method: str) -> MethodNotFound:
-    return MethodNotFound(f"Method not found: {shortened(method)}")
+    return MethodNotFound(f"Method not found: {shorten_text(method)}")

@@ -25,9 +25,9 @@ from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.envelope import (
     Envelope,
     RequestId,
-    decode,
     decode_envelope,
-    encode,
+    decode_wire,
+    encode_value,
     error_frame,
     notification_frame,
     request_frame,
@@ -40,7 +40,7 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side, unknown_notification
 from antiphon.wire.revisions import Revision
 
-__all__ = ["ALLOWED_BEFORE_READY", "TRANSITIONS", "Phase", "Session", "read_params", "shortened"]
+__all__ = ["ALLOWED_BEFORE_READY", "TRANSITIONS", "PeerSession", "Phase", "read_params", "shorten_text"]
 
 MAX_BATCH = 256
 """Most messages in one batch. Each may start work, so the bound on the size of a frame is not enough."""
@@ -61,7 +61,7 @@ _MAX_ECHO = 100
 """Most characters of a peer's own text that an error repeats."""
 
 
-class Session:
+class PeerSession:
     """The rules for one peer. Use ``ServerSession`` or ``ClientSession``."""
 
     side: ClassVar[Side]
@@ -137,7 +137,7 @@ class Session:
         if id is None and reply is not None and reply.error is not UNSET:
             # A peer that could not read the id of a request leaves it out of its error (JSON-RPC 2.0, section 5).
             return Replied(outgoing, None, reply.error)
-        given = "without a readable id" if id is None else f"with the id {shortened(str(id))!r}, not {outgoing.id}"
+        given = "without a readable id" if id is None else f"with the id {shorten_text(str(id))!r}, not {outgoing.id}"
         return Replied(outgoing, None, None, f"The reply to {outgoing.method.name} came {given}")
 
     def _is_of_another(self, reply: Envelope, waiting: Outgoing) -> bool:
@@ -150,7 +150,7 @@ class Session:
         if reply.error is not UNSET:
             return self.side == "server" or reply.error.code == errors.MethodNotFound.CODE
         try:
-            decode(reply.result, waiting.method.result or dict[str, Any])
+            decode_wire(reply.result, waiting.method.result or dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError):
             return True
         return False
@@ -195,7 +195,7 @@ class Session:
             return self._not_a_message(data, error)
         return self.take(envelope)
 
-    def oversized(self, size: int, limit: int) -> Event:
+    def handle_oversized(self, size: int, limit: int) -> Event:
         """Handle a frame that was dropped for its size. Its id is unknown, so the reply carries none."""
         return self._refuse(
             None, errors.InvalidRequest(f"Invalid request: frame of {size} bytes, the limit is {limit}")
@@ -233,7 +233,7 @@ class Session:
         outgoing = None if id is None else self._settle(id)
         return None if outgoing is None else Replied(outgoing, None, None, f"The reply to {outgoing.method.name} {how}")
 
-    def _sent_back(self, envelope: Envelope, id: RequestId) -> Replied | None:
+    def _fail_sent_back(self, envelope: Envelope, id: RequestId) -> Replied | None:
         """Fail a request of ours that came back with a reply in it, so that it looks like a request of the peer."""
         is_reply = bool(envelope.result) or envelope.error is not UNSET
         return self._spoilt(id, "has a method, too") if is_reply else None
@@ -269,12 +269,12 @@ class Session:
         if not messages:
             return self._no_message(None, errors.InvalidRequest("Invalid request: empty batch"))
         if self.revision is None or not self.revision.batches:
-            return self._refused_batch(messages, "this revision has no batches")
+            return self._refuse_batch(messages, "this revision has no batches")
         if len(messages) > MAX_BATCH:
-            return self._refused_batch(messages, f"more than {MAX_BATCH} messages in a batch")
+            return self._refuse_batch(messages, f"more than {MAX_BATCH} messages in a batch")
         return Batch([self._member(bytes(message)) for message in messages])
 
-    def _refused_batch(self, messages: list[Raw], why: str) -> Event:
+    def _refuse_batch(self, messages: list[Raw], why: str) -> Event:
         """Refuse a batch. The requests of ours to which it replies fail: no other reply will come."""
         refusal = self._refuse(None, errors.InvalidRequest(f"Invalid request: {why}"))
         found = (read_remains(bytes(message)) for message in messages[:MAX_BATCH] if self.outgoing)
@@ -296,9 +296,9 @@ class Session:
         if spec is None and self._takes(method):
             spec = unknown_notification(method)
         if spec is None or spec.kind != "notification":
-            return Ignored(f"unknown notification {shortened(method)}")
+            return Ignored(f"unknown notification {shorten_text(method)}")
         try:
-            params = decode(envelope.params, spec.params)
+            params = decode_wire(envelope.params, spec.params)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return Ignored(f"{method}: {error}")
         if isinstance(params, CancelledNotificationParams):
@@ -349,7 +349,7 @@ class Session:
     def _encode_result(self, request: Request, result: Wire | Raw) -> bytes:
         if isinstance(result, Raw):
             return bytes(result)
-        return encode(request.revision.lower(result))
+        return encode_value(request.revision.lower(result))
 
     def reply_error(self, request: Request, error: BaseException) -> bytes | None:
         """Answer a request of the peer with an error; returns ``None`` if it was cancelled or answered before.
@@ -388,10 +388,12 @@ class Session:
         revision = self.revision if request is None else request.revision
         if revision is None:
             raise errors.LocalProtocolError(f"{spec.name} cannot be sent before the handshake")
-        if spec.kind != "notification" or not spec.sent_by(self.side, revision.name):
+        if spec.kind != "notification" or not spec.note_sender(self.side, revision.name):
             raise errors.NotInRevision(f"revision {revision.name} has no {spec.name} that a {self.side} sends")
         lowered = revision.lower(params)
-        return notification_frame(spec.name, encode(lowered) if original is None else bytes(original.carrying(lowered)))
+        return notification_frame(
+            spec.name, encode_value(lowered) if original is None else bytes(original.carrying(lowered))
+        )
 
     def first_time(self, topic: str) -> bool:
         """Tell whether a topic comes up for the first time in this session, so that it is logged once."""
@@ -441,7 +443,7 @@ class Session:
             # dropped silently.
             return None
         params = CancelledNotificationParams(request_id=id, reason=reason)
-        return notification_frame("notifications/cancelled", encode(params))
+        return notification_frame("notifications/cancelled", encode_value(params))
 
 
 def read_params(envelope: Envelope, spec: MethodSpec) -> Any:
@@ -451,7 +453,7 @@ def read_params(envelope: Envelope, spec: MethodSpec) -> Any:
         InvalidParams: they do not fit; the message names the place.
     """
     try:
-        return decode(envelope.params, spec.params)
+        return decode_wire(envelope.params, spec.params)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise errors.InvalidParams(f"Invalid params: {error}") from None
 
@@ -461,7 +463,7 @@ def _may_send(code: int) -> bool:
     return type(code) is int and (code not in _RESERVED or code in _DEFINED)
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Cut a peer's own text to the length that an error may repeat."""
     return text if len(text) <= _MAX_ECHO else f"{text[:_MAX_ECHO]}..."
 

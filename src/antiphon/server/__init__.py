@@ -8,7 +8,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
 if TYPE_CHECKING:
     from antiphon.server.app import Lifespan as Lifespan, Mountable as Mountable, Server as Server
-    from antiphon.server.asks.elicitation import Elicited as Elicited
+    from antiphon.server.asks.elicitations import Elicited as Elicited
     from antiphon.server.asks.sample import Sample as Sample
     from antiphon.server.asks.tool_loop import SampleOptions as SampleOptions, TurnOptions as TurnOptions
     from antiphon.server.calls.call import CallAbandoned as CallAbandoned
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from antiphon.server.features.registry import Page as Page, Registry as Registry, Via as Via
     from antiphon.server.features.resources import ServedResource as ServedResource, ServedTemplate as ServedTemplate
     from antiphon.server.features.tools import AsTask as AsTask, ServedTool as ServedTool
-    from antiphon.server.limits import Rate as Rate
-    from antiphon.server.middleware import (
+    from antiphon.server.rate_limits import Rate as Rate
+    from antiphon.server.server_middleware import (
         CallNext as CallNext,
         Middleware as Middleware,
         ServerRequest as ServerRequest,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 else:
     _HOMES = {
         "antiphon.server.app": "Lifespan Mountable Server",
-        "antiphon.server.asks.elicitation": "Elicited",
+        "antiphon.server.asks.elicitations": "Elicited",
         "antiphon.server.asks.sample": "Sample",
         "antiphon.server.asks.tool_loop": "SampleOptions TurnOptions",
         "antiphon.server.calls.call": "CallAbandoned",
@@ -76,8 +76,8 @@ else:
         "antiphon.server.features.registry": "Page Registry Via",
         "antiphon.server.features.resources": "ServedResource ServedTemplate",
         "antiphon.server.features.tools": "AsTask ServedTool",
-        "antiphon.server.limits": "Rate",
-        "antiphon.server.middleware": "CallNext Middleware ServerRequest",
+        "antiphon.server.rate_limits": "Rate",
+        "antiphon.server.server_middleware": "CallNext Middleware ServerRequest",
         "antiphon.server.serving.network": "HttpOptions ServeOptions ServerApp",
         "antiphon.transports.cluster.base": "Cluster",
         "antiphon.transports.cluster.memory": "MemoryCluster",

@@ -15,19 +15,19 @@ from antiphon.channel import Channel
 from antiphon.errors import ConfigError
 from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.server_offer import Offer
-from antiphon.server.calls.rounds import RoundOptions
+from antiphon.protocol.server_offer import ServerOffer
+from antiphon.server.calls.server_rounds import RoundOptions
 from antiphon.server.core import Core, Declared, Extension
 from antiphon.server.decorators import Features
 from antiphon.server.fallback import Fallback, SamplingFallback
-from antiphon.server.limits import DEFAULT_TOOL_RATE, Rate
-from antiphon.server.middleware import Middleware
+from antiphon.server.rate_limits import DEFAULT_TOOL_RATE, Rate
+from antiphon.server.served_subscriptions import ListKind
+from antiphon.server.server_middleware import Middleware
 from antiphon.server.serving.service import Service
 from antiphon.server.state.request_state import Seal
-from antiphon.server.subscriptions import ListKind
 from antiphon.wire.common import Icon, Implementation
 from antiphon.wire.lossless import Received
-from antiphon.wire.revisions import REVISIONS, Revision, revision
+from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
 if TYPE_CHECKING:
     from antiphon.server.serving.network import HttpOptions, ServeOptions, ServerApp
@@ -92,7 +92,7 @@ class Server(Features):
     confirmer: Any = None
     """What has each call of a tool confirmed before it is passed on: the host of a gateway. A client in this process
     does not ask it a second time."""
-    _offered: Offer | None = None
+    _offered: ServerOffer | None = None
     """The last offer, kept so that all sessions share one object until it changes."""
 
     def __init__(
@@ -124,8 +124,10 @@ class Server(Features):
         **_unknown: Never,
     ) -> None:
         super().__init__(name, *_more, **_unknown)
-        self.info = _info(name, version, title=title, description=description, website_url=website_url, icons=icons)
-        self.instructions, self._revisions = instructions, _revisions(revisions)
+        self.info = _make_info(
+            name, version, title=title, description=description, website_url=website_url, icons=icons
+        )
+        self.instructions, self._revisions = instructions, _find_revisions(revisions)
         core = Core(
             self,
             self._completions,
@@ -133,7 +135,7 @@ class Server(Features):
             tool_rate=tool_rate,
             code_version=code_version,
             error_details=error_details,
-            declares=_declared(declares),
+            declares=_list_declared(declares),
         )
         self._service = Service(
             core,
@@ -141,9 +143,11 @@ class Server(Features):
             lifespan=None if lifespan is None else lambda: lifespan(self),
             page_size=page_size,
             seal=Seal(keys),
-            rounds=RoundOptions(parked_for, state_for, max_parked, max_parked_bytes, _first(state_store, cluster)),
+            rounds=RoundOptions(
+                parked_for, state_for, max_parked, max_parked_bytes, _choose_store(state_store, cluster)
+            ),
             cluster=cluster,
-            tasks=_checked(tasks, keys),
+            tasks=_check_task_options(tasks, keys),
         )
 
     @property
@@ -324,9 +328,9 @@ class Server(Features):
             ConfigError: there is no such transport, or it cannot be served with these options.
             AntiphonError: no worker could be started.
         """
-        from antiphon.server.serving.run import run
+        from antiphon.server.serving.run import run_server
 
-        run(self._service, transport, host, port, options, workers)
+        run_server(self._service, transport, host, port, options, workers)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> ServerApp:
         """Return this server as an ASGI application (Streamable HTTP, both eras), to mount in any ASGI framework.
@@ -360,12 +364,12 @@ class Server(Features):
             principal = caller.principal
         await self._service.serve(channel, principal=principal, headers=headers, caller=caller)
 
-    def _offer(self) -> Offer:
+    def _offer(self) -> ServerOffer:
         """Return what the server offers. It is the same object for all sessions until something in it changes."""
         offer, capabilities = self._offered, self._service.core.capabilities()
         if offer is None or offer.capabilities != capabilities or offer.instructions != self.instructions:
             passes_on = self._service.core.extension is not None
-            offer = self._offered = Offer(
+            offer = self._offered = ServerOffer(
                 self.info, capabilities, self.instructions, self._revisions, passes_on=passes_on
             )
         return offer
@@ -390,12 +394,12 @@ def proxy_of(target: object) -> Mountable:
     return made
 
 
-def _revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
+def _find_revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
     """Return the revisions of these names, in the order of ``REVISIONS``."""
     if names is None:
         return REVISIONS
     for name in names:
-        if revision(name) is None:
+        if find_revision(name) is None:
             raise ConfigError(
                 f"Server(revisions=): there is no {name!r}; there are {', '.join(r.name for r in REVISIONS)}"
             )
@@ -404,7 +408,7 @@ def _revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
     return tuple(each for each in REVISIONS if each.name in names)
 
 
-def _checked(tasks: TaskOptions | None, keys: Sequence[bytes]) -> TaskOptions | None:
+def _check_task_options(tasks: TaskOptions | None, keys: Sequence[bytes]) -> TaskOptions | None:
     if tasks is not None and tasks.store is not None and tasks.store.shared and not keys:
         raise ConfigError(
             "Server(tasks=TaskOptions(store=...)) seals what it stores, and needs keys that outlive the process: "
@@ -413,12 +417,12 @@ def _checked(tasks: TaskOptions | None, keys: Sequence[bytes]) -> TaskOptions | 
     return tasks
 
 
-def _first(store: StateStore | None, cluster: Cluster | None) -> StateStore | None:
+def _choose_store(store: StateStore | None, cluster: Cluster | None) -> StateStore | None:
     # Not ``or``: a store without entries may be false.
     return cluster if store is None else store
 
 
-def _declared(kinds: Collection[Declared]) -> Collection[Declared]:
+def _list_declared(kinds: Collection[Declared]) -> Collection[Declared]:
     known = get_args(Declared)
     wrong = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind not in known]
     if wrong:
@@ -426,7 +430,7 @@ def _declared(kinds: Collection[Declared]) -> Collection[Declared]:
     return kinds
 
 
-def _info(name: str, version: str, **more: Any) -> Implementation:
+def _make_info(name: str, version: str, **more: Any) -> Implementation:
     _refuse_unless_text(name=name, version=version)
     return Implementation(name=name, version=version, **more)
 

@@ -18,11 +18,11 @@ from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.server.asks.sample import DEFAULT_MAX_TOKENS, Messages, Preferences, Sample, sampling_params
 from antiphon.server.asks.tool_loop import MAX_STEPS, SampleOptions, Turns, one_step
 from antiphon.server.asks.toolbox import TOOL_CONCURRENCY, SamplingTool, Toolbox
-from antiphon.server.calls.call import Call
+from antiphon.server.calls.call import HandlerCall
 from antiphon.server.core import Core
 from antiphon.server.decorators import Features
 from antiphon.server.functions.pydantic_types import Adapter
-from antiphon.server.functions.shape import adapted, decode_with, encode_value
+from antiphon.server.functions.shape import adapt_type, decode_with, encode_value
 from antiphon.wire.common import LOGGING_LEVELS, ClientCapabilities, Implementation, LoggingLevel, RequestParams
 from antiphon.wire.envelope import RequestId
 from antiphon.wire.logging import LoggingMessageNotificationParams
@@ -30,7 +30,7 @@ from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import IncludeContext, ToolChoice
 
 if TYPE_CHECKING:
-    from antiphon.server.asks.elicitation import Elicited
+    from antiphon.server.asks.elicitations import Elicited
     from antiphon.wire.resources import ReadResourceResult
 
 __all__ = ["Context", "RequestFacts"]
@@ -40,7 +40,9 @@ S = TypeVar("S")
 _KEY = "idempotency_key"
 
 
-async def take_step(call: Call, name: str, function: Callable[..., S | Awaitable[S]], *, secret: bool = False) -> S:
+async def take_step(
+    call: HandlerCall, name: str, function: Callable[..., S | Awaitable[S]], *, secret: bool = False
+) -> S:
     """Run a step, or return its recorded result. See ``Context.step``."""
     if not callable(function):
         raise ConfigError(
@@ -52,10 +54,10 @@ async def take_step(call: Call, name: str, function: Callable[..., S | Awaitable
         value = function(**{_KEY: key}) if _wants_key(function) else function()
         if inspect.isawaitable(value):
             value = await value
-        return _encoded(name, value)
+        return _encode_value(name, value)
 
     data = await call.step(name, work, secret=secret)
-    return cast("S", _decoded(name, function, data))
+    return cast("S", _decode_value(name, function, data))
 
 
 def _wants_key(function: Callable[..., Any]) -> bool:
@@ -66,15 +68,15 @@ def _wants_key(function: Callable[..., Any]) -> bool:
         return False
 
 
-def _encoded(name: str, value: object) -> bytes:
+def _encode_value(name: str, value: object) -> bytes:
     try:
         return encode_value(value)
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise ConfigError(f"The step {name!r} returned what JSON cannot carry: {error}") from None
 
 
-def _decoded(name: str, function: Callable[..., Any], data: bytes) -> Any:
-    kind = adapted(_return_type(function), f"The step {name!r}")
+def _decode_value(name: str, function: Callable[..., Any], data: bytes) -> Any:
+    kind = adapt_type(_return_type(function), f"The step {name!r}")
     try:
         return kind.decode(data) if isinstance(kind, Adapter) else decode_with(msgspec.json.Decoder(kind), data)
     except (MismatchError, TypeError) as error:
@@ -98,7 +100,7 @@ class Context:
     __antiphon_context__ = True
     """``signature`` recognises the parameter to fill in by this attribute."""
 
-    def __init__(self, call: Call, core: Core | None = None) -> None:
+    def __init__(self, call: HandlerCall, core: Core | None = None) -> None:
         self._call = call
         self._core = call.core if core is None else core
         """The server whose handler runs; ``call.core`` may be the server on which that one is mounted."""
@@ -273,7 +275,7 @@ class Context:
         """
         if _unknown:
             check_options("ctx.elicit()", _unknown, self.elicit)
-        from antiphon.server.asks.elicitation import elicit_form
+        from antiphon.server.asks.elicitations import elicit_form
 
         return await elicit_form(self._call, message, form, key=key, timeout=timeout)
 
@@ -292,7 +294,7 @@ class Context:
             ElicitationUnavailable: the client does not offer this; nothing was sent.
             CallTimeout: no answer came within ``timeout``.
         """
-        from antiphon.server.asks.elicitation import elicit_visit
+        from antiphon.server.asks.elicitations import elicit_visit
 
         return await elicit_visit(self._call, message, url, key=key, timeout=timeout)
 
@@ -444,11 +446,11 @@ class Context:
         return await resource.read(uri, self if owner is self._core else Context(self._call, owner))
 
 
-class _Meta(msgspec.Struct):
+class _InfoMeta(msgspec.Struct):
     meta: dict[str, Any] = msgspec.field(name="_meta", default_factory=dict)
 
 
-_read_meta = msgspec.json.Decoder(_Meta).decode
+_read_meta = msgspec.json.Decoder(_InfoMeta).decode
 
 
 class RequestFacts:
@@ -459,7 +461,7 @@ class RequestFacts:
 
     __slots__ = ("_call",)
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: HandlerCall) -> None:
         self._call = call
 
     @property

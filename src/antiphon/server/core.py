@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from antiphon import errors
 from antiphon.engine.connection import Connection
-from antiphon.protocol.capabilities import declares
+from antiphon.protocol.capabilities import declares_capability
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.decorators import Features
@@ -24,9 +24,9 @@ from antiphon.server.features.completion import Completions
 from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.tools import Requirement
 from antiphon.server.features.uri_parts import normalize_uri
-from antiphon.server.limits import Rate, RateLimiter
+from antiphon.server.rate_limits import Rate, RateLimiter
 from antiphon.wire.common import ClientCapabilities
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities, TasksCapability
 from antiphon.wire.lossless import Received
 from antiphon.wire.task import TASKS
@@ -78,7 +78,7 @@ class Core:
     ``tool_rate``: how often one client may call tools; ``None`` for no limit.
     ``code_version``: must be the same for a call to continue in another process; by default the handler's code.
     ``error_details``: whether clients learn the text of unexpected exceptions of tools.
-    ``declares``: the kinds of features that are declared though there may be none.
+    ``declares_capability``: the kinds of features that are declared though there may be none.
     """
 
     __slots__ = (
@@ -183,7 +183,7 @@ class Core:
 
     def can_serve(self, needed: Requirement, request: Request) -> bool:
         """Tell whether a tool's requirement is met by the client, or by the server's own model."""
-        return self.stands_for(needed) or declares(request.capabilities, needed)
+        return self.stands_for(needed) or declares_capability(request.capabilities, needed)
 
     def stands_for(self, needed: Requirement) -> bool:
         """Tell whether the server's own model can replace a client capability."""
@@ -257,5 +257,5 @@ class Core:
         """Return the arguments of a request as JSON, empty if it has none. Not copied, since they may be megabytes."""
         arguments = getattr(request.params, "arguments", None)
         if isinstance(arguments, dict):
-            return encode(cast("dict[str, Any]", arguments))
+            return encode_value(cast("dict[str, Any]", arguments))
         return arguments or b""

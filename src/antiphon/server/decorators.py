@@ -63,7 +63,7 @@ class Features:
             ConfigError: the signature cannot be a tool's; the message names the place and says what to do.
         """
         check_options("server.tool()", options, ServedTool.from_function)
-        return _decorate(lambda given: self.add_tool(ServedTool.from_function(given, **options)), function)
+        return _register_function(lambda given: self.add_tool(ServedTool.from_function(given, **options)), function)
 
     def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
         """Make a function a resource or, with ``{gaps}`` in the URI (RFC 6570), a family of resources.
@@ -78,7 +78,7 @@ class Features:
         if uri.__class__ is not str:
             raise ConfigError(f'a resource needs a URI: write @server.resource("catalogue://..."), not {uri!r}')
         check_options("server.resource()", options, ServedResource.from_function)
-        return lambda given: _decorate(lambda function: self._add_resource(function, uri, options), given)
+        return lambda given: _register_function(lambda function: self._add_resource(function, uri, options), given)
 
     @overload
     def prompt(self, function: F, /) -> F: ...
@@ -95,7 +95,7 @@ class Features:
             ConfigError: the signature cannot be a prompt's; the message names the place and says what to do.
         """
         check_options("server.prompt()", options, ServedPrompt.from_function)
-        return _decorate(lambda given: self.add_prompt(ServedPrompt.from_function(given, **options)), function)
+        return _register_function(lambda given: self.add_prompt(ServedPrompt.from_function(given, **options)), function)
 
     def complete(self, of: str, argument: str) -> Callable[[F], F]:
         """Make a function complete an argument. It takes what was typed so far and returns values, the best first.
@@ -183,7 +183,7 @@ class Features:
         self.templates.add(uri, ServedTemplate.from_function(function, uri, **rest))
 
 
-def _decorate(register: Callable[[F], object], function: F | None) -> Any:
+def _register_function(register: Callable[[F], object], function: F | None) -> Any:
     """Register a function and return it; without a function, return the decorator that does so."""
 
     def decorate(given: F) -> F:

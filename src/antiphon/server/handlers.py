@@ -1,6 +1,6 @@
 """The handlers of a server: one function for each method it serves.
 
-A modern call whose handler may ask runs in ``Rounds``; every other request runs in the task that received it.
+A modern call whose handler may ask runs in ``ServerRounds``; every other request runs in the task that received it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from antiphon import errors
 from antiphon.engine.connection import LATER, OTHERS, Connection, Handler, Later
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import Call, Handled, within
-from antiphon.server.calls.rounds import Rounds
+from antiphon.server.calls.call import Handled, HandlerCall, within
+from antiphon.server.calls.server_rounds import ServerRounds
 from antiphon.server.context import Context
 from antiphon.server.core import Core
-from antiphon.server.features.checked_options import demand
+from antiphon.server.features.checked_options import demand_scopes
 from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.features.registry import Via
 from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.tools import Requirement, ServedTool
 from antiphon.server.functions.arguments import ArgumentError
 from antiphon.server.listing import Pages
-from antiphon.server.middleware import ServerRequest, Stack
 from antiphon.server.mounts import Mount, Mounts
-from antiphon.server.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
+from antiphon.server.served_subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
+from antiphon.server.server_middleware import ServerMiddlewareStack, ServerRequest
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams, PromptReference
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import decode
+from antiphon.wire.envelope import decode_wire
 from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams
@@ -64,8 +64,8 @@ class Handlers:
         core: Core,
         pages: Pages,
         subscriptions: Subscriptions,
-        rounds: Rounds,
-        middleware: Stack,
+        rounds: ServerRounds,
+        middleware: ServerMiddlewareStack,
         mounts: Mounts,
     ) -> None:
         self._core = core
@@ -107,7 +107,7 @@ class Handlers:
         }
         if not self._middleware:
             return table
-        table[OTHERS] = _unknown
+        table[OTHERS] = _refuse_unknown
         around = {method: partial(self._around, handler) for method, handler in table.items()}
         return around | dict.fromkeys(self._finders, self._around_call)
 
@@ -122,9 +122,9 @@ class Handlers:
 
         async def last(passed: ServerRequest) -> Any:
             request.params = passed.params
-            return await _outcome(handler(request, peer), request)
+            return await _await_outcome(handler(request, peer), request)
 
-        call = Call(self._core, peer, request)
+        call = HandlerCall(self._core, peer, request)
         result = await self._middleware.run(self._passing(request.params, request, call), last)
         return LATER if result is None else result
 
@@ -132,7 +132,7 @@ class Handlers:
         """Serve a call that may ask."""
         return self._serve(request, peer, self.target(request.params, request, peer))
 
-    def _passing(self, params: Any, request: Request, call: Call) -> ServerRequest:
+    def _passing(self, params: Any, request: Request, call: HandlerCall) -> ServerRequest:
         return ServerRequest(request.method.name, params, call, self._core)
 
     # --- for the server on which this one is mounted ------------------------------------------------------------
@@ -153,7 +153,7 @@ class Handlers:
         if not self._middleware:
             return find(params, request, peer)
 
-        def body(call: Call) -> CoroutineType[Any, Any, Wire]:
+        def body(call: HandlerCall) -> CoroutineType[Any, Any, Wire]:
             def last(passed: ServerRequest) -> Awaitable[Wire]:
                 return find(passed.params, request, peer).body(call)
 
@@ -168,9 +168,9 @@ class Handlers:
             raise
         except errors.PeerError:
             # There is no such target, unless the middleware changes the name.
-            return Handled(_subject(params), body, self._middleware.code)
+            return Handled(_get_subject(params), body, self._middleware.code)
         code = sent.code
-        return sent.around(_subject(params), body, lambda: self._middleware.code() + code(), asks=True)
+        return sent.around(_get_subject(params), body, lambda: self._middleware.code() + code(), asks=True)
 
     def definition_of(self, name: str, principal: str | None) -> Tool | None:
         """Return the definition of a tool that is served here, also by middleware; ``None`` if it is not known."""
@@ -187,7 +187,7 @@ class Handlers:
         if request.sent is None:
             request.sent = request.params
         request.params = params
-        return await _outcome(self.table()[request.method.name](request, peer), request)
+        return await _await_outcome(self.table()[request.method.name](request, peer), request)
 
     async def around(
         self, params: Any, request: Request, peer: Peer, last: Callable[[Collection[str]], Awaitable[Any]]
@@ -195,14 +195,16 @@ class Handlers:
         """Run the middleware around a subscription that the outer server keeps; it may refuse it, or remove URIs."""
 
         async def inward(passed: ServerRequest) -> Any:
-            kept = _uris(passed.params)
+            kept = _list_uris(passed.params)
 
             async def onward(dropped: Collection[str]) -> Any:
-                return await last([uri for uri in _uris(params) if uri not in kept or uri in dropped])
+                return await last([uri for uri in _list_uris(params) if uri not in kept or uri in dropped])
 
-            return await self._mounts.around(kept, partial(_narrowed, passed.params), request, peer, onward)
+            return await self._mounts.around(kept, partial(_narrow_subscription, passed.params), request, peer, onward)
 
-        return await self._middleware.run(self._passing(params, request, Call(self._core, peer, request)), inward)
+        return await self._middleware.run(
+            self._passing(params, request, HandlerCall(self._core, peer, request)), inward
+        )
 
     # --- tools --------------------------------------------------------------------------------------------------
 
@@ -213,9 +215,9 @@ class Handlers:
         if tool is None or tool.via is not None:
             return self._serve(request, peer, self._tool_call(params, request, peer))
         if tool.scopes:
-            demand(tool.scopes, request, peer)
+            demand_scopes(tool.scopes, request, peer)
         if tool.requires is not None and not self._core.can_serve(tool.requires, request):
-            return _useless(tool, tool.requires, request)
+            return _report_missing_means(tool, tool.requires, request)
         wait = self._core.tool_wait(peer)
         record = request.record
         is_again = record is not None and record.again
@@ -224,7 +226,7 @@ class Handlers:
         if not tool.wants_context:
             return self._run(tool, params.arguments, request, wait, None)
         if not request.revision.modern and record is None:
-            return self._run(tool, params.arguments, request, wait, Call(self._core, peer, request))
+            return self._run(tool, params.arguments, request, wait, HandlerCall(self._core, peer, request))
         handled = Handled(
             tool.name,
             partial(self._run, tool, params.arguments, request, wait),
@@ -244,16 +246,16 @@ class Handlers:
         tool = self._core.features.tools.get(params.name)
         via = self._mounts.by_name(params.name) if tool is None else tool.via
         if via is not None:
-            return self._mounted_tool_call(via, params, request, peer)
+            return self._call_mounted_tool(via, params, request, peer)
         if tool is None:
             raise errors.InvalidParams(f"Unknown tool: {params.name}")
-        demand(tool.scopes, request, peer)
+        demand_scopes(tool.scopes, request, peer)
 
-        async def body(call: Call) -> CallToolResult:
+        async def body(call: HandlerCall) -> CallToolResult:
             needed = tool.requires
             # A mounted server may use the model of the server that it is mounted on.
             if needed is not None and not (self._core.can_serve(needed, request) or call.core.stands_for(needed)):
-                return _useless(tool, needed, request)
+                return _report_missing_means(tool, needed, request)
             until = self._core.tool_wait(peer) if wait is None else wait
             return await self._run(tool, params.arguments, request, until, call)
 
@@ -264,14 +266,14 @@ class Handlers:
         """Tell whether a registry has the tool, or a mounted server may serve it by middleware."""
         return self._core.features.tools.get(name) is not None or self._mounts.by_name(name) is not None
 
-    def _mounted_tool_call(self, via: Via, params: CallToolRequestParams, request: Request, peer: Peer) -> Handled:
+    def _call_mounted_tool(self, via: Via, params: CallToolRequestParams, request: Request, peer: Peer) -> Handled:
         mount: Mount = via.mount
         inner = mount.behind.target(structs.replace(params, name=via.name), request, peer)
 
-        def body(call: Call) -> CoroutineType[Any, Any, Any]:
+        def body(call: HandlerCall) -> CoroutineType[Any, Any, Any]:
             wait = self._core.tool_wait(peer)
             running = inner.body(call)
-            return _after(wait, running) if wait else running
+            return _await_after(wait, running) if wait else running
 
         return inner.around(params.name, body, inner.code, asks=inner.asks)
 
@@ -281,7 +283,7 @@ class Handlers:
         return found.code if version is None else version.encode()
 
     async def _run(
-        self, tool: ServedTool, arguments: Raw, request: Request, wait: float, call: Call | None
+        self, tool: ServedTool, arguments: Raw, request: Request, wait: float, call: HandlerCall | None
     ) -> CallToolResult:
         if wait:
             await asyncio.sleep(wait)
@@ -298,7 +300,7 @@ class Handlers:
                 raise
             text = self._core.failure_text(tool.name, cause_of(error))
             drop_frames(error)
-            return _failed(text)
+            return _make_failed_result(text)
 
     def _serve(
         self, request: Request, peer: Peer, handled: Handled
@@ -315,7 +317,7 @@ class Handlers:
             return self._rounds.serve(peer, request, handled)
         if request.record is not None:
             return self._rounds.recorded(peer, request, handled, request.record).serve()
-        return handled.body(Call(self._core, peer, request))
+        return handled.body(HandlerCall(self._core, peer, request))
 
     # --- resources, prompts, completion -------------------------------------------------------------------------
 
@@ -330,7 +332,7 @@ class Handlers:
         if found.via is not None:
             mount: Mount = found.via.mount
             return mount.behind.target(params, request, peer)
-        demand(found.scopes, request, peer)
+        demand_scopes(found.scopes, request, peer)
         code = partial(self._code, found)
         return Handled(params.uri, lambda call: found.read(params.uri, Context(call, self._core)), code, repeats=True)
 
@@ -347,7 +349,7 @@ class Handlers:
             return inner.around(params.name, inner.body, inner.code, asks=True)
         if prompt is None:
             raise errors.InvalidParams(f"Unknown prompt: {params.name}")
-        demand(prompt.scopes, request, peer)
+        demand_scopes(prompt.scopes, request, peer)
         code = partial(self._code, prompt)
         return Handled(
             params.name, lambda call: prompt.get(params.arguments, Context(call, self._core)), code, repeats=True
@@ -362,9 +364,9 @@ class Handlers:
             return await self._complete_elsewhere(params, request, peer)
         if owner.via is not None:
             mount: Mount = owner.via.mount
-            return await mount.behind.answer(_completing(params, owner.via), request, peer)
-        demand(owner.scopes, request, peer)
-        return await completions.complete(params, Context(Call(self._core, peer, request), self._core))
+            return await mount.behind.answer(_unprefix_completion(params, owner.via), request, peer)
+        demand_scopes(owner.scopes, request, peer)
+        return await completions.complete(params, Context(HandlerCall(self._core, peer, request), self._core))
 
     async def _complete_elsewhere(self, params: CompleteRequestParams, request: Request, peer: Peer) -> Wire:
         """Complete an argument of a prompt or template that only the middleware of a mounted server may know."""
@@ -372,7 +374,7 @@ class Handlers:
             via = self._mounts.by_name(params.ref.name)
             if via is not None:
                 mount: Mount = via.mount
-                return await mount.behind.answer(_completing(params, via), request, peer)
+                return await mount.behind.answer(_unprefix_completion(params, via), request, peer)
         else:
             for mount in self._mounts.answering:
                 with suppress(errors.InvalidParams):
@@ -384,7 +386,7 @@ class Handlers:
     def subscribe(self, request: Request, peer: Peer) -> EmptyResult | CoroutineType[Any, Any, Any]:
         """Serve ``resources/subscribe``; a caller that may not read a resource gets no updates of it."""
         params: SubscribeRequestParams = request.params
-        demand(self._scopes_of_resource(params.uri), request, peer)
+        demand_scopes(self._scopes_of_resource(params.uri), request, peer)
         return self._kept(request, peer, self._subscriptions.subscribe)
 
     def unsubscribe(self, request: Request, peer: Peer) -> EmptyResult | CoroutineType[Any, Any, Any]:
@@ -397,7 +399,7 @@ class Handlers:
         # More URIs than allowed are refused below, so the rest need not be looked up here.
         uris = list(params.notifications.resource_subscriptions or ())[:MAX_SUBSCRIPTIONS]
         required = {scope for uri in uris for scope in self._scopes_of_resource(uri)}
-        demand(required, request, peer)
+        demand_scopes(required, request, peer)
         if params.notifications.task_ids:
             from antiphon.server.tasks.task_requests import check_declared
 
@@ -417,12 +419,14 @@ class Handlers:
         params = request.params
 
         async def last(dropped: Collection[str]) -> Any:
-            request.params = _narrowed(params, [u for u in _uris(params) if u not in dropped]) if dropped else params
-            return await _outcome(keep(request, peer), request)
+            request.params = (
+                _narrow_subscription(params, [u for u in _list_uris(params) if u not in dropped]) if dropped else params
+            )
+            return await _await_outcome(keep(request, peer), request)
 
         async def inward() -> Any:
-            uris = _uris(params)[:MAX_SUBSCRIPTIONS]
-            result = await self._mounts.around(uris, partial(_narrowed, params), request, peer, last)
+            uris = _list_uris(params)[:MAX_SUBSCRIPTIONS]
+            result = await self._mounts.around(uris, partial(_narrow_subscription, params), request, peer, last)
             return LATER if result is None else result
 
         return inward()
@@ -435,25 +439,25 @@ class Handlers:
         return EmptyResult()
 
 
-def _unknown(request: Request, _peer: Peer) -> Wire:
+def _refuse_unknown(request: Request, _peer: Peer) -> Wire:
     """Refuse a method of an extension that no middleware has served."""
     raise errors.MethodNotFound(f"Method not found: {request.method.name}")
 
 
-async def _outcome(outcome: Wire | Raw | Later | CoroutineType[Any, Any, Any], request: Request) -> Any:
+async def _await_outcome(outcome: Wire | Raw | Later | CoroutineType[Any, Any, Any], request: Request) -> Any:
     """Return the result that a handler gave, decoded, or ``None`` for one that comes later."""
     result = await outcome if isinstance(outcome, CoroutineType) else outcome
     if isinstance(result, Raw) and request.method.result is not None:
-        return decode(result, request.method.result)
+        return decode_wire(result, request.method.result)
     return None if isinstance(result, Later) else result
 
 
-async def _after(seconds: float, running: Awaitable[Any]) -> Any:
+async def _await_after(seconds: float, running: Awaitable[Any]) -> Any:
     await asyncio.sleep(seconds)
     return await running
 
 
-def _completing(params: CompleteRequestParams, via: Via) -> CompleteRequestParams:
+def _unprefix_completion(params: CompleteRequestParams, via: Via) -> CompleteRequestParams:
     """Return the request in the names of a mounted server."""
     ref = params.ref
     return (
@@ -461,14 +465,14 @@ def _completing(params: CompleteRequestParams, via: Via) -> CompleteRequestParam
     )
 
 
-def _uris(params: Any) -> Sequence[str]:
+def _list_uris(params: Any) -> Sequence[str]:
     """Return the resources that a subscription names."""
     if isinstance(params, SubscriptionsListenRequestParams):
         return list(params.notifications.resource_subscriptions or ())
     return [params.uri]
 
 
-def _narrowed(params: Any, uris: Sequence[str]) -> Any:
+def _narrow_subscription(params: Any, uris: Sequence[str]) -> Any:
     """Return the params of a subscription with only these resources."""
     if isinstance(params, SubscriptionsListenRequestParams):
         wanted = structs.replace(params.notifications, resource_subscriptions=uris or None)
@@ -476,15 +480,15 @@ def _narrowed(params: Any, uris: Sequence[str]) -> Any:
     return params
 
 
-def _subject(params: CallToolRequestParams | ReadResourceRequestParams | GetPromptRequestParams) -> str:
+def _get_subject(params: CallToolRequestParams | ReadResourceRequestParams | GetPromptRequestParams) -> str:
     return params.uri if isinstance(params, ReadResourceRequestParams) else params.name
 
 
-def _useless(tool: ServedTool, needed: Requirement, request: Request) -> CallToolResult:
+def _report_missing_means(tool: ServedTool, needed: Requirement, request: Request) -> CallToolResult:
     # 2026-07-28 basic/errors: -32021 with what is missing; no earlier revision has such a code.
     text = f"{tool.name} needs a client that offers {needed}"
     if not request.revision.modern:
-        return _failed(text)
+        return _make_failed_result(text)
     feature, _, part = needed.partition(".")
     parts: dict[str, object] = {part: {}} if part else {}
     raise _UNAVAILABLE.get(feature, errors.MissingCapability)(text, data={"requiredCapabilities": {feature: parts}})
@@ -505,5 +509,5 @@ def _required_beyond(error: Exception) -> frozenset[str]:
     return error.scopes if isinstance(error, errors.InsufficientScope) and not error.remote else frozenset()
 
 
-def _failed(text: str) -> CallToolResult:
+def _make_failed_result(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text)], is_error=True)

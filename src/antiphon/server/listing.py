@@ -23,7 +23,7 @@ from antiphon.server.features.registry import Registry
 from antiphon.server.features.tools import Requirement
 from antiphon.server.mounts import Mount, Mounts
 from antiphon.wire.common import PaginatedParams, PaginatedResult
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.prompts import ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult
 from antiphon.wire.tools import ListToolsResult
@@ -72,20 +72,20 @@ class _List:
     def serve(self, request: Request, peer: Peer) -> Raw | CoroutineType[Any, Any, PaginatedResult]:
         """Return the page the request wants."""
         if self._mounts.answering:
-            return self._joined(request, peer)
+            return self._join_pages(request, peer)
         params: PaginatedParams = request.params
         if self._version != self._registry.version or len(self._pages) >= _MAX_KEPT:
             self._pages.clear()
             self._version = self._registry.version
             self._required = frozenset(item.scopes for item in self._registry if item.scopes)
         hidden = self._hidden(request) if self._hidden is not None else _NOTHING
-        closed = self._closed_to(request.caller) if self._required else _OPEN
+        closed = self._list_closed_scopes(request.caller) if self._required else _OPEN
         key = (request.revision.name, params.cursor, hidden, closed)
         page = self._pages.get(key)
         if page is None:
             shown, after = self._shown(params.cursor, hidden, closed)
             result = self._build([item.definition for item in shown], after)
-            page = self._pages[key] = Raw(encode(request.revision.lower(result)))
+            page = self._pages[key] = Raw(encode_value(request.revision.lower(result)))
         return page
 
     def _build(self, found: Sequence[Any], after: str | None) -> PaginatedResult:
@@ -101,15 +101,15 @@ class _List:
             shown = [item for item in shown if item.scopes not in closed]
         return shown, found.next_cursor
 
-    async def _joined(self, request: Request, peer: Peer) -> PaginatedResult:
+    async def _join_pages(self, request: Request, peer: Peer) -> PaginatedResult:
         """Return a page of the registry's items, followed by items of mounted servers that answer themselves."""
         params: PaginatedParams = request.params
-        place = _place(params.cursor, len(self._mounts.all))
+        place = _decode_cursor(params.cursor, len(self._mounts.all))
         found: list[Any] = []
         if place is None:
             hidden = self._hidden(request) if self._hidden is not None else _NOTHING
             self._required = frozenset(item.scopes for item in self._registry if item.scopes)
-            closed = self._closed_to(request.caller)
+            closed = self._list_closed_scopes(request.caller)
             shown, after = self._shown(params.cursor, hidden, closed)
             asked = self._mounts.answering
             found = [item.definition for item in shown if item.via is None or item.via.mount not in asked]
@@ -132,10 +132,10 @@ class _List:
     def _listed(self, mount: Mount, items: Sequence[Any]) -> Sequence[Any]:
         """Return a mounted server's items as they are listed here, without names that another server has."""
         registry, listed = self._registry, [mount.listed(item) for item in items]
-        known = [(item, registry.get(_name(item))) for item in listed]
+        known = [(item, registry.get(_get_name(item))) for item in listed]
         return [item for item, here in known if here is None or (here.via is not None and here.via.mount is mount)]
 
-    def _closed_to(self, caller: Caller | None) -> frozenset[Scopes]:
+    def _list_closed_scopes(self, caller: Caller | None) -> frozenset[Scopes]:
         """Return the sets of scopes whose items are hidden from a caller that sees only what it may use.
 
         2026-07-28 server/tools, server/utilities/caching: such a list must not be cached for other callers. All our
@@ -146,7 +146,7 @@ class _List:
         return frozenset(scopes for scopes in self._required if not caller.has(scopes))
 
 
-def _place(cursor: str | None, mounts: int) -> tuple[int, str | None] | None:
+def _decode_cursor(cursor: str | None, mounts: int) -> tuple[int, str | None] | None:
     """Decode a cursor: the mount that the page begins with, and its own cursor; ``None`` if it is the registry's."""
     if cursor is None or not cursor.startswith(_MOUNTED):
         return None
@@ -157,7 +157,7 @@ def _place(cursor: str | None, mounts: int) -> tuple[int, str | None] | None:
     return int(at), inner or None
 
 
-def _name(item: Any) -> str:
+def _get_name(item: Any) -> str:
     return getattr(item, "uri_template", None) or getattr(item, "uri", None) or item.name
 
 

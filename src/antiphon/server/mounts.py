@@ -29,7 +29,7 @@ from antiphon.wire.common import Wire
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.tools import Tool
 
-__all__ = ["SEPARATOR", "Behind", "Mount", "Mounts", "prefixed"]
+__all__ = ["SEPARATOR", "Behind", "Mount", "Mounts", "prefix_name"]
 
 SEPARATOR = "__"
 """Separates the prefix of a server from the name of its tool, as behind a gateway: ``shop__sell``."""
@@ -43,7 +43,7 @@ _MAX_NAME = 128
 Peer = Connection[ServerSession]
 
 
-def prefixed(prefix: str, name: str) -> str:
+def prefix_name(prefix: str, name: str) -> str:
     """Return the name of a tool or prompt of the server that is mounted, or configured, as ``prefix``."""
     return f"{prefix}{SEPARATOR}{name}"
 
@@ -97,13 +97,13 @@ class Mount:
 
     def name_of(self, name: str) -> str:
         """Return the name, on the outer server, of a tool or prompt of the mounted one."""
-        return name if self.prefix is None else prefixed(self.prefix, name)
+        return name if self.prefix is None else prefix_name(self.prefix, name)
 
     def listed(self, item: Any) -> Any:
         """Return a tool or prompt of the mounted server's list as it is listed here; any other item unchanged."""
         if self.prefix is None or not isinstance(item, Tool | Prompt):
             return item
-        return replace(item, name=prefixed(self.prefix, item.name))
+        return replace(item, name=prefix_name(self.prefix, item.name))
 
     def include_in(self, outer: Core) -> Callable[[], None]:
         """Check that the outer server has free names for all features; return a function that adds them.
@@ -115,8 +115,8 @@ class Mount:
         includes = [
             here.tools.include_in(there.tools, server=here.name, rename=self._tool_name, make=self._tool),
             here.prompts.include_in(there.prompts, server=here.name, rename=self.name_of, make=self._prompt),
-            here.resources.include_in(there.resources, server=here.name, rename=_same, make=self._readable),
-            here.templates.include_in(there.templates, server=here.name, rename=_same, make=self._readable),
+            here.resources.include_in(there.resources, server=here.name, rename=_keep_uri, make=self._readable),
+            here.templates.include_in(there.templates, server=here.name, rename=_keep_uri, make=self._readable),
         ]
 
         def include() -> None:
@@ -151,7 +151,7 @@ class Mount:
         return item.mounted(Via(self, uri))
 
 
-def _same(uri: str) -> str:
+def _keep_uri(uri: str) -> str:
     return uri
 
 
@@ -219,7 +219,7 @@ class Mounts:
         offered: set[str] = set()
         granted: set[str] = set()
 
-        async def enter(rest: Sequence[_Asked]) -> Any:
+        async def enter(rest: Sequence[_AskedMount]) -> Any:
             if not rest:
                 return await last(offered - granted)
             asked, *others = rest
@@ -242,9 +242,9 @@ class Mounts:
 
         return await enter(self._asked(uris))
 
-    def _asked(self, uris: Sequence[str]) -> Sequence[_Asked]:
+    def _asked(self, uris: Sequence[str]) -> Sequence[_AskedMount]:
         """Return which servers are asked for which URIs: the owner, or if no registry has a URI, all that may."""
-        asked = [(_Asked(mount, [], True), _Asked(mount, [], False)) for mount in self.answering]
+        asked = [(_AskedMount(mount, [], True), _AskedMount(mount, [], False)) for mount in self.answering]
         for uri in uris:
             found = self._core.resource(uri)
             known = None if found is None or found.via is None else found.via.mount
@@ -256,7 +256,7 @@ class Mounts:
         return [each for pair in asked for each in pair if each.uris]
 
 
-class _Asked(Struct, frozen=True):
+class _AskedMount(Struct, frozen=True):
     """A mounted server, and the URIs that it is asked to allow a subscription to."""
 
     mount: Mount

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from msgspec import Struct
 
-from antiphon.call_time import current
+from antiphon.call_time import find_current_time
 from antiphon.errors import ConfigError
 from antiphon.machine.extras import describe_install
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from antiphon.sql.runner import Runner
 
-__all__ = ["PATIENCE", "DatabaseStore", "Patience", "StoreStalled", "runner_at"]
+__all__ = ["PATIENCE", "DatabaseStore", "StorePatience", "StoreStalled", "runner_at"]
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class DatabaseStore:
 
     def __init__(self, place: str | Path) -> None:
         self._runner = runner_at(place, extra="sql", durable=True)
-        self._patience = Patience(self._runner.last_turn)
+        self._patience = StorePatience(self._runner.last_turn)
         self._ready = False
 
     async def aclose(self) -> None:
@@ -117,7 +117,7 @@ class _Wait(Struct, eq=False):
     is_over: bool = False
 
 
-class Patience:
+class StorePatience:
     """The waiting of all callers of one store.
 
     They share one timer, because one for each caller takes longer than a transaction of several of them.
@@ -146,7 +146,7 @@ class Patience:
             Whatever ``waiting`` raises.
         """
         bound = _AGAIN if self._stalled else seconds or PATIENCE
-        time = current()
+        time = find_current_time()
         left = math.inf if time is None or time.seconds is None else max(_AGAIN, time.seconds)
         bound = min(bound, left)
         loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 
 from sqlalchemy import Connection, func, select
 
-__all__ = ["PROVED", "Notices"]
+__all__ = ["PROVED", "ChannelNotices"]
 
 _PROOF = "?"
 """Prefix of the notices that a process sends to itself to test the connection. No other notice begins so."""
@@ -29,7 +29,7 @@ _AGAIN, _AGAIN_AT_MOST = 1.0, 60.0
 _log = logging.getLogger("antiphon.host")
 
 
-class Notices:
+class ChannelNotices:
     """The notices of one channel.
 
     ``options``: arguments with which the driver connects. ``say``: runs a statement over another connection.
@@ -41,7 +41,7 @@ class Notices:
         self._options = options
         self._channel = channel
         self._say = say
-        self._driver: _Driver | None = None
+        self._driver: _NoticeDriver | None = None
         self._closing = False
         self.are_heard = False
         """Whether notices arrive, as far as is known."""
@@ -76,7 +76,7 @@ class Notices:
     async def _hear_once(self, told: Callable[[str | None], None]) -> None:
         """Connect and listen; return when the connection is lost."""
         # Imported here, since only PostgreSQL needs it. It has no types.
-        connect = cast("Callable[..., Awaitable[_Driver]]", import_module("asyncpg").connect)
+        connect = cast("Callable[..., Awaitable[_NoticeDriver]]", import_module("asyncpg").connect)
         lost, proofs = asyncio.Event(), set[str]()
         proved = asyncio.Event()
 
@@ -116,7 +116,7 @@ class Notices:
         return say
 
 
-class _Driver(Protocol):
+class _NoticeDriver(Protocol):
     """A connection of asyncpg."""
 
     async def add_listener(self, channel: str, callback: Callable[[object, int, str, object], None], /) -> None:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
     from sqlalchemy.engine.default import DefaultDialect
 
-__all__ = ["Prepared", "upsert"]
+__all__ = ["Prepared", "begin_upsert"]
 
 Values = Mapping[str, object]
 
 
-def upsert(dialect: str, table: Table) -> sqlite.Insert | postgresql.Insert:
+def begin_upsert(dialect: str, table: Table) -> sqlite.Insert | postgresql.Insert:
     """Begin an insertion that may meet a row. Both databases support this, in different dialects of SQLAlchemy."""
     # Imported here, because a dialect takes long to load, and only one of the two is needed.
     if dialect == "sqlite":

@@ -34,7 +34,7 @@ from sqlalchemy.pool import NullPool
 
 from antiphon.errors import ConfigError
 from antiphon.machine.asyncio_tasks import start_in
-from antiphon.sql.notices import Notices
+from antiphon.sql.notices import ChannelNotices
 from antiphon.sql.watched_file import WatchedFile
 
 __all__ = ["CLOSING", "IDLE", "LOCKED", "STATEMENT", "TRANSACTION", "PostgresRunner", "Runner", "SqliteRunner"]
@@ -55,7 +55,7 @@ _UNMERGED = 128
 """Transactions on the event loop, of some six pages each, after which the thread merges the log into the file. That
 waits for the disk. SQLite does it by itself in the thread, once there are 1,000 pages."""
 _OPENING = threading.Lock()
-"""Held while a file is created and opened, so that no thread has it open while ``_make`` closes it."""
+"""Held while a file is created and opened, so that no thread has it open while ``_make_file`` closes it."""
 CLOSING = 5.0
 """Seconds that closing waits for running transactions, and as many again for connections to be closed."""
 _AT_ONCE = 14
@@ -108,7 +108,7 @@ class Runner(Protocol):
         """Return when a transaction last began or ended, as ``time.monotonic`` counts."""
         return self._turn
 
-    def notices(self, channel: str) -> Notices | None:
+    def notices(self, channel: str) -> ChannelNotices | None:
         """Return the notices of the database on a channel; ``None`` if it sends none."""
         ...
 
@@ -186,7 +186,7 @@ class SqliteRunner(Runner):
             _driver_of(connection).execute("BEGIN IMMEDIATE")
         except sqlite3.Error:
             return False
-        _ending(done, partial(self._finish, connection, work))()
+        _run_transaction(done, partial(self._finish, connection, work))()
         self._turn = time.monotonic()
         if self._turn - began > _BRIEF:
             self._thread_until = self._turn + _THREAD_ONLY
@@ -214,7 +214,7 @@ class SqliteRunner(Runner):
     def _work(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], work: Work[T], write: bool) -> None:
         # The next one begins when this one ends.
         self._turn = time.monotonic()
-        end = _ending(done, partial(self._transact_in_turn, work, write))
+        end = _run_transaction(done, partial(self._transact_in_turn, work, write))
         with suppress(RuntimeError):
             # The loop is closed, so nobody waits any more.
             loop.call_soon_threadsafe(self._ended, end)
@@ -268,9 +268,11 @@ class SqliteRunner(Runner):
             if self.read_only:
                 self._connection = self._open_to_read(path)
             else:
-                _make(path)
+                _make_file(path)
                 # SQLite reads the file first: what is no database, and perhaps another program's, keeps its rights.
-                opened = _connected(URL.create("sqlite", database=str(path)), partial(_set_up, durable=self._durable))
+                opened = _connect_database(
+                    URL.create("sqlite", database=str(path)), partial(_set_up, durable=self._durable)
+                )
                 try:
                     _keep_from_others(path)
                 except ConfigError:
@@ -281,18 +283,18 @@ class SqliteRunner(Runner):
 
     def _open_to_read(self, path: Path) -> Connection:
         try:
-            return _connected(_reading(path, mode="ro"), _set_up_to_read)
+            return _connect_database(_make_reading_url(path, mode="ro"), _set_up_to_read)
         except DBAPIError:
             # Changes that a killed host has not merged can be read only if they can be merged, which
             # needs writing.
             log = path.with_name(f"{path.name}-wal")
             if not log.exists() or not log.stat().st_size:
-                return _connected(_reading(path, immutable="1"), _set_up_to_read)
+                return _connect_database(_make_reading_url(path, immutable="1"), _set_up_to_read)
             self._copy = TemporaryDirectory(prefix="antiphon-store-")
             copy = Path(self._copy.name) / path.name
             for file in (path, log):
                 copyfile(file, copy.with_name(file.name))
-            return _connected(URL.create("sqlite", database=str(copy)), _set_up)
+            return _connect_database(URL.create("sqlite", database=str(copy)), _set_up)
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -303,18 +305,18 @@ class SqliteRunner(Runner):
             self._copy = None
 
 
-def _connected(url: URL, set_up: Callable[[sqlite3.Connection], None]) -> Connection:
+def _connect_database(url: URL, set_up: Callable[[sqlite3.Connection], None]) -> Connection:
     # The thread and the event loop use it in turn.
     engine = create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args={"check_same_thread": False})
-    event.listen(engine, "connect", partial(_prepare, set_up))
+    event.listen(engine, "connect", partial(_prepare_connection, set_up))
     return engine.connect()
 
 
-def _reading(path: Path, **how: str) -> URL:
+def _make_reading_url(path: Path, **how: str) -> URL:
     return URL.create("sqlite", database=f"file:{quote(str(path))}", query={**how, "uri": "true"})
 
 
-def _make(path: Path) -> None:
+def _make_file(path: Path) -> None:
     """Create the file of a store with its mode, if it is missing; SQLite uses the same mode for the files beside it.
 
     An existing file must not be opened and closed here: closing it drops the locks that this process holds on it
@@ -370,9 +372,9 @@ class PostgresRunner(Runner):
         self._places = asyncio.Semaphore(_AT_ONCE)
         event.listen(self._engine.sync_engine, "connect", self._connected)
         self._options = {**self._engine.dialect.create_connect_args(url)[1], **bounds}
-        self._notices: WeakSet[Notices] = WeakSet()
+        self._notices: WeakSet[ChannelNotices] = WeakSet()
         self._running: set[asyncio.Task[Any]] = set()
-        self._drivers: WeakSet[_Driver] = WeakSet()
+        self._drivers: WeakSet[_RunnerDriver] = WeakSet()
         self._closing = False
 
     async def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> T:
@@ -381,9 +383,9 @@ class PostgresRunner(Runner):
         transaction = start_in(self._running, self._transact(work))
         return await asyncio.shield(transaction)
 
-    def notices(self, channel: str) -> Notices:
+    def notices(self, channel: str) -> ChannelNotices:
         """See ``Runner.notices``."""
-        notices = Notices(self._options, channel, self.run)
+        notices = ChannelNotices(self._options, channel, self.run)
         self._notices.add(notices)
         return notices
 
@@ -424,16 +426,16 @@ class PostgresRunner(Runner):
             self._turn = time.monotonic()
             attempt = _Attempt()
             try:
-                return await self._attempted(work, attempt)
+                return await self._attempt_transaction(work, attempt)
             except DBAPIError as error:
                 # A pooled connection may have been closed meanwhile, which is noticed only in use.
                 if self._closing or attempt.over or not error.connection_invalidated:
                     raise
-            return await self._attempted(work, _Attempt())
+            return await self._attempt_transaction(work, _Attempt())
 
-    async def _attempted(self, work: Work[T], attempt: _Attempt) -> T:
+    async def _attempt_transaction(self, work: Work[T], attempt: _Attempt) -> T:
         async with self._engine.connect() as connection:
-            attempt.driver = cast("_Driver", (await connection.get_raw_connection()).driver_connection)
+            attempt.driver = cast("_RunnerDriver", (await connection.get_raw_connection()).driver_connection)
             # If it were cancelled instead, it would wait for the unresponsive server to roll back.
             deadline = asyncio.get_running_loop().call_later(TRANSACTION, attempt.give_up)
             try:
@@ -458,7 +460,7 @@ class _Attempt:
 
     over = False
     """Whether it must not be repeated: it may have been committed, or the server does not answer."""
-    driver: _Driver | None = None
+    driver: _RunnerDriver | None = None
 
     def give_up(self) -> None:
         """Close its connection."""
@@ -467,7 +469,7 @@ class _Attempt:
             self.driver.terminate()
 
 
-class _Driver(Protocol):
+class _RunnerDriver(Protocol):
     """A connection of asyncpg."""
 
     def terminate(self) -> None:
@@ -478,22 +480,22 @@ class _Driver(Protocol):
 class _Adapted(Protocol):
     """A connection as SQLAlchemy wraps it."""
 
-    driver_connection: _Driver
+    driver_connection: _RunnerDriver
 
 
 def _driver_of(connection: Connection) -> sqlite3.Connection:
     return cast("sqlite3.Connection", connection.connection.dbapi_connection)
 
 
-def _ending(done: asyncio.Future[T], transact: Callable[[], T]) -> Callable[[], None]:
+def _run_transaction(done: asyncio.Future[T], transact: Callable[[], T]) -> Callable[[], None]:
     """Run a transaction, and return what tells its outcome."""
     try:
-        return partial(_succeed, done, transact())
+        return partial(_set_result, done, transact())
     except sqlite3.Error as error:
         # Wrap the error as SQLAlchemy does, whichever way the statement was run.
-        return partial(_fail, done, DBAPIError.instance(None, None, error, sqlite3.Error))
+        return partial(_set_error, done, DBAPIError.instance(None, None, error, sqlite3.Error))
     except BaseException as error:
-        return partial(_fail, done, error)
+        return partial(_set_error, done, error)
 
 
 def _is_busy(error: sqlite3.Error | DBAPIError) -> bool:
@@ -504,17 +506,19 @@ def _is_busy(error: sqlite3.Error | DBAPIError) -> bool:
     )
 
 
-def _succeed(done: asyncio.Future[T], result: T) -> None:
+def _set_result(done: asyncio.Future[T], result: T) -> None:
     if not done.done():
         done.set_result(result)
 
 
-def _fail(done: asyncio.Future[T], error: BaseException) -> None:
+def _set_error(done: asyncio.Future[T], error: BaseException) -> None:
     if not done.done():
         done.set_exception(error)
 
 
-def _prepare(set_up: Callable[[sqlite3.Connection], None], connection: sqlite3.Connection, record: Any) -> None:
+def _prepare_connection(
+    set_up: Callable[[sqlite3.Connection], None], connection: sqlite3.Connection, record: Any
+) -> None:
     try:
         set_up(connection)
     except sqlite3.Error:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from antiphon.telemetry.operations import Telemetry
 
-__all__ = ["current"]
+__all__ = ["find_current_telemetry"]
 
 
-def current() -> Telemetry | None:
+def find_current_telemetry() -> Telemetry | None:
     """Return what operations are reported to; ``None`` if the program has configured neither traces nor metrics.
 
     A program that has configured them has imported OpenTelemetry, so this never imports it first.
     """
     if "opentelemetry.trace" not in sys.modules:
         return None
-    from antiphon.telemetry.operations import configured
+    from antiphon.telemetry.operations import find_configured
 
-    return configured()
+    return find_configured()

@@ -17,7 +17,16 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.context import Context, attach, detach, get_current, get_value, set_value
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
-__all__ = ["CARRIED", "Attributes", "Kind", "Measure", "Operation", "Telemetry", "configured", "running"]
+__all__ = [
+    "CARRIED",
+    "Attributes",
+    "Kind",
+    "Measure",
+    "Operation",
+    "Telemetry",
+    "find_configured",
+    "find_running_operation",
+]
 
 Attributes: TypeAlias = "dict[str, str | int | float]"
 Kind = Literal["client", "server"]
@@ -166,21 +175,21 @@ class Operation:
         return perf_counter() - self._began
 
 
-def running() -> Operation | None:
+def find_running_operation() -> Operation | None:
     """Return the operation of this library that runs here."""
     return cast("Operation | None", get_value(_KEY))
 
 
-def configured() -> Telemetry | None:
+def find_configured() -> Telemetry | None:
     """Return the telemetry of the configured providers; ``None`` if both are the API's placeholders."""
     tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
     if _is_placeholder(tracers) and _is_placeholder(meters):
         return None
-    return _telemetry(tracers, meters)
+    return _make_telemetry(tracers, meters)
 
 
 @lru_cache(maxsize=1)
-def _telemetry(tracers: trace.TracerProvider, meters: metrics.MeterProvider) -> Telemetry:
+def _make_telemetry(tracers: trace.TracerProvider, meters: metrics.MeterProvider) -> Telemetry:
     """Make it once, because making an instrument twice logs a warning."""
     return Telemetry(tracers, meters)
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import CoroutineType
 from typing import Any, TypeVar, cast
 
-__all__ = ["at_once_or_within", "both_stopped", "stopped"]
+__all__ = ["at_once_or_within", "both_stopped", "stop_timeout"]
 
 T = TypeVar("T")
 
@@ -28,11 +28,11 @@ async def at_once_or_within(seconds: float, work: Awaitable[T]) -> T:
     except StopIteration as done:
         return cast("T", done.value)
     async with asyncio.timeout(seconds):
-        return await _rest(coroutine, pending)
+        return await _run_rest(coroutine, pending)
 
 
 @types.coroutine
-def _rest(work: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
+def _run_rest(work: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
     while True:
         try:
             value = yield pending
@@ -50,7 +50,7 @@ def _rest(work: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
 
 
 @contextmanager
-def stopped(limit: asyncio.Timeout) -> Generator[None]:
+def stop_timeout(limit: asyncio.Timeout) -> Generator[None]:
     """Stop a running timeout until the block has ended."""
     clock = asyncio.get_running_loop().time
     when, began = limit.when(), clock()
@@ -64,5 +64,5 @@ def stopped(limit: asyncio.Timeout) -> Generator[None]:
 @contextmanager
 def both_stopped(pause: Callable[[], AbstractContextManager[None]], limit: asyncio.Timeout) -> Generator[None]:
     """Stop a timeout, and the deadlines that ``pause`` stops, until the block has ended."""
-    with pause(), stopped(limit):
+    with pause(), stop_timeout(limit):
         yield

@@ -68,17 +68,17 @@ class RecordingChannel:
         if isinstance(data, Oversized):
             self._heard(Message(direction=direction, kind="unreadable", body=f"{data.size} bytes, too many to take"))
             return
-        for part in _parts(data):
+        for part in _split_parts(data):
             self._heard(self._read(direction, part))
 
     def _read(self, direction: Direction, data: bytes) -> Message:
         try:
             envelope = decode_envelope(data)
-            return self._understood(direction, envelope)
+            return self._understand_frames(direction, envelope)
         except (PeerError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return Message(direction=direction, kind="unreadable", body=data.decode(errors="replace"))
 
-    def _understood(self, direction: Direction, envelope: Envelope) -> Message:
+    def _understand_frames(self, direction: Direction, envelope: Envelope) -> Message:
         id = None if envelope.id is UNSET else envelope.id
         if isinstance(envelope.method, str):
             if id is not None and len(self._asked) < _MOST_WAITING:
@@ -97,7 +97,7 @@ class RecordingChannel:
 _OTHER: dict[Direction, Direction] = {"sent": "received", "received": "sent"}
 
 
-def _parts(data: bytes) -> Iterator[bytes]:
+def _split_parts(data: bytes) -> Iterator[bytes]:
     try:
         batch = split_batch(data)
     except PeerError:

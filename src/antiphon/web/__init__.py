@@ -8,11 +8,15 @@ from __future__ import annotations
 TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
 if TYPE_CHECKING:
     from antiphon.web.page import ReviewPage as ReviewPage
-    from antiphon.web.serve import RunningPage as RunningPage, running_page as running_page, serve_page as serve_page
+    from antiphon.web.page_server import (
+        RunningPage as RunningPage,
+        running_page as running_page,
+        serve_page as serve_page,
+    )
 else:
     _HOMES = {
         "antiphon.web.page": "ReviewPage",
-        "antiphon.web.serve": "RunningPage running_page serve_page",
+        "antiphon.web.page_server": "RunningPage running_page serve_page",
     }
     __all__ = [name for names in _HOMES.values() for name in names.split()]
 

@@ -12,8 +12,18 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, edited, edited_call, edition, filled
-from antiphon.host.review.diff import differences
+from antiphon.host.review.decisions import (
+    DecisionForm,
+    InvalidInput,
+    edited_call,
+    read_answer,
+    read_approval,
+    read_denial,
+    read_edit,
+    read_edited_request,
+    read_filled_form,
+)
+from antiphon.host.review.diff import compare_requests
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch
 from antiphon.host.review.review import (
@@ -27,28 +37,28 @@ from antiphon.host.review.review import (
     most_of,
     usual_terms,
 )
-from antiphon.host.review.shown import show
+from antiphon.host.review.shown import collect_shown
 from antiphon.host.review.summary import arranged, groups_of
-from antiphon.web.guards import form_of
+from antiphon.web.page_guards import form_of
+from antiphon.web.page_texts import LANGUAGES
 from antiphon.web.queue_rows import Sifting
-from antiphon.web.records import SINGLE_KEYS, show_settings
+from antiphon.web.record_pages import SINGLE_KEYS, show_settings
 from antiphon.web.site import THEMES, Site, wants_data
-from antiphon.web.texts import LANGUAGES
-from antiphon.web.views import part_of, similar
+from antiphon.web.views import find_similar, part_of
 from antiphon.wire.elicitation import ElicitResult
 
 __all__ = [
-    "decide",
-    "draft",
-    "invite",
-    "preview",
-    "revoke",
-    "settings",
-    "several",
-    "switch",
-    "together",
-    "unblock",
-    "undo",
+    "approve_together",
+    "decide_question",
+    "deny_several",
+    "invite_browser",
+    "preview_edit",
+    "revoke_grant",
+    "store_draft",
+    "store_settings",
+    "switch_tool",
+    "unblock_server",
+    "undo_decision",
 ]
 
 _ACTIONS = ("approve", "edit", "deny", "answer", "fill", "regenerate")
@@ -56,30 +66,30 @@ _SEAL = ("digest", "hash", "shown")
 """The fields by which a decision names what it is about, and when that was sent to the browser."""
 
 
-async def decide(site: Site, request: Request) -> Response:
+async def decide_question(site: Site, request: Request) -> Response:
     """Decide one question."""
     action: str = request.path_params["action"]
     if action not in _ACTIONS:
         return site.problem(request, 404, "problem.form")
 
     async def act() -> Response:
-        form = Form(form_of(request))
+        form = DecisionForm(form_of(request))
         found = await site.queue.get(request.path_params["id"])
         if action == "edit" and isinstance(found.item, ToolItem) and found.state == "pending":
             decision = await edited_call(form, found.item)
         else:
-            decision = _decision(found, action, form, site.clock())
-        if not _refuses(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
-            raise Refused("problem.soon")
+            decision = _make_decision(found, action, form, site.clock())
+        if not _is_refusal(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
+            raise InvalidInput("problem.soon")
         await site.queue.decide(found.id, decision, hash=form("hash"), by=site.by(request))
         # The page's script chooses the next question itself.
-        then = "/" if wants_data(request) else await _following(site, found, Sifting.of(request.query_params))
-        return await site.decided(request, [found], _done(decision, action), then=then)
+        then = "/" if wants_data(request) else await _find_next_place(site, found, Sifting.of(request.query_params))
+        return await site.decided(request, [found], _name_decision(decision, action), then=then)
 
-    return await _acting(site, request, act)
+    return await _carry_out(site, request, act)
 
 
-async def preview(site: Site, request: Request) -> Response:
+async def preview_edit(site: Site, request: Request) -> Response:
     """Show the edited request, and its differences to what the server sent."""
 
     async def act() -> Response:
@@ -87,27 +97,27 @@ async def preview(site: Site, request: Request) -> Response:
         if not isinstance(found.item, ReviewItem):
             raise AlreadyDecided(found)
         fields = [(name, value) for name, value in form_of(request) if name not in _SEAL]
-        form = Form(fields)
-        params = edited(form, found.item.params)
+        form = DecisionForm(fields)
+        params = read_edited_request(form, found.item.params)
         return site.html(
             request,
             "parts/preview.html" if request.headers.get("x-part") else "preview.html",
-            q=show(found),
+            q=collect_shown(found),
             fields=fields,
-            lines=differences(found.item.received, params),
+            lines=compare_requests(found.item.received, params),
             model=(model := form("model") or found.item.model or found.item.provider),
             most=most_of(found.item, model, params),
             digest=digest(params),
         )
 
-    return await _acting(site, request, act)
+    return await _carry_out(site, request, act)
 
 
-async def undo(site: Site, request: Request) -> Response:
+async def undo_decision(site: Site, request: Request) -> Response:
     """Take back a permission that has not taken effect yet."""
 
     async def act() -> Response:
-        ids = [request.path_params["id"]] if "id" in request.path_params else Form(form_of(request)).all("id")
+        ids = [request.path_params["id"]] if "id" in request.path_params else DecisionForm(form_of(request)).all("id")
         late = 0
         for id in ids:
             try:
@@ -116,88 +126,88 @@ async def undo(site: Site, request: Request) -> Response:
                 late += 1
         await site.read_outcomes(request)
         if late == len(ids):
-            raise Refused("undo.late")
+            raise InvalidInput("undo.late")
         return site.done(request, "undo.some" if late else "undo.done", then=f"/review/{ids[0]}")
 
-    return await _acting(site, request, act)
+    return await _carry_out(site, request, act)
 
 
-async def draft(site: Site, request: Request) -> Response:
+async def store_draft(site: Site, request: Request) -> Response:
     """Store what was typed about a question, or delete it."""
 
     async def act() -> Response:
         id: str = request.path_params["id"]
         fields = [(name, value) for name, value in form_of(request) if name not in (*_SEAL, "of")]
-        of = Form(form_of(request))("of")
+        of = DecisionForm(form_of(request))("of")
         kept = [(name, value) for name, value in await site.queue.draft(id) or () if part_of(name) != of]
         if ("discard", "1") not in fields:
             kept += [(f"{of}:{name}" if of else name, value) for name, value in fields]
         await site.queue.keep_draft(id, kept or None)
         return site.done(request, "done.draft", then=f"/review/{id}/edit")
 
-    return await _acting(site, request, act)
+    return await _carry_out(site, request, act)
 
 
-async def together(site: Site, request: Request) -> Response:
+async def approve_together(site: Site, request: Request) -> Response:
     """Approve several similar requests, all or none."""
 
     async def act() -> Response:
-        form = Form(form_of(request))
+        form = DecisionForm(form_of(request))
         ids = form.all("id")
         pending = await site.pending()
         first = next((question for question in pending if question.id in ids), None)
         if first is None:
-            raise Refused("problem.none")
-        alike = {question.id for question in similar(first, pending)}
+            raise InvalidInput("problem.none")
+        alike = {question.id for question in find_similar(first, pending)}
         if not alike.issuperset(ids):
             # It is over, or not similar: the form was not shown for it.
-            raise Refused("problem.unlike")
+            raise InvalidInput("problem.unlike")
         if any(site.too_soon(request, f"{id}:{form(f'hash-{id}')}", form(f"shown-{id}")) for id in ids):
-            raise Refused("problem.soon")
+            raise InvalidInput("problem.soon")
         now = site.clock()
         chosen: dict[str, Decision | ElicitResult] = {
-            id: approval(Form([("digest", form(f"digest-{id}"))]), now) for id in ids
+            id: read_approval(DecisionForm([("digest", form(f"digest-{id}"))]), now) for id in ids
         }
         hashes = {id: form(f"hash-{id}") for id in ids}
         await site.queue.decide_all(chosen, hashes, by=site.by(request))
         return await site.decided(request, [each for each in pending if each.id in ids], "done.together")
 
-    return await _acting(site, request, act)
+    return await _carry_out(site, request, act)
 
 
-async def several(site: Site, request: Request) -> Response:
+async def deny_several(site: Site, request: Request) -> Response:
     """Deny the selected questions with one reason, all or none."""
 
     async def act() -> Response:
-        form = Form(form_of(request))
+        form = DecisionForm(form_of(request))
         hashes = {id: hash for id, _, hash in (each.partition(" ") for each in form.all("ask"))}
         if not hashes:
-            raise Refused("mark.none")
+            raise InvalidInput("mark.none")
         before = [await site.queue.get(id) for id in hashes]
-        refusal = denial(Form([("reason", form("reason"))]))
+        refusal = read_denial(DecisionForm([("reason", form("reason"))]))
         await site.queue.decide_all(dict.fromkeys(hashes, refusal), hashes, by=site.by(request))
         return await site.decided(request, before, "done.several")
 
-    return await _acting(site, request, act)
+    return await _carry_out(site, request, act)
 
 
-async def revoke(site: Site, request: Request) -> Response:
+async def revoke_grant(site: Site, request: Request) -> Response:
     """Withdraw a grant."""
     if not await site.grants.revoke(str(request.path_params["id"])):
         return site.problem(request, 404, "problem.no_grant")
     return site.done(request, "done.revoke", then="/grants")
 
 
-async def unblock(site: Site, request: Request) -> Response:
+async def unblock_server(site: Site, request: Request) -> Response:
     """Unblock a server."""
-    if not await site.store.unblock(Form(form_of(request))("identity")):
+    if not await site.store.unblock(DecisionForm(form_of(request))("identity")):
         return site.problem(request, 404, "problem.no_grant")
     return site.done(request, "done.unblock", then="/grants")
 
 
-async def switch(site: Site, request: Request) -> Response:
+async def switch_tool(site: Site, request: Request) -> Response:
     """Switch a tool of a server behind the gateway on or off."""
-    form = Form(form_of(request))
+    form = DecisionForm(form_of(request))
     found = () if site.servers is None else site.servers.upstreams
     offered = (each for server in found if server.identity == form("identity") for each in server.tools)
     if site.servers is None or form("tool") not in (each.tool.name for each in offered):
@@ -207,9 +217,9 @@ async def switch(site: Site, request: Request) -> Response:
     return site.done(request, "done.on" if on else "done.off", then="/servers")
 
 
-async def settings(site: Site, request: Request) -> Response:
+async def store_settings(site: Site, request: Request) -> Response:
     """Store language, theme and name in the browser."""
-    form = Form(form_of(request))
+    form = DecisionForm(form_of(request))
     language, theme = form("language"), form("theme")
     if language not in LANGUAGES or theme not in THEMES:
         return site.problem(request, 422, "problem.form")
@@ -226,7 +236,7 @@ async def settings(site: Site, request: Request) -> Response:
     return response
 
 
-async def invite(site: Site, request: Request) -> Response:
+async def invite_browser(site: Site, request: Request) -> Response:
     """Make an address that opens the page in one more browser."""
     address = f"{request.base_url}open?token={site.access.issue()}"
     if wants_data(request):
@@ -234,28 +244,28 @@ async def invite(site: Site, request: Request) -> Response:
     return show_settings(site, request, address=address)
 
 
-def _decision(question: Question, action: str, form: Form, now: float) -> Decision | ElicitResult:
+def _make_decision(question: Question, action: str, form: DecisionForm, now: float) -> Decision | ElicitResult:
     item = question.item
     if item is None or question.state != "pending":
         raise AlreadyDecided(question)
     if isinstance(item, ElicitItem):
-        return denial(form) if action == "deny" else filled(form, item)
+        return read_denial(form) if action == "deny" else read_filled_form(form, item)
     match action:
         case "approve":
-            return approval(form, now, usual_terms(item))
+            return read_approval(form, now, usual_terms(item))
         case "edit" if isinstance(item, ReviewItem):
-            return edition(form, item)
+            return read_edit(form, item)
         case "regenerate":
             return Regenerate(model=form("model") or None, beside=form("beside") == "true")
         case "answer":
-            return answer(form)
+            return read_answer(form)
         case "deny":
-            return denial(form)
+            return read_denial(form)
         case _:
-            raise Refused("problem.form")
+            raise InvalidInput("problem.form")
 
 
-def _done(decision: Decision | ElicitResult, action: str) -> str:
+def _name_decision(decision: Decision | ElicitResult, action: str) -> str:
     """Return the key of the text that says what was decided."""
     if isinstance(decision, ElicitResult):
         return f"done.{decision.action}"
@@ -263,12 +273,12 @@ def _done(decision: Decision | ElicitResult, action: str) -> str:
     return f"done.{action}" if reach == "once" else f"done.deny.{reach}"
 
 
-def _refuses(decision: Decision | ElicitResult) -> bool:
+def _is_refusal(decision: Decision | ElicitResult) -> bool:
     """Tell whether a decision allows nothing, so that it may be made at any speed."""
     return isinstance(decision, Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
 
 
-async def _following(site: Site, decided: Question, sifting: Sifting) -> str:
+async def _find_next_place(site: Site, decided: Question, sifting: Sifting) -> str:
     """Return the next place without a script: the next question in the filtered list, its first, or the queue."""
     pending = [question for question in await site.pending() if question.id != decided.id]
     groups = arranged(groups_of([*pending, decided], by_server=True), sifting.order, sifting.wanted, sifting.only)
@@ -278,20 +288,20 @@ async def _following(site: Site, decided: Question, sifting: Sifting) -> str:
     return f"/review/{near[0]}" if near else "/"
 
 
-async def _acting(site: Site, request: Request, act: Callable[[], Awaitable[Response]]) -> Response:
+async def _carry_out(site: Site, request: Request, act: Callable[[], Awaitable[Response]]) -> Response:
     try:
         return await act()
     except LookupError:
         return site.problem(request, 404, "problem.gone")
     except AlreadyDecided as late:
-        return _late(site, request, late.question)
+        return _refuse_late(site, request, late.question)
     except Mismatch as mismatch:
         return site.problem(request, 409, "problem.mismatch", detail=str(mismatch))
-    except Refused as refused:
+    except InvalidInput as refused:
         return site.problem(request, 422, refused.key, detail=refused.detail, **refused.values)
 
 
-def _late(site: Site, request: Request, question: Question) -> Response:
+def _refuse_late(site: Site, request: Request, question: Question) -> Response:
     words = site.texts(request)
     if question.state in ("decided", "done") and question.by:
         return site.problem(request, 409, "problem.late_by", by=question.by)

@@ -12,28 +12,28 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from antiphon.errors import AntiphonError, PeerError, Rejected
-from antiphon.host.own_request import Asker, person
-from antiphon.host.review.decisions import Form, Refused, edited
-from antiphon.host.review.history import Told
+from antiphon.host.own_request import Asker, make_person_origin
+from antiphon.host.review.decisions import DecisionForm, InvalidInput, read_edited_request
+from antiphon.host.review.history import AskHistory
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.shown import Shown, show_item
-from antiphon.host.store.asks import Sought
+from antiphon.host.store.ask_rows import Sought
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.web.guards import form_of
-from antiphon.web.history import told_of
+from antiphon.web.history_pages import told_of
 from antiphon.web.own_requests import OwnRequest
+from antiphon.web.page_guards import form_of
 from antiphon.web.site import Site
-from antiphon.web.views import piece
+from antiphon.web.views import show_piece
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["again", "ask", "asked", "done", "stop", "text"]
+__all__ = ["ask_again", "await_answer", "show_answer", "show_kept_request", "show_text_piece", "stop_waiting"]
 
 _WAIT = 20.0
 """Seconds that one request of the page's script waits for an answer; then the script sends the next."""
 _LONGEST_ID = 32
 
 
-async def again(site: Site, request: Request) -> Response:
+async def show_kept_request(site: Site, request: Request) -> Response:
     """Show a request that was kept, to be edited and sent."""
     told = await told_of(site, request.path_params["seq"])
     found = _to_ask(site, told)
@@ -42,15 +42,15 @@ async def again(site: Site, request: Request) -> Response:
     shown, asker = found
     why, offers = "", ()
     try:
-        offers = await asker.offers(_params(shown), told.row.identity)
+        offers = await asker.offers(_get_params(shown), told.row.identity)
     except AntiphonError as error:
-        why = _told(error)
+        why = _describe_error(error)
     return site.html(request, "again.html", told=told, q=shown, offers=offers, why=why, id=token_hex(8), draft=None)
 
 
-async def ask(site: Site, request: Request) -> Response:
+async def ask_again(site: Site, request: Request) -> Response:
     """Have the edited request answered, and redirect to the answer."""
-    form = Form(form_of(request))
+    form = DecisionForm(form_of(request))
     id = form("id")
     if not id.isalnum() or len(id) > _LONGEST_ID:
         return site.problem(request, 422, "problem.form")
@@ -63,8 +63,8 @@ async def ask(site: Site, request: Request) -> Response:
             return site.problem(request, 429, "again.full")
         shown, asker = found
         try:
-            params = edited(form, _params(shown))
-        except Refused as refused:
+            params = read_edited_request(form, _get_params(shown))
+        except InvalidInput as refused:
             return site.problem(request, 422, refused.key, detail=refused.detail, **refused.values)
         model = form("model")
         own = OwnRequest(id, told.row.seq, params, model)
@@ -75,27 +75,27 @@ async def ask(site: Site, request: Request) -> Response:
     return site.done(request, "done.asked", then=f"/asked/{id}")
 
 
-async def asked(site: Site, request: Request) -> Response:
+async def show_answer(site: Site, request: Request) -> Response:
     """Show the answer, or that it has not arrived yet."""
     own = site.own.get(str(request.path_params["id"]))
     if own is None:
         return site.gone(request)
-    shown, record = _shown(own), None
+    shown, record = _collect_shown(own), None
     if own.answer is not None:
         await site.gather()
         rows = (await site.store.asks(Sought(words=((own.answer.ask, ()),), limit=1))).rows
         record = rows[0].seq if rows else None
-    failure = "" if own.failure is None else _said(site, request, own.failure)
+    failure = "" if own.failure is None else _describe_failure(site, request, own.failure)
     return site.html(request, "asked.html", own=own, answer=shown and shown.answer, record=record, failure=failure)
 
 
-async def text(site: Site, request: Request) -> Response:
+async def show_text_piece(site: Site, request: Request) -> Response:
     """Show a piece of a long text of an answer."""
     own = site.own.get(str(request.path_params["id"]))
-    return piece(site, request, own and _shown(own), f"/asked/{request.path_params['id']}")
+    return show_piece(site, request, own and _collect_shown(own), f"/asked/{request.path_params['id']}")
 
 
-async def done(site: Site, request: Request) -> Response:
+async def await_answer(site: Site, request: Request) -> Response:
     """Wait for an answer, and tell the page's script whether it has arrived."""
     own = site.own.get(str(request.path_params["id"]))
     if own is None:
@@ -108,7 +108,7 @@ async def done(site: Site, request: Request) -> Response:
     return JSONResponse({"done": own.over.is_set()})
 
 
-async def stop(site: Site, request: Request) -> Response:
+async def stop_waiting(site: Site, request: Request) -> Response:
     """Stop waiting for an answer. Its cost up to now counts as spent."""
     own = site.own.get(str(request.path_params["id"]))
     if own is None:
@@ -117,19 +117,19 @@ async def stop(site: Site, request: Request) -> Response:
     return site.done(request, "done.stopped", then=f"/asked/{own.id}")
 
 
-def _to_ask(site: Site, told: Told | None) -> tuple[Shown, Asker] | None:
+def _to_ask(site: Site, told: AskHistory | None) -> tuple[Shown, Asker] | None:
     """Return the request that can be asked again, and the host that answers; ``None`` if it cannot be asked."""
     if told is None or told.asked is None or site.own.asker is None:
         return None
     return told.asked, site.own.asker
 
 
-def _shown(own: OwnRequest) -> Shown | None:
+def _collect_shown(own: OwnRequest) -> Shown | None:
     """Collect what is shown of an answer; ``None`` if there is none."""
     if own.answer is None:
         return None
     item = ReviewItem(
-        origin=person(),
+        origin=make_person_origin(),
         params=own.params,
         received=own.params,
         provider="",
@@ -139,17 +139,17 @@ def _shown(own: OwnRequest) -> Shown | None:
     return show_item(item, "response")
 
 
-def _params(shown: Shown) -> CreateMessageRequestParams:
+def _get_params(shown: Shown) -> CreateMessageRequestParams:
     assert shown.params is not None, "requests to a model have them"
     return shown.params
 
 
-def _said(site: Site, request: Request, failure: AntiphonError) -> str:
+def _describe_failure(site: Site, request: Request, failure: AntiphonError) -> str:
     words = site.texts(request)
     reason = failure.data.get("reason") if isinstance(failure, Rejected) else None
     key = f"cause.{reason}"
-    return f"{words(key)}: {_told(failure)}" if words.has(key) else _told(failure)
+    return f"{words(key)}: {_describe_error(failure)}" if words.has(key) else _describe_error(failure)
 
 
-def _told(error: AntiphonError) -> str:
+def _describe_error(error: AntiphonError) -> str:
     return error.message if isinstance(error, PeerError) else str(error)

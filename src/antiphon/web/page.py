@@ -22,11 +22,11 @@ from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.review.definitions import Servers
 from antiphon.host.store.base import Store
-from antiphon.web import actions, ask_again, history, records, views
-from antiphon.web.guards import COOKIE, Access, Guards, form_of, is_plain, session_of
+from antiphon.web import actions, ask_again, history_pages, record_pages, views
+from antiphon.web.page_guards import COOKIE, Guards, PageAccess, form_of, is_plain, session_of
+from antiphon.web.page_texts import choose_language, load_texts
 from antiphon.web.render import STATIC
 from antiphon.web.site import Site
-from antiphon.web.texts import preferred, texts
 
 __all__ = ["ReviewPage"]
 
@@ -35,44 +35,44 @@ _GO_IN = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" conten
 View = Callable[[Site, Request], Awaitable[Response]]
 
 _LOOKING: dict[str, View] = {
-    "/": views.queue,
-    "/review/{id}": views.question,
-    "/review/{id}/edit": views.edit,
-    "/review/{id}/withdrawn": views.withdrawn,
-    "/review/{id}/text/{key}": views.text,
-    "/review/{id}/{of}/{number:int}": views.media,
-    "/alike/{id}": views.alike,
-    "/live": views.live,
-    "/outcomes": views.outcomes,
-    "/history": history.history,
-    "/history/{seq:int}": history.record,
-    "/history/{seq:int}/text/{of}/{key}": history.text,
-    "/history/{form}": history.export,
-    "/history/{seq:int}/again": ask_again.again,
-    "/asked/{id}": ask_again.asked,
-    "/asked/{id}/done": ask_again.done,
-    "/asked/{id}/text/{key}": ask_again.text,
-    "/grants": records.grants,
-    "/spending": records.spending,
-    "/models": records.models,
-    "/servers": records.servers,
-    "/settings": records.settings,
+    "/": views.show_queue,
+    "/review/{id}": views.show_question,
+    "/review/{id}/edit": views.show_edit_form,
+    "/review/{id}/withdrawn": views.show_withdrawn,
+    "/review/{id}/text/{key}": views.show_text_piece,
+    "/review/{id}/{of}/{number:int}": views.send_media,
+    "/alike/{id}": views.show_alike,
+    "/live": views.send_changes,
+    "/outcomes": views.show_outcomes,
+    "/history": history_pages.show_history,
+    "/history/{seq:int}": history_pages.show_record,
+    "/history/{seq:int}/text/{of}/{key}": history_pages.show_text_piece,
+    "/history/{form}": history_pages.send_export,
+    "/history/{seq:int}/again": ask_again.show_kept_request,
+    "/asked/{id}": ask_again.show_answer,
+    "/asked/{id}/done": ask_again.await_answer,
+    "/asked/{id}/text/{key}": ask_again.show_text_piece,
+    "/grants": record_pages.show_grants,
+    "/spending": record_pages.show_spending,
+    "/models": record_pages.show_models,
+    "/servers": record_pages.show_servers,
+    "/settings": record_pages.show_browser_settings,
 }
 _DOING: dict[str, View] = {
-    "/review/{id}/preview": actions.preview,
-    "/review/{id}/draft": actions.draft,
-    "/review/{id}/undo": actions.undo,
-    "/review/{id}/{action}": actions.decide,
-    "/alike": actions.together,
-    "/undo": actions.undo,
-    "/several": actions.several,
-    "/history/{seq:int}/again": ask_again.ask,
-    "/asked/{id}/stop": ask_again.stop,
-    "/grants/{id}/revoke": actions.revoke,
-    "/unblock": actions.unblock,
-    "/servers/switch": actions.switch,
-    "/settings": actions.settings,
-    "/settings/invite": actions.invite,
+    "/review/{id}/preview": actions.preview_edit,
+    "/review/{id}/draft": actions.store_draft,
+    "/review/{id}/undo": actions.undo_decision,
+    "/review/{id}/{action}": actions.decide_question,
+    "/alike": actions.approve_together,
+    "/undo": actions.undo_decision,
+    "/several": actions.deny_several,
+    "/history/{seq:int}/again": ask_again.ask_again,
+    "/asked/{id}/stop": ask_again.stop_waiting,
+    "/grants/{id}/revoke": actions.revoke_grant,
+    "/unblock": actions.unblock_server,
+    "/servers/switch": actions.switch_tool,
+    "/settings": actions.store_settings,
+    "/settings/invite": actions.invite_browser,
 }
 
 
@@ -99,7 +99,7 @@ class ReviewPage:
         cookie is safe there. ``undo``: seconds for which a permission can be taken back. ``config`` lets it show the
         configured models and servers.
         """
-        self.access = Access(store, name, clock=clock)
+        self.access = PageAccess(store, name, clock=clock)
         self.site = Site(store, self.access, config=config, undo=undo, asker=asker, servers=servers, clock=clock)
         routes = [
             Route("/open", self._open, methods=["GET"]),
@@ -130,10 +130,10 @@ class ReviewPage:
         secret = await self.access.redeem(request.query_params.get("token", "")) if request.method == "GET" else None
         if secret is None:
             if session_of(request) is not None:
-                return _entrance(request)
-            words = texts(preferred(None, request.headers.get("accept-language", "")))
+                return _lead_to_queue(request)
+            words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
             return PlainTextResponse(f"{words('denied.token')}\n", 403)
-        response = _entrance(request)
+        response = _lead_to_queue(request)
         response.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=request.url.scheme == "https")
         return response
 
@@ -142,7 +142,7 @@ class ReviewPage:
         token = next((value for name, value in form_of(request) if name == "token"), "")
         secret = await self.access.redeem(token) if is_plain(request) else None
         if secret is None:
-            words = texts(preferred(None, request.headers.get("accept-language", "")))
+            words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
             return JSONResponse({"problem": words("denied.token")}, 403)
         return JSONResponse({"session": secret})
 
@@ -156,7 +156,7 @@ class ReviewPage:
         return PlainTextResponse("", 404) if proof is None else PlainTextResponse(proof)
 
 
-def _entrance(request: Request) -> Response:
+def _lead_to_queue(request: Request) -> Response:
     """Lead to the queue; after a link on another site (a web terminal, a chat) by one of our pages in between.
 
     A redirect would belong to that site, and a ``SameSite=Strict`` cookie is not sent with it.

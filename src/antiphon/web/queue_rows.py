@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from antiphon.host.review.queue import Question
-from antiphon.host.review.summary import ORDERS, Group, Listed, Order, grouped, listed
+from antiphon.host.review.summary import ORDERS, Group, Listed, Order, group_rows, listed
 
 __all__ = ["FILTERS", "Changed", "GroupChange", "QueueRows", "Sifting", "group_changes"]
 
@@ -120,7 +120,7 @@ class QueueRows:
 
     def groups(self) -> list[Group]:
         """Return what waits in groups, oldest first."""
-        return grouped(row for _, row in self._known.values())
+        return group_rows(row for _, row in self._known.values())
 
     def since(self, version: str) -> Changed | None:
         """Return what has changed since a version; ``None`` if that is not known any more, or is too much."""

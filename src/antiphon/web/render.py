@@ -15,13 +15,13 @@ from typing import Any, cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from antiphon.host.budget import brief_dollars, dollars, rounded_dollars
+from antiphon.host.budget import brief_dollars, format_dollars, rounded_dollars
 from antiphon.host.checks.risk import holds_secret, secret_spots
-from antiphon.host.checks.visible import inert, inert_line
-from antiphon.host.review.diff import changed_words, editable, pretty
+from antiphon.host.checks.visible import inert_line, make_inert
+from antiphon.host.review.diff import changed_words, format_json, make_editable
 from antiphon.host.review.summary import figures_text
 
-__all__ = ["LONG", "PIECE", "STATIC", "environment"]
+__all__ = ["LONG", "PIECE", "STATIC", "make_environment"]
 
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
@@ -36,23 +36,31 @@ PIECE = 50_000
 """Characters of a text that are drawn at once; a link leads to the rest."""
 
 
-def environment() -> Environment:
+def make_environment() -> Environment:
     """Make the environment of the page's templates."""
     made = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_visible,
+        finalize=_make_visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(line=_line, marked=_marked, editable=_editable, raw=escape, json=pretty, when=_when, iso=_iso)
+    made.filters.update(
+        line=_format_line,
+        marked=_mark_invisible,
+        editable=_make_editable,
+        raw=escape,
+        json=format_json,
+        when=_format_when,
+        iso=_format_iso,
+    )
     pointing: dict[str, Any] = {"secret_spots": secret_spots, "holds_secret": holds_secret, "figures": figures_text}
     pointing |= {"beside": changed_words}
-    pointing |= {"unloaded": _unloaded, "typed": _typed}
+    pointing |= {"unloaded": _count_unloaded, "typed": _write_editable}
     made.filters.update(pointing)
     cast("dict[str, Any]", made.globals)["icon"] = _icon
-    made.filters.update(money=brief_dollars, most=rounded_dollars, exact=dollars)
+    made.filters.update(money=brief_dollars, most=rounded_dollars, exact=format_dollars)
     return made
 
 
@@ -61,10 +69,10 @@ def _icon(name: str) -> Markup:
     return Markup('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>').format(name)
 
 
-def _visible(value: object) -> object:
+def _make_visible(value: object) -> object:
     """Make what a template prints inert; autoescaping follows."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return inert(value)
+        return make_inert(value)
     return "" if value is None else value
 
 
@@ -72,7 +80,9 @@ _RISKY = Markup('<mark class="risky">{}</mark>')
 _BEFORE, _BEHIND = Markup('<mark class="risky">'), Markup("</mark>")
 
 
-def _marked(value: str, spots: Sequence[tuple[int, int]] = (), first: int = 0, last: int | None = None) -> Markup:
+def _mark_invisible(
+    value: str, spots: Sequence[tuple[int, int]] = (), first: int = 0, last: int | None = None
+) -> Markup:
     """Render a text in which marks of invisible characters are highlighted, so that a person can step through them.
 
     ``spots`` are highlighted as well: ranges in order, each with its first character and the one after its last; of two
@@ -83,38 +93,38 @@ def _marked(value: str, spots: Sequence[tuple[int, int]] = (), first: int = 0, l
     inside = ((max(start, first), min(end, last)) for start, end in spots if end <= len(value))
     for start, end in inside:
         if at <= start < end:
-            shown += _apart(value[at:start]) + _RISKY.format(inert(value[start:end]))
+            shown += _set_apart(value[at:start]) + _RISKY.format(make_inert(value[start:end]))
             at = end
-    return shown + _apart(value[at:last])
+    return shown + _set_apart(value[at:last])
 
 
-def _apart(value: str) -> Markup:
+def _set_apart(value: str) -> Markup:
     # One join for all marks: there may be thousands, and formatting each by itself takes ten times as long.
-    pieces = enumerate(_MARKS.split(inert(value)))
+    pieces = enumerate(_MARKS.split(make_inert(value)))
     return Markup("").join(each for at, piece in pieces for each in ((_BEFORE, piece, _BEHIND) if at % 2 else (piece,)))
 
 
-def _unloaded(texts: Iterable[str]) -> int:
+def _count_unloaded(texts: Iterable[str]) -> int:
     """Count the characters that are not in the page."""
     return sum(max(0, len(text) - PIECE) for text in texts)
 
 
-def _typed(texts: Iterable[str]) -> list[str]:
+def _write_editable(texts: Iterable[str]) -> list[str]:
     """Write texts as they stand in a field that can be edited."""
-    return [editable(text) for text in texts]
+    return [make_editable(text) for text in texts]
 
 
-def _line(value: object) -> Markup:
+def _format_line(value: object) -> Markup:
     return escape(inert_line(str(value)))
 
 
-def _editable(value: str) -> Markup:
-    return escape(editable(value))
+def _make_editable(value: str) -> Markup:
+    return escape(make_editable(value))
 
 
-def _when(at: float) -> str:
+def _format_when(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _iso(at: float) -> str:
+def _format_iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -19,21 +19,28 @@ from antiphon.host.checks.visible import inert_line
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.pipeline.growth import Watching
-from antiphon.host.review.decisions import rule
+from antiphon.host.review.decisions import describe_rule
 from antiphon.host.review.definitions import Digests, Servers
-from antiphon.host.review.grants import Grants
-from antiphon.host.review.keymap import keys_as_set, meaning, printed
+from antiphon.host.review.given_grants import Grants
+from antiphon.host.review.keymap import describe_key, keys_as_set, print_key_name
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import most_of
-from antiphon.host.review.summary import clock, first_words, outcome_text, round_text, span, task_text
+from antiphon.host.review.summary import (
+    first_words,
+    format_duration,
+    format_time_left,
+    outcome_text,
+    round_text,
+    task_text,
+)
 from antiphon.host.store.base import Store
-from antiphon.web.guards import Access, Session, is_plain, session_of
 from antiphon.web.outcomes import OutcomeLists
 from antiphon.web.own_requests import ConfiguredAsker, OwnRequests
+from antiphon.web.page_guards import BrowserSession, PageAccess, is_plain, session_of
+from antiphon.web.page_texts import LANGUAGES, Texts, choose_language, load_texts
 from antiphon.web.queue_rows import QueueRows, Sifting
-from antiphon.web.render import LONG, PIECE, environment
-from antiphon.web.texts import LANGUAGES, Texts, preferred, texts
+from antiphon.web.render import LONG, PIECE, make_environment
 
 __all__ = ["ARMING", "LISTED", "THEMES", "Site", "wants_data"]
 
@@ -59,7 +66,7 @@ class Site:
     def __init__(
         self,
         store: Store,
-        access: Access,
+        access: PageAccess,
         *,
         config: Config | None = None,
         undo: float = 0.0,
@@ -83,7 +90,7 @@ class Site:
         self.closing = asyncio.Event()
         """Set when the page is about to end, so that open streams end."""
         self._gathering: asyncio.Task[None] | None = None
-        self._environment = environment()
+        self._environment = make_environment()
         self._known: tuple[int, list[Question]] | None = None
         self.rows = QueueRows()
         """The waiting questions as rows, as of the last read: the oldest ones, if there are very many."""
@@ -122,7 +129,9 @@ class Site:
 
     def texts(self, request: Request) -> Texts:
         """Return the texts in the visitor's language."""
-        return texts(preferred(request.cookies.get("antiphon-language"), request.headers.get("accept-language", "")))
+        return load_texts(
+            choose_language(request.cookies.get("antiphon-language"), request.headers.get("accept-language", ""))
+        )
 
     def theme(self, request: Request) -> str:
         """Return the theme that was chosen."""
@@ -136,7 +145,7 @@ class Site:
         """
         return "" if is_plain(request) else unquote(request.cookies.get("antiphon-name", ""))[:_NAME]
 
-    def chosen_keys(self, request: Request) -> tuple[bool, dict[str, str]]:
+    def find_chosen_keys(self, request: Request) -> tuple[bool, dict[str, str]]:
         """Return whether keys of a single character work, and those that a person chose, by action."""
         kept = dict(parse_qsl(unquote(request.cookies.get("antiphon-keys", ""))))
         return kept.pop("letters", "on") == "on", {name: key for name, key in kept.items() if len(key) == 1}
@@ -147,7 +156,7 @@ class Site:
 
     def too_soon(self, request: Request, subject: str, stamp: str) -> bool:
         """Tell whether a decision came before anybody can have read the request."""
-        shown = _let_in(request).stamped(subject, stamp)
+        shown = _let_in(request).read_stamp(subject, stamp)
         return shown is None or self.clock() - shown < ARMING
 
     def html(self, request: Request, template: str, *, status: int = 200, **context: object) -> Response:
@@ -223,7 +232,7 @@ class Site:
         )
 
     def _words(self, request: Request) -> dict[str, object]:
-        words, (letters, chosen) = self.texts(request), self.chosen_keys(request)
+        words, (letters, chosen) = self.texts(request), self.find_chosen_keys(request)
         keys = keys_as_set("page", chosen, letters=letters)
 
         def key_of(action: str) -> str:
@@ -239,11 +248,11 @@ class Site:
             "plain": is_plain(request),
             "configured": self.config is not None,
             "has_servers": self.servers is not None,
-            "keymap": [(key, [printed(name) for name in key.keys], meaning(key, words)) for key in keys],
+            "keymap": [(key, [print_key_name(name) for name in key.keys], describe_key(key, words)) for key in keys],
             "key": key_of,
-            "rule": rule,
-            "span": span,
-            "clock": clock,
+            "rule": describe_rule,
+            "span": format_duration,
+            "clock": format_time_left,
             "outcome_said": outcome_text,
             "most_of": most_of,
             "first_words": first_words,
@@ -259,7 +268,7 @@ def wants_data(request: Request) -> bool:
     return "application/json" in request.headers.get("accept", "")
 
 
-def _let_in(request: Request) -> Session:
+def _let_in(request: Request) -> BrowserSession:
     session = session_of(request)
     assert session is not None, "views are for those who were let in"
     return session

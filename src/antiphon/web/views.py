@@ -15,23 +15,23 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from antiphon.host.checks.contents import binaries
+from antiphon.host.checks.message_parts import list_binaries
 from antiphon.host.checks.risk import secret_spots
 from antiphon.host.checks.validate import inspect_media
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.pipeline.growth import LOOK, Partial, partials_in
 from antiphon.host.review.decisions import argument_fields
-from antiphon.host.review.diff import pretty
-from antiphon.host.review.question import Question, reaches
+from antiphon.host.review.diff import format_json
+from antiphon.host.review.question import Question, reaches_question
 from antiphon.host.review.review import ReviewItem, ToolItem
-from antiphon.host.review.shown import Shown, Turn, shape_of, show
+from antiphon.host.review.shown import MessageTurn, Shown, collect_shown, shape_of
 from antiphon.host.review.summary import ORDERS, arranged, first_rows, first_words, outcome_text, who_of
-from antiphon.host.store.asks import AskRow, Sought
+from antiphon.host.store.ask_rows import AskRow, Sought
 from antiphon.web.queue_rows import FILTERS, Sifting, group_changes
 from antiphon.web.render import PIECE
 from antiphon.web.site import Site
 
-__all__ = ["piece", "similar"]
+__all__ = ["find_similar", "show_piece"]
 
 
 class GrowingAnswers:
@@ -66,13 +66,13 @@ _LOOK = 0.1
 """Seconds between two reads of a store that sends no notices of changes by other processes."""
 
 
-async def queue(site: Site, request: Request) -> Response:
+async def show_queue(site: Site, request: Request) -> Response:
     """Show the waiting questions."""
     await site.pending()
     await site.read_outcomes(request)
     if request.headers.get("x-part") != "queue":
-        return site.html(request, "queue.html", current="", **_waiting(site, request.query_params, _FIRST))
-    waiting = _waiting(site, request.query_params)
+        return site.html(request, "queue.html", current="", **_collect_waiting(site, request.query_params, _FIRST))
+    waiting = _collect_waiting(site, request.query_params)
     changed = site.rows.since(request.headers.get("x-since", ""))
     if changed is None:
         return site.html(request, "parts/queue.html", current="", **waiting)
@@ -80,7 +80,7 @@ async def queue(site: Site, request: Request) -> Response:
     return site.html(request, "parts/changes.html", current="", changes=changes, changed=changed, **waiting)
 
 
-def _waiting(site: Site, asked: Mapping[str, str], most: int | None = None) -> dict[str, Any]:
+def _collect_waiting(site: Site, asked: Mapping[str, str], most: int | None = None) -> dict[str, Any]:
     """Collect the values for the queue's template: the questions as last read, filtered and sorted by the address.
 
     Args:
@@ -103,14 +103,14 @@ def _waiting(site: Site, asked: Mapping[str, str], most: int | None = None) -> d
     }
 
 
-async def question(site: Site, request: Request) -> Response:
+async def show_question(site: Site, request: Request) -> Response:
     """Show one question, with the queue beside it."""
     id: str = request.path_params["id"]
     try:
         found = await site.queue.get(id)
     except LookupError:
         return site.gone(request)
-    shown = show(found)
+    shown = collect_shown(found)
     alone = _is_part(request)
     if not alone:
         await site.pending()
@@ -127,12 +127,12 @@ async def question(site: Site, request: Request) -> Response:
         template,
         q=shown,
         over=found,
-        became=_became(site, request, found),
+        became=_describe_outcome(site, request, found),
         drafts=drafts,
         take="take" in request.query_params,
         decided=await _decided_before(site, found),
         current=id,
-        **_waiting(site, request.query_params, _FIRST),
+        **_collect_waiting(site, request.query_params, _FIRST),
     )
 
 
@@ -152,7 +152,7 @@ def _is_part(request: Request) -> bool:
     return request.headers.get("x-part") == "detail"
 
 
-async def edit(site: Site, request: Request) -> Response:
+async def show_edit_form(site: Site, request: Request) -> Response:
     """Show the form for editing a request."""
     try:
         found = await site.queue.get(request.path_params["id"])
@@ -161,61 +161,61 @@ async def edit(site: Site, request: Request) -> Response:
     template = "parts/edit.html" if _is_part(request) else "edit.html"
     kept = {name: value for name, value in await site.queue.draft(found.id) or () if not part_of(name)}
     call = argument_fields(found.item) if isinstance(found.item, ToolItem) else ()
-    return site.html(request, template, q=show(found), over=found, draft=kept or None, call=call)
+    return site.html(request, template, q=collect_shown(found), over=found, draft=kept or None, call=call)
 
 
-async def text(site: Site, request: Request) -> Response:
+async def show_text_piece(site: Site, request: Request) -> Response:
     """Show a piece of a long text of a question."""
     try:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
         return site.gone(request)
-    return piece(site, request, show(found), f"/review/{found.id}")
+    return show_piece(site, request, collect_shown(found), f"/review/{found.id}")
 
 
-async def withdrawn(site: Site, request: Request) -> Response:
+async def show_withdrawn(site: Site, request: Request) -> Response:
     """Name what a refusal that reaches further would withdraw: everything of the call, or of the server."""
     try:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
         return site.problem(request, 404, "problem.gone")
     reach = "call" if request.query_params.get("reach") == "call" else "server"
-    waiting = [each for each in await site.pending() if each.item is not None and reaches(found, each, reach)]
+    waiting = [each for each in await site.pending() if each.item is not None and reaches_question(found, each, reach)]
     words = site.texts(request)
     name = "" if found.item is None else who_of(found.item.origin).name
     title = words(f"sure.{reach}", name=inert_line(name), n=len(waiting))
     return JSONResponse({"title": title, "about": [inert_line(first_words(each.item)) for each in waiting]})
 
 
-async def outcomes(site: Site, request: Request) -> Response:
+async def show_outcomes(site: Site, request: Request) -> Response:
     """Show what this browser has decided last, and what became of it."""
     await site.read_outcomes(request)
     return site.html(request, "parts/outcomes.html")
 
 
-def _became(site: Site, request: Request, found: Question) -> str:
+def _describe_outcome(site: Site, request: Request, found: Question) -> str:
     return "" if found.outcome is None else outcome_text(found.outcome, site.texts(request))
 
 
-async def alike(site: Site, request: Request) -> Response:
+async def show_alike(site: Site, request: Request) -> Response:
     """Show the requests that can be approved together with this one, each completely."""
     try:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
         return site.gone(request)
-    together = similar(found, await site.pending())
-    shown = [each for question in together if (each := show(question)) is not None]
+    together = find_similar(found, await site.pending())
+    shown = [each for question in together if (each := collect_shown(question)) is not None]
     models = sorted({each.item.model or each.item.provider for each in shown if each.item is not None})
     return site.html(request, "alike.html", shown=shown, models=models)
 
 
-def similar(found: Question, pending: list[Question]) -> list[Question]:
+def find_similar(found: Question, pending: list[Question]) -> list[Question]:
     """Return the questions with the same server, system prompt and tools, itself included."""
     shape = shape_of(found)
     return [] if shape is None else [each for each in pending if shape_of(each) == shape]
 
 
-async def media(site: Site, request: Request) -> Response:
+async def send_media(site: Site, request: Request) -> Response:
     """Send an image or a sound of a question, with the media type of its actual content."""
     try:
         found = await site.queue.get(request.path_params["id"])
@@ -225,7 +225,7 @@ async def media(site: Site, request: Request) -> Response:
         return PlainTextResponse("", 404)
     rival = None if found.item.rival is None else found.item.rival.result
     result = {"answer": found.item.result, "rival": rival}.get(request.path_params["of"])
-    held = list(binaries(found.item.params if result is None else result))
+    held = list(list_binaries(found.item.params if result is None else result))
     number: int = request.path_params["number"]
     if number >= len(held) or not held[number].playable:
         return PlainTextResponse("", 404)
@@ -238,15 +238,15 @@ async def media(site: Site, request: Request) -> Response:
     return Response(binascii.a2b_base64(held[number].data), media_type=inspected.mime_type, headers=headers)
 
 
-async def live(site: Site, request: Request) -> Response:
+async def send_changes(site: Site, request: Request) -> Response:
     """Send an event for each change of a question, with the number of waiting questions."""
     if request.method == "HEAD":
         # HEAD asks only whether listening is allowed; a stream that nobody reads would keep its connection for ever.
         return Response(media_type="text/event-stream")
-    return StreamingResponse(_events(site, request), media_type="text/event-stream")
+    return StreamingResponse(_send_events(site, request), media_type="text/event-stream")
 
 
-async def _events(site: Site, request: Request) -> AsyncIterator[str]:
+async def _send_events(site: Site, request: Request) -> AsyncIterator[str]:
     growing = GrowingAnswers(site, request)
     changes = site.queue.changes(_LOOK)
     closing = asyncio.ensure_future(site.closing.wait())
@@ -276,7 +276,7 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
     spots: tuple[tuple[int, int], ...] = ()
 
 
-def piece(site: Site, request: Request, shown: Shown | None, back: str) -> Response:
+def show_piece(site: Site, request: Request, shown: Shown | None, back: str) -> Response:
     """Show a piece of a long text; the address of the request names the text and the first character.
 
     Args:
@@ -286,7 +286,7 @@ def piece(site: Site, request: Request, shown: Shown | None, back: str) -> Respo
         back: address of the page that shows the whole question.
     """
     key = request.path_params["key"]
-    whole = None if shown is None else next((text for name, text in _texts(shown) if name == key), None)
+    whole = None if shown is None else next((text for name, text in _list_texts(shown) if name == key), None)
     asked = request.query_params.get("from", "0")
     start = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
     if whole is None or start >= len(whole.text):
@@ -295,7 +295,7 @@ def piece(site: Site, request: Request, shown: Shown | None, back: str) -> Respo
     return site.html(request, "text.html", whole=whole, start=start, end=end, back=back)
 
 
-def _texts(shown: Shown) -> Iterator[tuple[str, Whole]]:
+def _list_texts(shown: Shown) -> Iterator[tuple[str, Whole]]:
     """Yield each text of a question with its name in addresses."""
     yield "message", Whole(text=shown.message)
     yield "raw", Whole(text=shown.raw)
@@ -305,13 +305,13 @@ def _texts(shown: Shown) -> Iterator[tuple[str, Whole]]:
         risks = () if shown.answer else shown.risks
         yield "system", Whole(text=shown.params.system_prompt or "", spots=secret_spots(risks, "systemPrompt"))
         for at, tool in enumerate(shown.params.tools or ()):
-            yield f"tools-{at}", Whole(text=pretty(tool))
-    yield from _parts("request", shown.turns)
-    yield from _parts("answer", () if shown.answer is None else (shown.answer,))
-    yield from _parts("rival", () if shown.rival is None else (shown.rival,))
+            yield f"tools-{at}", Whole(text=format_json(tool))
+    yield from _list_parts("request", shown.turns)
+    yield from _list_parts("answer", () if shown.answer is None else (shown.answer,))
+    yield from _list_parts("rival", () if shown.rival is None else (shown.rival,))
 
 
-def _parts(of: str, turns: Sequence[Turn]) -> Iterator[tuple[str, Whole]]:
+def _list_parts(of: str, turns: Sequence[MessageTurn]) -> Iterator[tuple[str, Whole]]:
     for at, turn in enumerate(turns):
         for number, part in enumerate(turn.parts):
             yield f"{of}-{at}-{number}", Whole(text=part.text, spots=part.spots)

@@ -1,9 +1,9 @@
 """JSON-RPC messages: decoding the envelope, and framing parts that are already encoded.
 
-Owns the envelope with its limits, and ``decode``, which decodes every payload. If a payload contains blocks of unknown
-types, it is decoded again with these taken out (``repair``) and put back afterwards, so that they do not invalidate
-the message. Text that is no Unicode is replaced in both directions (``as_unicode``, ``encode``). ``methods`` and the
-modules of the features define ``params`` and ``result``.
+Owns the envelope with its limits, and ``decode_wire``, which decodes every payload. If a payload contains blocks of
+unknown types, it is decoded again with these taken out (``repair``) and put back afterwards, so that they do not
+invalidate the message. Text that is no Unicode is replaced in both directions (``as_unicode``, ``encode_value``).
+``methods`` and the modules of the features define ``params`` and ``result``.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = [
     "RequestId",
     "as_id",
     "as_unicode",
-    "decode",
     "decode_envelope",
-    "encode",
+    "decode_wire",
     "encode_canonical",
+    "encode_value",
     "error_frame",
     "notification_frame",
-    "prepend",
+    "prepend_members",
     "problem_of",
     "read_mended",
     "recover_id",
@@ -109,7 +109,7 @@ _encode = msgspec.json.Encoder(enc_hook=_encode_foreign).encode
 _encode_canonical = msgspec.json.Encoder(enc_hook=_encode_foreign, order="deterministic").encode
 
 
-def encode(value: object) -> bytes:
+def encode_value(value: object) -> bytes:
     """Encode any wire type to JSON bytes.
 
     Half a surrogate pair, as in the name of a file that is no Unicode, becomes U+FFFD, because UTF-8 cannot carry it.
@@ -121,7 +121,7 @@ def encode(value: object) -> bytes:
 
 
 def encode_canonical(value: object) -> bytes:
-    """Encode like ``encode``, with the same bytes in every process: mappings and sets have a fixed order."""
+    """Encode like ``encode_value``, with the same bytes in every process: mappings and sets have a fixed order."""
     try:
         return _encode_canonical(value)
     except UnicodeEncodeError:
@@ -303,17 +303,17 @@ _JOINED = 64 * 1024
 """Payload size in bytes from which ``join`` is used: ``%`` allocates half as much again (1 MiB: 800 us, not 30)."""
 
 
-def _id(id: RequestId) -> bytes:
-    return b"%d" % id if type(id) is int else encode(id)
+def _encode_id(id: RequestId) -> bytes:
+    return b"%d" % id if type(id) is int else encode_value(id)
 
 
 def request_frame(id: RequestId, method: str, params: bytes) -> bytes:
     """Frame a request from its encoded params."""
     if len(params) >= _JOINED:
         return b"".join(
-            (b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":' % (_id(id), method.encode()), params, b"}")
+            (b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":' % (_encode_id(id), method.encode()), params, b"}")
         )
-    return b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}' % (_id(id), method.encode(), params)
+    return b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}' % (_encode_id(id), method.encode(), params)
 
 
 def notification_frame(method: str, params: bytes) -> bytes:
@@ -326,10 +326,10 @@ def notification_frame(method: str, params: bytes) -> bytes:
 def result_frame(id: RequestId, result: bytes) -> bytes:
     """Frame an encoded result."""
     if len(result) >= _JOINED:
-        return b"".join((b'{"jsonrpc":"2.0","id":%b,"result":' % _id(id), result, b"}"))
+        return b"".join((b'{"jsonrpc":"2.0","id":%b,"result":' % _encode_id(id), result, b"}"))
     if type(id) is int:
         return b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id, result)
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_id(id), result)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode_id(id), result)
 
 
 def error_frame(id: RequestId | None, error: ErrorObject, *, null_id: bool) -> bytes:
@@ -338,11 +338,11 @@ def error_frame(id: RequestId | None, error: ErrorObject, *, null_id: bool) -> b
     Without an id the member is ``null`` or left out, as the revision requires (``null_id``).
     """
     if id is None and not null_id:
-        return b'{"jsonrpc":"2.0","error":%b}' % encode(error)
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (b"null" if id is None else _id(id), encode(error))
+        return b'{"jsonrpc":"2.0","error":%b}' % encode_value(error)
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (b"null" if id is None else _encode_id(id), encode_value(error))
 
 
-def prepend(members: bytes, encoded: bytes) -> bytes:
+def prepend_members(members: bytes, encoded: bytes) -> bytes:
     """Put constant members in front of those of an encoded object.
 
     Members that every message of a connection repeats (``_meta`` with our name) are thus encoded once. ``members`` has
@@ -358,7 +358,7 @@ def prepend(members: bytes, encoded: bytes) -> bytes:
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
-def decode(raw: bytes | Raw, kind: type[T]) -> T:
+def decode_wire(raw: bytes | Raw, kind: type[T]) -> T:
     """Decode params or a result, taken from an ``Envelope``. No data at all (params left out) is an empty object.
 
     Raises:
@@ -379,9 +379,9 @@ def decode(raw: bytes | Raw, kind: type[T]) -> T:
 
 def _decode_around_unknown(raw: bytes | Raw, kind: type[T], first: msgspec.ValidationError) -> T:
     """Decode again with stand-ins for unknown content; raise the first error if there is no unknown content."""
-    from antiphon.wire.repair import mend
+    from antiphon.wire.repair import mend_document
 
-    document, unknown = mend(msgspec.json.decode(raw), kind)
+    document, unknown = mend_document(msgspec.json.decode(raw), kind)
     try:
         values = [msgspec.convert(document, kind)]
     except msgspec.ValidationError as error:

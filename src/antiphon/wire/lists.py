@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import DecodeError, Raw
 
-from antiphon.wire.envelope import decode, encode, problem_of
+from antiphon.wire.envelope import decode_wire, encode_value, problem_of
 from antiphon.wire.prompts import ListPromptsResult, Prompt
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, Resource, ResourceTemplate
 from antiphon.wire.roots import ListRootsResult, Root
@@ -41,7 +41,7 @@ def readable_list(raw: Raw, kind: type, left_out: Callable[[str], object]) -> Ra
     if kind not in _ENTRIES:
         return raw
     try:
-        decode(raw, kind)
+        decode_wire(raw, kind)
         is_readable = not _has_large_number(raw)
     except DecodeError:
         is_readable = False
@@ -52,17 +52,17 @@ def _without_unreadable(raw: Raw, kind: type, left_out: Callable[[str], object])
     """Return the JSON of a list without unreadable entries; ``None`` if it has none, or is no list."""
     try:
         member, item = _ENTRIES[kind]
-        members = decode(raw, dict[str, Raw])
-        entries = decode(members[member], list[Raw])
+        members = decode_wire(raw, dict[str, Raw])
+        entries = decode_wire(members[member], list[Raw])
     except (KeyError, DecodeError):
         return None
     good: list[Raw] = []
     problems: list[str] = []
     for at, entry in enumerate(entries):
         try:
-            decode(entry, item)
+            decode_wire(entry, item)
             # Also the members that the type does not have, since a gateway passes them on.
-            decode(entry, dict[str, Any])
+            decode_wire(entry, dict[str, Any])
             good.append(entry)
         except DecodeError as error:
             problems.append(f"{member}[{at}]{_name_of(entry)}: {problem_of(error)}")
@@ -70,14 +70,14 @@ def _without_unreadable(raw: Raw, kind: type, left_out: Callable[[str], object])
         return None
     more = f"; and {len(problems) - _MAX_NAMED} more" if len(problems) > _MAX_NAMED else ""
     left_out("; ".join(problems[:_MAX_NAMED]) + more)
-    return Raw(encode({**members, member: good}))
+    return Raw(encode_value({**members, member: good}))
 
 
 def _name_of(entry: Raw) -> str:
     """Return the name of an unreadable entry, for a log; nothing if it has none."""
     try:
-        members = decode(entry, dict[str, Raw])
-        name = next((decode(members[key], str) for key in ("name", "uri", "uriTemplate") if key in members), None)
+        members = decode_wire(entry, dict[str, Raw])
+        name = next((decode_wire(members[key], str) for key in ("name", "uri", "uriTemplate") if key in members), None)
     except DecodeError:
         return ""
     return "" if name is None else f" ({name[:100]!r})"

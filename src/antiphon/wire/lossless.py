@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.wire.common import PROGRESS_TOKEN, Wire
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 
-__all__ = ["Received", "is_of_one_connection", "merge", "meta_of", "passed_on"]
+__all__ = ["Received", "is_of_one_connection", "merge_change", "meta_of", "passed_on"]
 
 Object = dict[str, Raw]
 
@@ -43,7 +43,7 @@ class Received(Struct, frozen=True, eq=False):
         Args:
             made: the object.
         """
-        return cls(Raw(encode(made)), made)
+        return cls(Raw(encode_value(made)), made)
 
     def carrying(self, after: Wire) -> Raw:
         """Return the JSON with the changes from ``read`` to ``after``.
@@ -51,7 +51,7 @@ class Received(Struct, frozen=True, eq=False):
         Args:
             after: what was decoded, changed.
         """
-        return Raw(merge(self.raw, self.read, after))
+        return Raw(merge_change(self.raw, self.read, after))
 
     def changed(self, after: Wire) -> Received:
         """Return this with another decoded object; the JSON is changed accordingly.
@@ -88,13 +88,13 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
             members["_meta"] = kept
         else:
             del members["_meta"]
-    return Raw(encode(members))
+    return Raw(encode_value(members))
 
 
 def _kept_of(meta: bytes) -> Raw | None:
     """Return what is passed on of ``_meta``; ``None`` if that is nothing."""
     kept = {name: value for name, value in meta_of(Raw(meta)).items() if not is_of_one_connection(name)}
-    return Raw(encode(kept)) if kept else None
+    return Raw(encode_value(kept)) if kept else None
 
 
 _kept_of_again = lru_cache(_REPEATED)(_kept_of)
@@ -113,7 +113,7 @@ def is_of_one_connection(name: str) -> bool:
     return name == PROGRESS_TOKEN or name.startswith(_OF_ONE_CONNECTION)
 
 
-def merge(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
+def merge_change(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
     """Apply a change to the document that ``before`` was decoded from; everything else is kept, known or unknown.
 
     Returns ``original`` itself if nothing changed. Objects are merged by member; arrays by position if their length is
@@ -124,7 +124,7 @@ def merge(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
     texts = _changed_texts(before, after)
     if texts is not None:
         return bytes(_with_texts(original, texts))
-    old, new = encode(before), encode(after)
+    old, new = encode_value(before), encode_value(after)
     # Both encoded values are objects, so ``original`` is one as well.
     return bytes(original if old == new else _merge_objects(Raw(original), old, new))
 
@@ -164,11 +164,11 @@ def _with_texts(original: bytes | Raw, texts: Mapping[str, str | None]) -> bytes
         if text is None:
             document.pop(name, None)
         else:
-            document[name] = Raw(encode(text))
-    return encode(document)
+            document[name] = Raw(encode_value(text))
+    return encode_value(document)
 
 
-def _merge(original: Raw, before: Raw, after: Raw) -> Raw:
+def _merge_values(original: Raw, before: Raw, after: Raw) -> Raw:
     if bytes(after)[:1] not in (b"{", b"["):
         return after
     kinds = {bytes(text).lstrip(_SPACE)[:1] for text in (original, before, after)}
@@ -187,8 +187,10 @@ def _merge_objects(original: Raw, before: bytes | Raw, after: bytes | Raw) -> Ra
         document.pop(name, None)
     for name, value in new.items():
         if old.get(name) != value:
-            document[name] = _merge(document[name], old[name], value) if name in old and name in document else value
-    return Raw(encode(document))
+            document[name] = (
+                _merge_values(document[name], old[name], value) if name in old and name in document else value
+            )
+    return Raw(encode_value(document))
 
 
 def _merge_arrays(original: Raw, before: bytes | Raw, after: bytes | Raw) -> Raw:
@@ -197,11 +199,11 @@ def _merge_arrays(original: Raw, before: bytes | Raw, after: bytes | Raw) -> Raw
         return Raw(after)
     if len(old) == len(new):
         rows = zip(document, old, new, strict=True)
-        return Raw(encode([each if was == now else _merge(each, was, now) for each, was, now in rows]))
+        return Raw(encode_value([each if was == now else _merge_values(each, was, now) for each, was, now in rows]))
     head = _common_start(old, new)
     tail = _common_start(old[head:][::-1], new[head:][::-1])
     kept = len(document) - tail
-    return Raw(encode([*document[:head], *new[head : len(new) - tail], *document[kept:]]))
+    return Raw(encode_value([*document[:head], *new[head : len(new) - tail], *document[kept:]]))
 
 
 def _common_start(one: list[Raw], other: list[Raw]) -> int:

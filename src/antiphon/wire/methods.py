@@ -97,7 +97,7 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
         """Tell whether a revision has this method, if only inside ``inputRequests``."""
         return self.since <= revision and (self.until is None or revision <= self.until)
 
-    def sent_by(self, side: Side, revision: str) -> bool:
+    def note_sender(self, side: Side, revision: str) -> bool:
         """Tell whether one side may send this as a message of its own in a revision."""
         if not self.exists_in(revision) or self.direction not in (side, "both"):
             return False
@@ -114,7 +114,7 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
         return self.needs if revision >= self.needs_since else None
 
 
-def _request(
+def _define_request(
     name: str,
     params: type[Wire],
     result: type[Wire],
@@ -147,7 +147,7 @@ def _request(
     )
 
 
-def _notice(
+def _define_notice(
     name: str,
     params: type[Wire] = NotificationParams,
     *,
@@ -170,54 +170,56 @@ def _notice(
 
 
 _LIFECYCLE = (
-    _request("initialize", InitializeRequestParams, InitializeResult, until=_LAST_LEGACY),
-    _notice("notifications/initialized", by="client", until=_LAST_LEGACY),
-    _request("server/discover", RequestParams, DiscoverResult, since=_MODERN, cacheable=True),
-    _request("ping", RequestParams, EmptyResult, by="both", until=_LAST_LEGACY),
-    _notice("notifications/cancelled", CancelledNotificationParams, by="both"),
-    _notice("notifications/progress", ProgressNotificationParams, by="both", client_until=_LAST_LEGACY),
-    _request("logging/setLevel", SetLevelRequestParams, EmptyResult, until=_LAST_LEGACY, needs="logging"),
-    _notice("notifications/message", LoggingMessageNotificationParams),
+    _define_request("initialize", InitializeRequestParams, InitializeResult, until=_LAST_LEGACY),
+    _define_notice("notifications/initialized", by="client", until=_LAST_LEGACY),
+    _define_request("server/discover", RequestParams, DiscoverResult, since=_MODERN, cacheable=True),
+    _define_request("ping", RequestParams, EmptyResult, by="both", until=_LAST_LEGACY),
+    _define_notice("notifications/cancelled", CancelledNotificationParams, by="both"),
+    _define_notice("notifications/progress", ProgressNotificationParams, by="both", client_until=_LAST_LEGACY),
+    _define_request("logging/setLevel", SetLevelRequestParams, EmptyResult, until=_LAST_LEGACY, needs="logging"),
+    _define_notice("notifications/message", LoggingMessageNotificationParams),
 )
 
 _TOOLS = (
-    _request("tools/list", PaginatedParams, ListToolsResult, needs="tools", cacheable=True),
-    _request("tools/call", CallToolRequestParams, CallToolResult, needs="tools", rounds=True),
-    _notice("notifications/tools/list_changed"),
+    _define_request("tools/list", PaginatedParams, ListToolsResult, needs="tools", cacheable=True),
+    _define_request("tools/call", CallToolRequestParams, CallToolResult, needs="tools", rounds=True),
+    _define_notice("notifications/tools/list_changed"),
 )
 
 _PROMPTS = (
-    _request("prompts/list", PaginatedParams, ListPromptsResult, needs="prompts", cacheable=True),
-    _request("prompts/get", GetPromptRequestParams, GetPromptResult, needs="prompts", rounds=True),
-    _notice("notifications/prompts/list_changed"),
+    _define_request("prompts/list", PaginatedParams, ListPromptsResult, needs="prompts", cacheable=True),
+    _define_request("prompts/get", GetPromptRequestParams, GetPromptResult, needs="prompts", rounds=True),
+    _define_notice("notifications/prompts/list_changed"),
     # Completion is older than its capability: in the first revision a server cannot declare it.
-    _request(
+    _define_request(
         "completion/complete", CompleteRequestParams, CompleteResult, needs="completions", needs_since=_COMPLETIONS
     ),
 )
 
 _RESOURCES = (
-    _request("resources/list", PaginatedParams, ListResourcesResult, needs="resources", cacheable=True),
-    _request(
+    _define_request("resources/list", PaginatedParams, ListResourcesResult, needs="resources", cacheable=True),
+    _define_request(
         "resources/templates/list", PaginatedParams, ListResourceTemplatesResult, needs="resources", cacheable=True
     ),
-    _request(
+    _define_request(
         "resources/read", ReadResourceRequestParams, ReadResourceResult, needs="resources", rounds=True, cacheable=True
     ),
-    _request(
+    _define_request(
         "resources/subscribe", SubscribeRequestParams, EmptyResult, until=_LAST_LEGACY, needs="resources.subscribe"
     ),
-    _request(
+    _define_request(
         "resources/unsubscribe", UnsubscribeRequestParams, EmptyResult, until=_LAST_LEGACY, needs="resources.subscribe"
     ),
-    _notice("notifications/resources/list_changed"),
-    _notice("notifications/resources/updated", ResourceUpdatedNotificationParams),
-    _request("subscriptions/listen", SubscriptionsListenRequestParams, SubscriptionsListenResult, since=_MODERN),
-    _notice("notifications/subscriptions/acknowledged", SubscriptionsAcknowledgedNotificationParams, since=_MODERN),
+    _define_notice("notifications/resources/list_changed"),
+    _define_notice("notifications/resources/updated", ResourceUpdatedNotificationParams),
+    _define_request("subscriptions/listen", SubscriptionsListenRequestParams, SubscriptionsListenResult, since=_MODERN),
+    _define_notice(
+        "notifications/subscriptions/acknowledged", SubscriptionsAcknowledgedNotificationParams, since=_MODERN
+    ),
 )
 
 _ASKS = (
-    _request(
+    _define_request(
         "sampling/createMessage",
         CreateMessageRequestParams,
         CreateMessageResult,
@@ -225,26 +227,26 @@ _ASKS = (
         needs="sampling",
         deprecated_since=_MODERN,
     ),
-    _request(
+    _define_request(
         "elicitation/create", ElicitRequestParams, ElicitResult, by="server", since=_ELICITATION, needs="elicitation"
     ),
-    _notice(
+    _define_notice(
         "notifications/elicitation/complete",
         ElicitationCompleteNotificationParams,
         since=_URL_ELICITATION,
         until=_URL_ELICITATION,
     ),
-    _request("roots/list", RequestParams, ListRootsResult, by="server", needs="roots", deprecated_since=_MODERN),
-    _notice("notifications/roots/list_changed", by="client", until=_LAST_LEGACY),
+    _define_request("roots/list", RequestParams, ListRootsResult, by="server", needs="roots", deprecated_since=_MODERN),
+    _define_notice("notifications/roots/list_changed", by="client", until=_LAST_LEGACY),
 )
 
 _TASKS = (
-    _request("tasks/get", TaskParams, GetTaskResult, since=_EXPERIMENT, needs="tasks", extension=TASKS),
-    _request("tasks/update", UpdateTaskParams, EmptyResult, since=_MODERN, extension=TASKS),
-    _request("tasks/cancel", TaskParams, EmptyResult, since=_EXPERIMENT, needs="tasks.cancel", extension=TASKS),
-    _request("tasks/result", TaskParams, CallToolResult, since=_EXPERIMENT, until=_EXPERIMENT, needs="tasks"),
-    _notice("notifications/tasks", GetTaskResult, since=_MODERN, extension=TASKS),
-    _notice("notifications/tasks/status", ExperimentalTask, since=_EXPERIMENT, until=_EXPERIMENT),
+    _define_request("tasks/get", TaskParams, GetTaskResult, since=_EXPERIMENT, needs="tasks", extension=TASKS),
+    _define_request("tasks/update", UpdateTaskParams, EmptyResult, since=_MODERN, extension=TASKS),
+    _define_request("tasks/cancel", TaskParams, EmptyResult, since=_EXPERIMENT, needs="tasks.cancel", extension=TASKS),
+    _define_request("tasks/result", TaskParams, CallToolResult, since=_EXPERIMENT, until=_EXPERIMENT, needs="tasks"),
+    _define_notice("notifications/tasks", GetTaskResult, since=_MODERN, extension=TASKS),
+    _define_notice("notifications/tasks/status", ExperimentalTask, since=_EXPERIMENT, until=_EXPERIMENT),
 )
 
 METHODS: Mapping[str, MethodSpec] = MappingProxyType(

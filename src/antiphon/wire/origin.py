@@ -27,9 +27,9 @@ __all__ = [
     "OriginCall",
     "OriginTask",
     "Round",
-    "coarser",
     "describe_target",
-    "identify",
+    "identify_target",
+    "list_coarser",
     "task_name",
 ]
 
@@ -106,7 +106,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Names this ask on this side; unique in the process."""
     identity: str
-    """Identifies the server by what its command line runs, or by its URL (see ``identify``), not by what it
+    """Identifies the server by what its command line runs, or by its URL (see ``identify_target``), not by what it
     declares."""
     coarser: tuple[str, ...] = ()
     """Identities shared with similar servers: without folders, versions and variables. Denials, caps and spending apply
@@ -203,7 +203,7 @@ class Equipment(Protocol):
         ...
 
 
-def identify(target: str | Sequence[str] | Launch) -> str:
+def identify_target(target: str | Sequence[str] | Launch) -> str:
     """Compute who a server is from where it was found: ``"url:<sha256>"`` or ``"command:<sha256>"``.
 
     A string is a URL. Two spellings of one URL (case of the host, default port, fragment, credentials) are one
@@ -211,14 +211,14 @@ def identify(target: str | Sequence[str] | Launch) -> str:
     ``"memory:<sha256>"``.
     """
     if isinstance(target, str):
-        return f"url:{_digest(_normal_url(target))}"
+        return f"url:{_compute_digest(_normal_url(target))}"
     if isinstance(target, Launch):
         said = json.dumps([target.program, target.arguments, target.variables, target.folder])
-        return f"command:{_digest(said)}"
-    return MEMORY + _digest(chr(0).join(target))
+        return f"command:{_compute_digest(said)}"
+    return MEMORY + _compute_digest(chr(0).join(target))
 
 
-def coarser(target: str | Sequence[str] | Launch) -> tuple[str, ...]:
+def list_coarser(target: str | Sequence[str] | Launch) -> tuple[str, ...]:
     """Compute the identities that a server shares with those alike, the one that caps count by first.
 
     Of a URL: that of its host, port and path, whatever its scheme and query. Of a launch: that of its words without
@@ -226,15 +226,15 @@ def coarser(target: str | Sequence[str] | Launch) -> tuple[str, ...]:
     """
     if isinstance(target, str):
         parts = urlsplit(_normal_url(target))
-        return (f"coarse:{_digest(parts.netloc + parts.path.rstrip('/'))}",)
+        return (f"coarse:{_compute_digest(parts.netloc + parts.path.rstrip('/'))}",)
     if isinstance(target, Launch):
-        return (f"coarse:{_digest(json.dumps(target.alike))}",)
+        return (f"coarse:{_compute_digest(json.dumps(target.alike))}",)
     return ()
 
 
 def task_name(identity: str, *words: str) -> str:
     """Make the name of a task, or of an ask of it, as a hash of words that only its client and its server know."""
-    return _digest(chr(0).join((identity, *words)))[:32]
+    return _compute_digest(chr(0).join((identity, *words)))[:32]
 
 
 def describe_target(target: str | Sequence[str] | Launch) -> str:
@@ -260,5 +260,5 @@ def _normal_url(url: str) -> str:
     return urlunsplit(SplitResult(parts.scheme, host + port, parts.path or "/", parts.query, ""))
 
 
-def _digest(text: str) -> str:
+def _compute_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

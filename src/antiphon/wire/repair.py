@@ -14,7 +14,7 @@ from msgspec import Struct, inspect
 
 from antiphon.wire.content import Block, UnknownContent
 
-__all__ = ["MAX_UNKNOWN", "Path", "mend"]
+__all__ = ["MAX_UNKNOWN", "Path", "mend_document"]
 
 MAX_UNKNOWN = 1000
 """Most unknown blocks in one message. Further ones are left in place, so that the message is refused: each costs far
@@ -42,20 +42,20 @@ class _Plan(Struct, frozen=True, kw_only=True):
     """By tag (``None`` if there is only one type): member, attribute and plan of what to look into."""
 
 
-def mend(document: Any, kind: type) -> tuple[Any, Found]:
+def mend_document(document: Any, kind: type) -> tuple[Any, Found]:
     """Mend a document, in place as far as possible. Returns it with the unknown content and the places of that."""
     found: Found = []
     plan = _plan_of(kind)
-    return (document if plan is None else _mend(plan, document, (), found)), found
+    return (document if plan is None else _mend_data(plan, document, (), found)), found
 
 
-def _mend(plan: _Plan, data: Any, path: Path, found: Found) -> Any:
+def _mend_data(plan: _Plan, data: Any, path: Path, found: Found) -> Any:
     if isinstance(data, dict):
         return _mend_object(plan, cast("dict[str, Any]", data), path, found)
     if isinstance(data, list):
         if plan.items is not None:
             inner = plan.items
-            return [_mend(inner, item, (*path, at), found) for at, item in enumerate(cast("list[Any]", data))]
+            return [_mend_data(inner, item, (*path, at), found) for at, item in enumerate(cast("list[Any]", data))]
     elif plan.whole and isinstance(data, float) and data.is_integer():
         return int(data)
     return cast("Any", data)
@@ -70,23 +70,23 @@ def _mend_object(plan: _Plan, data: dict[str, Any], path: Path, found: Found) ->
     if choice is None or isinstance(choice, str):
         for member, attribute, inner in plan.fields.get(choice, ()):
             if member in data:
-                data[member] = _mend(inner, data[member], (*path, attribute), found)
+                data[member] = _mend_data(inner, data[member], (*path, attribute), found)
     return data
 
 
 @cache
 def _plan_of(kind: type) -> _Plan | None:
-    return _plan(inspect.type_info(kind))
+    return _make_plan(inspect.type_info(kind))
 
 
-def _plan(node: inspect.Type) -> _Plan | None:
+def _make_plan(node: inspect.Type) -> _Plan | None:
     """Make the plan for a type, or ``None`` if there is nothing to look for."""
     members = node.types if isinstance(node, inspect.UnionType) else (node,)
     structs = [member for member in members if isinstance(member, inspect.StructType)]
     tagged = len(structs) > 1
     fields = {each.tag if tagged else None: plans for each in structs if (plans := _plans_of_fields(each))}
     lists = [member for member in members if isinstance(member, inspect.ListType)]
-    items = _plan(lists[0].item_type) if lists else None
+    items = _make_plan(lists[0].item_type) if lists else None
     tags = frozenset(str(each.tag) for each in structs if issubclass(each.cls, Block))
     kinds = {type(member) for member in members}
     whole = inspect.IntType in kinds and inspect.FloatType not in kinds
@@ -97,5 +97,5 @@ def _plan(node: inspect.Type) -> _Plan | None:
 
 
 def _plans_of_fields(struct: inspect.StructType) -> tuple[tuple[str, str, _Plan], ...]:
-    plans = [(field.encode_name, field.name, _plan(field.type)) for field in struct.fields]
+    plans = [(field.encode_name, field.name, _make_plan(field.type)) for field in struct.fields]
     return tuple((member, attribute, plan) for member, attribute, plan in plans if plan is not None)

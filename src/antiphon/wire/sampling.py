@@ -162,11 +162,11 @@ def check_conversation(messages: Sequence[SamplingMessage]) -> None:
     """
     open_uses: dict[str, str] = {}
     for at, message in enumerate(messages):
-        placed = _placed(message, f"messages[{at}]")
+        placed = _place_message(message, f"messages[{at}]")
         _check_message(message, placed, f"messages[{at}]")
-        _answer(open_uses, placed)
+        _remove_answered(open_uses, placed)
         _refuse_unanswered(open_uses)
-        open_uses = _uses(placed)
+        open_uses = _list_uses(placed)
     _refuse_unanswered(open_uses)
 
 
@@ -175,7 +175,7 @@ def refuse_place(place: str, problem: str) -> NoReturn:
     raise InvalidParams(f"{place}: {problem}", data={"place": place})
 
 
-def _placed(message: SamplingMessage, place: str) -> Placed:
+def _place_message(message: SamplingMessage, place: str) -> Placed:
     if not isinstance(message.content, Sequence):
         return [(f"{place}.content", message.content)]
     return [(f"{place}.content[{at}]", block) for at, block in enumerate(message.content)]
@@ -195,14 +195,14 @@ def _check_message(message: SamplingMessage, placed: Placed, place: str) -> None
             refuse_place(where, "a message with tool results may hold nothing else")
 
 
-def _answer(open_uses: dict[str, str], placed: Placed) -> None:
+def _remove_answered(open_uses: dict[str, str], placed: Placed) -> None:
     """Remove the uses that this message answers from the open ones."""
     for place, block in placed:
         if isinstance(block, ToolResultContent) and open_uses.pop(block.tool_use_id, None) is None:
             refuse_place(f"{place}.toolUseId", "answers no tool_use of the message before it, or one answered already")
 
 
-def _uses(placed: Placed) -> dict[str, str]:
+def _list_uses(placed: Placed) -> dict[str, str]:
     uses: dict[str, str] = {}
     for place, block in placed:
         if isinstance(block, ToolUseContent):

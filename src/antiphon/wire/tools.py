@@ -9,7 +9,7 @@ from msgspec import Raw, field
 
 from antiphon.wire.common import ABSENT, Icon, Meta, PaginatedResult, RequestMeta, Result, RoundParams, Wire
 from antiphon.wire.content import ContentBlock, text_of
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 
 __all__ = ["CallToolRequestParams", "CallToolResult", "ListToolsResult", "Tool", "ToolAnnotations", "ToolExecution"]
 
@@ -52,7 +52,7 @@ class ListToolsResult(PaginatedResult, frozen=True, kw_only=True):
 
 def raw_arguments(arguments: Mapping[str, Any] | Raw | None) -> Raw:
     """Encode the arguments of a call; without arguments the member is left out."""
-    return ABSENT if arguments is None else Raw(encode(arguments))
+    return ABSENT if arguments is None else Raw(encode_value(arguments))
 
 
 class CallToolRequestParams(RoundParams, frozen=True, kw_only=True):

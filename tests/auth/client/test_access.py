@@ -7,7 +7,7 @@ import pytest
 from antiphon import Client
 from antiphon.auth.client.access import SignedIn, access_to
 from antiphon.auth.client.oauth import OAuth
-from antiphon.auth.client.sign_in import preregistered
+from antiphon.auth.client.sign_in import find_preregistered_client
 from antiphon.auth.client.store import MemoryLogins
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized
@@ -70,6 +70,6 @@ def test_a_server_of_this_machine_gets_a_secret_sent_to_this_machine_only():
     """An issuer elsewhere has to be named."""
     settings = OAuth(client_id="me", client_secret="s3cret")
     near, far = (ServerMetadata(issuer=issuer) for issuer in ("http://127.0.0.1:9", "https://elsewhere.example"))
-    assert preregistered(settings, near, None).secret == "s3cret"
+    assert find_preregistered_client(settings, near, None).secret == "s3cret"
     with pytest.raises(Unauthorized, match="give its issuer"):
-        preregistered(settings, far, None)
+        find_preregistered_client(settings, far, None)

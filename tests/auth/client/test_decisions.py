@@ -13,10 +13,18 @@ from antiphon.auth.client.authorization_code import (
     code_in,
     read_redirect,
 )
-from antiphon.auth.client.discovery import Found, check_server, covers, fallback, first_scopes, resource_places, union
+from antiphon.auth.client.discovery import (
+    FoundServer,
+    check_server,
+    covers_server,
+    first_scopes,
+    join_scopes,
+    make_default_metadata,
+    resource_places,
+)
 from antiphon.auth.client.exchange import Answer, ClientIdentity
 from antiphon.auth.client.oauth import OAuth
-from antiphon.auth.client.sign_in import choose, registration_request
+from antiphon.auth.client.sign_in import choose_registration, registration_request
 from antiphon.auth.client.token_endpoint import choose_method, refusal_of
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized
@@ -77,12 +85,12 @@ def test_a_resource_is_looked_for_by_its_hint_then_its_path_then_at_the_root(url
 )
 def test_a_token_is_only_wanted_for_the_server_itself(resource, is_meant):
     """A server cannot have us obtain a token for another."""
-    assert covers(resource, URL("https://a.example/x/mcp")) is is_meant
+    assert covers_server(resource, URL("https://a.example/x/mcp")) is is_meant
 
 
 def test_without_metadata_the_places_are_those_of_2025_03_26():
     """At the root of the server's own origin."""
-    assumed = fallback(URL("https://a.example/v1/mcp"))
+    assumed = make_default_metadata(URL("https://a.example/v1/mcp"))
     assert assumed.authorization_endpoint == "https://a.example/authorize"
     assert assumed.token_endpoint == "https://a.example/token"
     assert assumed.registration_endpoint == "https://a.example/register"
@@ -150,20 +158,20 @@ def test_all_else_may_not(text):
 )
 def test_scopes_are_those_of_the_challenge_else_those_the_resource_lists(wanted, challenged, listed, chosen):
     """2026-07-28, "Scope Selection Strategy"; what a user sets counts, too."""
-    found = Found(server=server(), resource="r", scopes=listed)
+    found = FoundServer(server=server(), resource="r", scopes=listed)
     assert first_scopes(wanted, challenged, found, refreshable=True) == chosen
 
 
 def test_a_refresh_token_is_asked_for_where_that_has_a_name():
     """``offline_access`` only if the authorization server lists it, and the grant may give one."""
-    found = Found(server=server(scopes_supported=["offline_access"]), resource="r")
+    found = FoundServer(server=server(scopes_supported=["offline_access"]), resource="r")
     assert first_scopes(None, ["a"], found, refreshable=True) == ("a", "offline_access")
     assert first_scopes(None, ["a"], found, refreshable=False) == ("a",)
 
 
 def test_scopes_are_bounded():
     """A server may name thousands."""
-    assert len(union([str(n) for n in range(10_000)])) == 256
+    assert len(join_scopes([str(n) for n in range(10_000)])) == 256
 
 
 # --- what we are called ----------------------------------------------------------------------------------------------
@@ -180,13 +188,13 @@ def test_scopes_are_bounded():
 )
 def test_the_order_of_names(settings, metadata, choice):
     """Beforehand, by a document, by registration."""
-    assert choose(OAuth(**settings), server(**metadata)) == choice
+    assert choose_registration(OAuth(**settings), server(**metadata)) == choice
 
 
 def test_without_a_name_somebody_has_to_be_asked():
     """The error says where to put it."""
     with pytest.raises(Unauthorized, match="client_id"):
-        choose(OAuth(), server())
+        choose_registration(OAuth(), server())
 
 
 @pytest.mark.parametrize(

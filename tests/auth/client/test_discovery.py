@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from yarl import URL
 
-from antiphon.auth.client.discovery import discover
+from antiphon.auth.client.discovery import discover_server
 from antiphon.auth.client.fetch import Fetch, TooLarge
 from antiphon.errors import Unauthorized
 
@@ -72,7 +72,7 @@ CASES: dict[str, dict[str | None, Any]] = {
 @pytest.mark.parametrize("case", CASES)
 async def test_discovery_goes_on_after_something_that_is_no_metadata(case):
     """Sites whose unknown paths show their start page exist; such an address counts as an empty one."""
-    found = await discover(Documents(CASES[case]), URL(f"{BASE}/svc/mcp"), None)
+    found = await discover_server(Documents(CASES[case]), URL(f"{BASE}/svc/mcp"), None)
     assert found.server.token_endpoint in (f"{BASE}/token", f"{BASE}/t/token")
     assert found.is_described
 
@@ -89,4 +89,4 @@ async def test_discovery_goes_on_after_something_that_is_no_metadata(case):
 async def test_without_metadata_the_first_problem_is_named(documents, why):
     """A broken description is no reason to sign in anywhere else."""
     with pytest.raises(Unauthorized, match=why):
-        await discover(Documents(cast("Any", documents)), URL(f"{BASE}/svc/mcp"), None)
+        await discover_server(Documents(cast("Any", documents)), URL(f"{BASE}/svc/mcp"), None)

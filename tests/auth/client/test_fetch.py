@@ -9,7 +9,7 @@ from aiohttp import web
 from yarl import URL
 
 from antiphon.auth.client import fetch as module
-from antiphon.auth.client.fetch import MAX_BODY, Fetch, Unreachable, fetching
+from antiphon.auth.client.fetch import MAX_BODY, Fetch, Unreachable, open_fetch
 from antiphon.errors import Unauthorized
 from tests.support.authority import listening
 from tests.support.ports import free_port
@@ -26,7 +26,7 @@ async def answered(handle, act):
         seen.append((request.method, request.path, dict(request.headers), await request.read()))
         return await handle(request)
 
-    async with listening(noting) as origin, fetching(SERVER) as fetch:
+    async with listening(noting) as origin, open_fetch(SERVER) as fetch:
         return await act(fetch, URL(origin)), seen
 
 
@@ -52,7 +52,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     silent = socket.create_server(("127.0.0.1", 0))
     with silent:
-        async with fetching(SERVER) as fetch:
+        async with open_fetch(SERVER) as fetch:
             with pytest.raises(Unreachable, match="did not answer"):
                 await fetch.document(URL(f"http://127.0.0.1:{silent.getsockname()[1]}/x"))
 
@@ -60,7 +60,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch):
 async def test_nobody_there_is_told_apart_from_a_refusal():
     """What was kept stays; the message shows no query, which may hold secrets."""
     port = free_port()
-    async with fetching(SERVER) as fetch:
+    async with open_fetch(SERVER) as fetch:
         with pytest.raises(Unreachable) as caught:
             await fetch.document(URL(f"http://127.0.0.1:{port}/x?code=s3cret"))
     assert "s3cret" not in str(caught.value)
@@ -133,7 +133,7 @@ async def test_a_request_with_credentials_is_never_redirected():
 )
 async def test_a_public_server_cannot_have_us_ask_in_the_local_network(host):
     """Nothing is sent: not to a router, not to a cloud's own address, not to this machine."""
-    async with fetching(PUBLIC) as fetch:
+    async with open_fetch(PUBLIC) as fetch:
         with pytest.raises(Unauthorized, match="local network"):
             await fetch.document(URL(f"https://{host}/latest/meta-data"))
 
@@ -155,7 +155,7 @@ def resolve(monkeypatch, **answers):
 async def test_nor_by_a_name_that_leads_there(monkeypatch):
     """The name is looked up, and what is found is what counts."""
     resolve(monkeypatch, inside_example=[["10.0.0.1", "127.0.0.1"]])
-    async with fetching(PUBLIC) as fetch:
+    async with open_fetch(PUBLIC) as fetch:
         with pytest.raises(Unauthorized, match=r"inside\.example, which is of this machine or the local network"):
             await fetch.document(URL("https://inside.example/x"))
 
@@ -163,7 +163,7 @@ async def test_nor_by_a_name_that_leads_there(monkeypatch):
 async def test_a_server_with_one_public_address_is_public(monkeypatch):
     """A second address of the local network would otherwise lift the rule."""
     resolve(monkeypatch, evil_example=[["93.184.215.14", "10.0.0.1"]])
-    async with fetching(URL("https://evil.example/mcp")) as fetch:
+    async with open_fetch(URL("https://evil.example/mcp")) as fetch:
         with pytest.raises(Unauthorized, match="local network"):
             await fetch.document(URL("http://127.0.0.1:1/x"))
 
@@ -171,7 +171,7 @@ async def test_a_server_with_one_public_address_is_public(monkeypatch):
 async def test_a_public_server_cannot_move_its_own_name_into_the_local_network(monkeypatch):
     """DNS rebinding: the address of each connection counts, not that of the first look-up."""
     resolve(monkeypatch, evil_example=[["93.184.215.14"], ["127.0.0.1"]])
-    async with fetching(URL("https://evil.example/mcp")) as fetch:
+    async with open_fetch(URL("https://evil.example/mcp")) as fetch:
         with pytest.raises(Unauthorized, match=r"sends us to evil\.example"):
             await fetch.post_json(URL("https://evil.example/register"), {})
 
@@ -179,7 +179,7 @@ async def test_a_public_server_cannot_move_its_own_name_into_the_local_network(m
 async def test_a_server_that_was_reached_at_a_public_address_stays_public(monkeypatch):
     """Even if its name has only local addresses when the sign-in begins."""
     resolve(monkeypatch, evil_example=[["10.0.0.1"]])
-    async with fetching(URL("https://evil.example/mcp"), is_public=True) as fetch:
+    async with open_fetch(URL("https://evil.example/mcp"), is_public=True) as fetch:
         with pytest.raises(Unauthorized, match="local network"):
             await fetch.document(URL("http://127.0.0.1:1/x"))
 
@@ -191,14 +191,14 @@ async def test_a_local_server_cannot_move_its_own_name_out_of_the_local_network(
         return web.Response(text="here")
 
     resolve(monkeypatch, inside_example=[["127.0.0.1"], ["203.0.113.1"]])
-    async with listening(handle) as origin, fetching(URL("https://inside.example/mcp")) as fetch:
+    async with listening(handle) as origin, open_fetch(URL("https://inside.example/mcp")) as fetch:
         assert await fetch.document(URL(f"http://inside.example:{URL(origin).port}/x")) == b"here"
 
 
 async def test_a_public_server_cannot_have_a_page_of_the_local_network_opened(monkeypatch):
     """A browser of this machine reaches the router, too."""
     resolve(monkeypatch, router_example=[["192.168.1.1"]])
-    async with fetching(PUBLIC) as fetch:
+    async with open_fetch(PUBLIC) as fetch:
         for page in ("https://router.example/admin", "http://127.0.0.1:9/x", "http://localhost:9/x"):
             with pytest.raises(Unauthorized, match="local network"):
                 await fetch.check_page(URL(page))
@@ -208,7 +208,7 @@ async def test_a_public_server_cannot_have_a_page_of_the_local_network_opened(mo
 async def test_a_request_by_a_proxy_is_judged_by_its_name():
     """The proxy itself may be of this machine; it makes the look-up."""
     proxy = f"http://127.0.0.1:{free_port()}"
-    async with fetching(PUBLIC, proxy=proxy) as fetch:
+    async with open_fetch(PUBLIC, proxy=proxy) as fetch:
         with pytest.raises(Unauthorized, match="local network"):
             await fetch.document(URL("https://10.0.0.1/x"))
         with pytest.raises(Unreachable):
@@ -217,7 +217,7 @@ async def test_a_request_by_a_proxy_is_judged_by_its_name():
 
 async def test_a_host_that_the_user_named_may_be_anywhere():
     """A company's own issuer, say: then only the network can say no."""
-    async with fetching(PUBLIC, named=frozenset({"127.0.0.1"})) as fetch:
+    async with open_fetch(PUBLIC, named=frozenset({"127.0.0.1"})) as fetch:
         port = free_port()
         with pytest.raises(Unreachable):
             await fetch.document(URL(f"https://127.0.0.1:{port}/x"))

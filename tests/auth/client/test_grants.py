@@ -261,7 +261,7 @@ async def test_a_proof_goes_with_the_request_and_again_with_the_nonce():
     wire = Wire(nonce, (200, {**TOKEN[1], "token_type": "DPoP"}))
     answer = await ClientCredentials().obtain(wanted(wire, key=key))
     assert answer.token_type == "DPoP"
-    proofs = [jwt.decode(headers["DPoP"], ECKey.import_key(key.exported()), algorithms=["ES256"]).claims
+    proofs = [jwt.decode(headers["DPoP"], ECKey.import_key(key.export_key()), algorithms=["ES256"]).claims
               for *_, headers in wire.sent]  # fmt: skip
     assert [proof.get("nonce") for proof in proofs] == [None, "n1"]
     assert {proof["htu"] for proof in proofs} == {f"{ISSUER}/t"}

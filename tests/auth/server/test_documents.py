@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from antiphon.auth.server import documents as module
-from antiphon.auth.server.documents import MAX_DOCUMENT, Unavailable, checked_address, fetch_document
+from antiphon.auth.server.documents import MAX_DOCUMENT, IssuerUnavailable, checked_address, fetch_document
 from antiphon.errors import ConfigError
 from tests.support.issuer import Issuer
 
@@ -25,7 +25,7 @@ async def test_anything_else_is_no_document(answer):
     """Too long, elsewhere, or not there."""
     async with Issuer().open() as issuer:
         issuer.bodies["/x"] = answer
-        with pytest.raises(Unavailable):
+        with pytest.raises(IssuerUnavailable):
             await fetch_document(f"{issuer.url}/x")
         assert issuer.paths == ["/x"]
 
@@ -36,7 +36,7 @@ async def test_whoever_is_silent_is_given_up(monkeypatch):
     met = []
     server = await asyncio.start_server(lambda _reader, writer: met.append(writer), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    with pytest.raises(Unavailable, match="did not answer"):
+    with pytest.raises(IssuerUnavailable, match="did not answer"):
         await fetch_document(f"http://127.0.0.1:{port}/x")
     for writer in met:
         writer.close()
@@ -46,7 +46,7 @@ async def test_whoever_is_silent_is_given_up(monkeypatch):
 
 async def test_whoever_is_not_there_is_said_to_be():
     """Without a word of what was sent."""
-    with pytest.raises(Unavailable, match="cannot be reached") as failed:
+    with pytest.raises(IssuerUnavailable, match="cannot be reached") as failed:
         await fetch_document("http://127.0.0.1:1/x", {"token": "secret-token"}, "Basic secret")
     assert "secret" not in str(failed.value)
 
@@ -55,7 +55,7 @@ async def test_a_public_issuer_leads_to_no_local_network(monkeypatch):
     """The addresses of its keys and of its questions come from its metadata; those of the settings are the user's."""
     async with Issuer().open() as issuer:
         issuer.bodies["/x"] = (200, b"keys")
-        with pytest.raises(Unavailable, match="is public, and leads to the local network"):
+        with pytest.raises(IssuerUnavailable, match="is public, and leads to the local network"):
             await fetch_document(f"{issuer.url}/x", issuer="https://93.184.215.14")
         assert issuer.paths == []
         assert await fetch_document(f"{issuer.url}/x", issuer=issuer.url) == b"keys"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.auth.server.documents import Unavailable
+from antiphon.auth.server.documents import IssuerUnavailable
 from antiphon.auth.server.issuer import Introspection, Issuer, issuers_of, read_metadata
 from antiphon.errors import ConfigError
 
@@ -14,7 +14,7 @@ URL = "https://auth.example.com"
 def test_metadata_must_be_its_issuer_s_letter_by_letter():
     """A slash more is another issuer."""
     assert read_metadata(b'{"issuer": "https://auth.example.com"}', URL).jwks_uri is None
-    with pytest.raises(Unavailable, match="is that of"):
+    with pytest.raises(IssuerUnavailable, match="is that of"):
         read_metadata(b'{"issuer": "https://auth.example.com/"}', URL)
 
 
@@ -22,7 +22,7 @@ def test_metadata_of_a_public_issuer_does_not_lead_to_this_machine():
     """Whoever answers for it could otherwise have keys, or tokens, exchanged with what listens here."""
     for member in ("jwks_uri", "introspection_endpoint"):
         document = f'{{"issuer": "{URL}", "{member}": "http://127.0.0.1:8080/x"}}'.encode()
-        with pytest.raises(Unavailable, match="leads to this machine"):
+        with pytest.raises(IssuerUnavailable, match="leads to this machine"):
             read_metadata(document, URL)
 
 

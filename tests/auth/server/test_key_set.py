@@ -10,7 +10,7 @@ import pytest
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from antiphon.auth.server import key_set as module
-from antiphon.auth.server.documents import Unavailable
+from antiphon.auth.server.documents import IssuerUnavailable
 from antiphon.auth.server.issuer import Issuer as Trusted
 from antiphon.auth.server.key_set import (
     FAILURE_PAUSE,
@@ -297,7 +297,7 @@ async def test_closing_ends_a_fetch():
     waiting = asyncio.ensure_future(keys.find("ec", "ES256"))
     await asyncio.sleep(0)
     await keys.close()
-    with pytest.raises(Unavailable):
+    with pytest.raises(IssuerUnavailable):
         await waiting
 
 
@@ -308,5 +308,5 @@ async def test_keys_that_do_not_come_are_given_up(monkeypatch):
         Trusted(url="https://auth.example.com", jwks_uri="https://auth.example.com/jwks"),
         lambda _url: asyncio.Event().wait(),
     )
-    with pytest.raises(Unavailable, match="TimeoutError"):
+    with pytest.raises(IssuerUnavailable, match="TimeoutError"):
         await keys.find("ec", "ES256")

@@ -13,7 +13,7 @@ import pytest
 from antiphon import Client, Frame, OAuth
 from antiphon.auth import Caller, TokenAnswer
 from antiphon.errors import InsufficientScope, Unauthorized
-from antiphon.transports.http.server.entrance import expiry
+from antiphon.transports.http.server.entrance import schedule_expiry
 from antiphon.transports.memory import memory_pair
 from tests.auth.server.protected import protected, shop
 from tests.support.issuer import Issuer
@@ -52,7 +52,7 @@ class Ends:
         monkeypatch.setattr(f"antiphon.transports.{place}.expiry", self)
 
     def __call__(self, caller, expire):
-        timer = expiry(caller, expire)
+        timer = schedule_expiry(caller, expire)
         self.timers.append(timer)
         self.calls.append(expire)
         return timer

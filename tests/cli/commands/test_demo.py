@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from antiphon import Client, Rejected
-from antiphon.cli.commands.demo.server import STORE_VARIABLE, Store, catalogue, make_server
+from antiphon.cli.commands.demo.server import STORE_VARIABLE, ProductStore, catalogue, make_server
 from antiphon.wire.revisions import REVISIONS
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, at_terminal, ended, environment
@@ -194,7 +194,7 @@ def test_ctrl_c_ends_it_quietly():
 
 async def test_a_product_that_was_refused_comes_again(tmp_path: Path):
     """Nothing is lost: it is described by a later call."""
-    store = Store(tmp_path / "shop.db")
+    store = ProductStore(tmp_path / "shop.db")
     store.save(structs.replace(catalogue()[0], number=1001))
     store.close()
     answers: list[str | Rejected] = [Rejected("no"), "Soft."]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import Client, OAuth
-from antiphon.cli.logins import usual_logins, wanted_by
+from antiphon.cli.login_access import usual_logins, wanted_by
 from antiphon.client.connection.targets import Address
 from antiphon.errors import InsufficientScope, PeerError, Unauthorized
 from antiphon.host import Queue, open_store

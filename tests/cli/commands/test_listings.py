@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from antiphon.cli.commands.listings import signature
+from antiphon.cli.commands.listings import format_signature
 from antiphon.wire.tools import Tool
 from tests.cli.conftest import Cli
 from tests.cli.program import SERVERS, SHOP, at_terminal, ended
@@ -36,8 +36,8 @@ def test_on_a_terminal_they_are_a_table():
 def test_schemas_of_any_shape_have_a_signature():
     """A server may write what it likes."""
     schema = {"properties": {"a": {"type": ["string", "null"]}, "b": True, "c": {}}, "required": ["a"]}
-    assert signature(Tool(name="t", input_schema=schema)) == "a: string or null, b?: any, c?: any"
-    assert signature(Tool(name="t", input_schema={"properties": 3, "required": 4})) == ""
+    assert format_signature(Tool(name="t", input_schema=schema)) == "a: string or null, b?: any, c?: any"
+    assert format_signature(Tool(name="t", input_schema={"properties": 3, "required": 4})) == ""
 
 
 def test_resources_and_templates_are_listed(shop: Cli):

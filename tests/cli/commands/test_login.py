@@ -1,4 +1,4 @@
-"""``antiphon login``: its help and its options. What it does is in ``tests/cli/test_logins.py``, with the others."""
+"""``antiphon login``: its help and its options. The rest is in ``tests/cli/test_login_access.py``."""
 
 from __future__ import annotations
 

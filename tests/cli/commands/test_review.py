@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.commands.review.find import listed
+from antiphon.cli.commands.review.find import format_listed_id
 from antiphon.errors import Rejected
 from antiphon.host import Answer, digest
-from antiphon.host.catalogue import Catalogue, Model, Price
 from antiphon.host.checks.redact import Redaction
+from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models.models import Models
 from antiphon.host.review.review import ToolItem
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -32,7 +32,7 @@ from tests.host.asks import origin, request
 HOSTILE = "Hello\x1b]0;owned\x07 \x1b[2J\u202eevil\u2066 \U000e0041"
 
 
-def catalogue() -> Catalogue:
+def catalogue() -> ModelCatalogue:
     """Make two models that differ in speed."""
     models = [
         Model(
@@ -44,11 +44,11 @@ def catalogue() -> Catalogue:
             tools=True,
             speed=speed,
             intelligence=3,
-            price=Price(input=Decimal(1), output=Decimal(10)),
+            price=ModelPrice(input=Decimal(1), output=Decimal(10)),
         )
         for name, speed in (("slow", 1), ("fast", 5))
     ]
-    return Catalogue(tuple(models))
+    return ModelCatalogue(tuple(models))
 
 
 # --- list and show ----------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ async def test_a_round_is_decided_together(desk: Waiting):
     two = await desk.pending()
     assert (await desk.run("review", "approve", one.id, "nothing")).code == 1
     assert len(await desk.queue.pending()) == 2
-    assert (await desk.run("review", "approve", listed(one), listed(two))).code == 0
+    assert (await desk.run("review", "approve", format_listed_id(one), format_listed_id(two))).code == 0
     assert sorted([(await first).text, (await second).text]) == ["one", "two"]
 
 
@@ -385,7 +385,7 @@ async def test_an_answer_is_made_once_more(cli: Cli, tmp_path: Path):
             if waits := await desk.queue.pending():
                 break
         assert waits[0].item.result.text == "two"
-        assert (await desk.run("review", "approve", listed(waits[0]))).code == 0
+        assert (await desk.run("review", "approve", format_listed_id(waits[0]))).code == 0
         assert (await asked).text == "two"
 
 

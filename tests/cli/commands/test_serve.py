@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import Client
-from antiphon.cli.commands.serve import find_server, load
+from antiphon.cli.commands.serve import find_server, load_file
 from antiphon.errors import AntiphonError, ConfigError
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, ROOT, SERVERS, environment, in_process
@@ -66,7 +66,7 @@ def test_a_file_named_from_its_folder_is_named_with_the_line(cli: Cli, monkeypat
 
 def test_one_server_under_two_names_is_one():
     """An alias is no second server."""
-    module = load(SERVERS / "two.py")
+    module = load_file(SERVERS / "two.py")
     del module.first
     assert find_server(module, None, "x").name == "second"
 
@@ -76,7 +76,7 @@ def test_a_file_that_is_no_python_is_refused(tmp_path):
     file = tmp_path / "server.txt"
     file.touch()
     with pytest.raises(ConfigError, match="not a Python file"):
-        load(file)
+        load_file(file)
 
 
 @contextmanager
@@ -263,4 +263,4 @@ def test_a_port_in_use_is_one_sentence(cli: Cli):
 def test_a_folder_is_no_file(tmp_path):
     """The file in it is what is served."""
     with pytest.raises(ConfigError, match=r"is a folder; name the \.py file in it"):
-        load(tmp_path)
+        load_file(tmp_path)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from antiphon.channel import Oversized
-from antiphon.cli.output.frames import line
+from antiphon.cli.output.frames import format_message
 from tests.support.recorded import CALL, heard
 
 
@@ -10,7 +10,7 @@ async def test_lines_are_readable():
     error = b'{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}'
     notice = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
     told = await heard(error, notice, b'{"jsonrpc":"2.0","id":9,"result":{}}', b"\xff{", sent=[CALL])
-    assert [line(message) for message in told] == [
+    assert [format_message(message) for message in told] == [
         '→ tools/call #1  {"name":"describe","arguments":{}}',
         '← error for tools/call #1  {"code":-1,"message":"no"}',
         "← notifications/initialized",
@@ -21,12 +21,12 @@ async def test_lines_are_readable():
 
 async def test_what_was_too_large_is_told():
     """Its bytes are gone, its size is not."""
-    assert line((await heard(Oversized(99)))[0]) == "← unreadable  99 bytes, too many to take"
+    assert format_message((await heard(Oversized(99)))[0]) == "← unreadable  99 bytes, too many to take"
 
 
 async def test_long_bodies_are_cut():
     """A line stays a line."""
     long = b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"' + b"x" * 5000 + b'","requestState":"' + b"s" * 99
     [message] = await heard(long + b'"}}')
-    assert len(line(message)) < 200
-    assert '"requestState":"<99 characters>"' in line(message)
+    assert len(format_message(message)) < 200
+    assert '"requestState":"<99 characters>"' in format_message(message)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from antiphon.client.answers.answerers import Answers, shaped
+from antiphon.client.answers.answerers import Answers, shape_answer
 from antiphon.errors import ConfigError, LocalProtocolError, MethodNotFound, Rejected
 from antiphon.host.host import Host
 from antiphon.wire.common import ClientCapabilities, RequestParams, SamplingCapability
@@ -182,13 +182,13 @@ async def test_an_answer_may_be_given_as_it_travels() -> None:
 
 def test_an_answer_by_hand_takes_the_same_shapes() -> None:
     """As an answerer would give it, or as it travels."""
-    assert shaped("sampling/createMessage", "hi") == CreateMessageResult(
+    assert shape_answer("sampling/createMessage", "hi") == CreateMessageResult(
         role="assistant", content=TextContent(text="hi"), model="unnamed", stop_reason="endTurn"
     )
-    assert shaped("elicitation/create", None) == ElicitResult(action="decline")
-    assert shaped("roots/list", ["file:///a"]) == ListRootsResult(roots=[Root(uri="file:///a")])
+    assert shape_answer("elicitation/create", None) == ElicitResult(action="decline")
+    assert shape_answer("roots/list", ["file:///a"]) == ListRootsResult(roots=[Root(uri="file:///a")])
     ready = ListRootsResult(roots=[])
-    assert shaped("roots/list", ready) is ready
+    assert shape_answer("roots/list", ready) is ready
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_an_answer_by_hand_takes_the_same_shapes() -> None:
 def test_an_answer_of_another_shape_is_refused(method: str, given: object) -> None:
     """Before anything is sent."""
     with pytest.raises(LocalProtocolError, match="answered with"):
-        shaped(method, given)
+        shape_answer(method, given)
 
 
 @pytest.mark.parametrize(("context", "seen"), [(None, None), ({}, "thisServer")])

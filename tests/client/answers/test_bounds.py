@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from antiphon.client.answers.answerers import MAX_FORM, MAX_TOKENS, admit
+from antiphon.client.answers.answerers import MAX_FORM, MAX_TOKENS, admit_ask
 from antiphon.errors import InvalidParams
 from antiphon.wire.common import RequestParams
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
@@ -38,7 +38,7 @@ def changed(**members: Any) -> CreateMessageRequestParams:
 def test_a_good_ask_is_passed_on_as_it_is() -> None:
     """The very object: nothing is copied."""
     for params in (SAMPLE, ElicitRequestParams.form("name?", {"type": "object", "properties": {}}), RequestParams()):
-        assert admit(params) is params
+        assert admit_ask(params) is params
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_good_ask_is_passed_on_as_it_is() -> None:
 def test_a_bad_ask_is_refused_with_the_place(params: Any, place: str) -> None:
     """For every answerer, a plain function as well."""
     with pytest.raises(InvalidParams) as caught:
-        admit(params)
+        admit_ask(params)
     assert caught.value.message.startswith(f"{place}:")
     assert caught.value.data == {"place": place}
 
@@ -70,7 +70,7 @@ def test_a_bad_ask_is_refused_with_the_place(params: Any, place: str) -> None:
 @pytest.mark.parametrize(("wanted", "seen"), [(MAX_TOKENS, MAX_TOKENS), (10**9, MAX_TOKENS), (10**30, MAX_TOKENS)])
 def test_no_answerer_is_asked_for_a_billion_tokens(wanted: int, seen: int) -> None:
     """The client may sample fewer tokens than are asked for (2025-11-25 client/sampling)."""
-    admitted = admit(changed(max_tokens=wanted))
+    admitted = admit_ask(changed(max_tokens=wanted))
     assert isinstance(admitted, CreateMessageRequestParams)
     assert admitted.max_tokens == seen
 
@@ -86,6 +86,6 @@ def test_no_answerer_is_asked_for_a_billion_tokens(wanted: int, seen: int) -> No
 )
 def test_context_that_is_not_offered_is_not_seen(wanted: Any, offered: bool, seen: str | None) -> None:
     """It is ignored, as if it had not been asked for."""
-    admitted = admit(changed(include_context=wanted), offers_context=offered)
+    admitted = admit_ask(changed(include_context=wanted), offers_context=offered)
     assert isinstance(admitted, CreateMessageRequestParams)
     assert admitted.include_context == seen

@@ -152,7 +152,7 @@ def test_asks_without_a_call_are_counted_until_the_request_ends() -> None:
     table = calls(asks=2)
     for _ in range(3):
         assert [table.charge(None) for _ in range(3)] == [True, True, False]
-        table.rested()
+        table.note_rest()
 
 
 # --- whose turn ----------------------------------------------------------------------------------------------------

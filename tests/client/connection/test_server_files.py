@@ -9,10 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.client.connection.server_files import MAX_FILE, Entry, filled, read_json, read_servers, variables_in
+from antiphon.client.connection.server_files import (
+    MAX_FILE,
+    ServerEntry,
+    read_json,
+    read_servers,
+    substitute_variables,
+    variables_in,
+)
 from antiphon.errors import ConfigError
 
-SHOP = Entry(command="npx", args=["-y", "shop"], env={"KEY": "1"})
+SHOP = ServerEntry(command="npx", args=["-y", "shop"], env={"KEY": "1"})
 MEMBERS = '{"command": "npx", "args": ["-y", "shop"], "env": {"KEY": "1"}}'
 CODEX = """
 [mcp_servers.shop]
@@ -24,7 +31,7 @@ env = { KEY = "1" }
 url = "https://x.y/mcp"
 http_headers = { A = "b" }
 """
-FAR = Entry(url="https://x.y/mcp", headers={"A": "b"})
+FAR = ServerEntry(url="https://x.y/mcp", headers={"A": "b"})
 
 
 @pytest.mark.parametrize(
@@ -80,7 +87,7 @@ FAR = Entry(url="https://x.y/mcp", headers={"A": "b"})
         ),
     ],
 )
-def test_the_files_of_other_hosts_are_read_as_they_are(name: str, text: str, servers: dict[str, Entry]):
+def test_the_files_of_other_hosts_are_read_as_they_are(name: str, text: str, servers: dict[str, ServerEntry]):
     """Whatever their keys are called; members that are theirs are ignored."""
     assert read_servers(text.encode(), Path(name)) == servers
 
@@ -90,29 +97,34 @@ def test_tokens_that_codex_names_are_variables():
     text = b'[mcp_servers.a]\nurl = "https://x"\nbearer_token_env_var = "T"\nenv_http_headers = { X = "V" }'
     entry = read_servers(text, Path("c.toml"))["a"]
     assert variables_in(entry) == ["V", "T"]
-    assert filled(entry, {"T": "1", "V": "2"}, Path(), "a").headers == {"Authorization": "Bearer 1", "X": "2"}
+    assert substitute_variables(entry, {"T": "1", "V": "2"}, Path(), "a").headers == {
+        "Authorization": "Bearer 1",
+        "X": "2",
+    }
 
 
 @pytest.mark.parametrize("text", ["${KEY}", "${env:KEY}", "{env:KEY}", "${KEY:-none}"])
 def test_variables_are_filled_in_as_their_hosts_write_them(text: str):
     """In every text of an entry, headers too."""
-    entry = Entry(command=text, args=[text], env={"A": text}, cwd=text, url=text, headers={"B": text})
+    entry = ServerEntry(command=text, args=[text], env={"A": text}, cwd=text, url=text, headers={"B": text})
     assert variables_in(entry) == ["KEY"]
-    assert set(filled(entry, {"KEY": "k"}, Path(), "a").texts) == {"k"}
+    assert set(substitute_variables(entry, {"KEY": "k"}, Path(), "a").texts) == {"k"}
 
 
 def test_folders_are_known_without_the_environment():
     """No variable of the user's goes anywhere with them."""
-    entry = Entry(command="${workspaceFolder}/run", args=["${userHome}"])
+    entry = ServerEntry(command="${workspaceFolder}/run", args=["${userHome}"])
     assert variables_in(entry) == []
-    assert filled(entry, {}, Path("/srv"), "a") == Entry(command="/srv/run", args=[str(Path.home())])
+    assert substitute_variables(entry, {}, Path("/srv"), "a") == ServerEntry(
+        command="/srv/run", args=[str(Path.home())]
+    )
 
 
 def test_the_name_of_a_folder_fills_nothing_in():
     """A project chooses its folders' names: nothing that looks like a variable in one is replaced, asked or unasked."""
-    entry = Entry(url="https://x/${workspaceFolder}", args=["${SEC${workspaceFolder}RET}"])
+    entry = ServerEntry(url="https://x/${workspaceFolder}", args=["${SEC${workspaceFolder}RET}"])
     assert variables_in(entry) == []
-    said = filled(entry, {"SECRET": "hunter2"}, Path("/srv/${SECRET}"), "a")
+    said = substitute_variables(entry, {"SECRET": "hunter2"}, Path("/srv/${SECRET}"), "a")
     assert said.url == "https://x//srv/${SECRET}"
     assert "hunter2" not in "".join(said.texts)
 
@@ -120,7 +132,7 @@ def test_the_name_of_a_folder_fills_nothing_in():
 def test_what_only_an_editor_can_ask_for_is_named():
     """With what to write instead."""
     with pytest.raises(ConfigError, match=r"f: a: only VS Code can ask for \$\{input:key\}; write \$\{NAME\}"):
-        filled(Entry(command="x", env={"K": "${input:key}"}), {}, Path(), "f: a")
+        substitute_variables(ServerEntry(command="x", env={"K": "${input:key}"}), {}, Path(), "f: a")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +162,7 @@ def test_an_entry_of_the_wrong_form_costs_no_other():
     """Its fault names the member."""
     read = read_servers(b'{"mcpServers": {"a": {"args": "x"}, "b": {"command": "y"}, "c": []}}', Path("f.json"))
     assert read["a"].fault == "mcpServers.a: Expected `array | null`, got `str` - at `$.args`"
-    assert read["b"] == Entry(command="y")
+    assert read["b"] == ServerEntry(command="y")
     assert str(read["c"].fault).startswith("mcpServers.c: ")
 
 
@@ -170,8 +182,8 @@ def test_a_server_that_its_host_has_switched_off_is_left_out():
 def test_variables_come_from_a_file_and_from_our_environment(tmp_path: Path):
     """What the entry itself says wins; a variable of ours that is not set is not passed on."""
     (tmp_path / ".env").write_text("# keys\nexport A='1 2'\nB = two # second\nC=\"3\"\nwithout\n")
-    entry = Entry(command="x", env_file=".env", env={"C": "own"}, env_vars=["D", "E"])
-    assert filled(entry, {"D": "4"}, tmp_path, "a").env == {"A": "1 2", "B": "two", "C": "own", "D": "4"}
+    entry = ServerEntry(command="x", env_file=".env", env={"C": "own"}, env_vars=["D", "E"])
+    assert substitute_variables(entry, {"D": "4"}, tmp_path, "a").env == {"A": "1 2", "B": "two", "C": "own", "D": "4"}
     assert variables_in(entry) == ["D", "E"]
 
 
@@ -183,7 +195,7 @@ def test_a_file_with_variables_that_cannot_be_read_is_named(kind: str, tmp_path:
     elif kind == "large":
         (tmp_path / ".env").write_bytes(b"A=1\n" * 300_000)
     with pytest.raises(ConfigError, match=r"a: envFile .*\.env"):
-        filled(Entry(command="x", env_file=".env"), {}, tmp_path, "a")
+        substitute_variables(ServerEntry(command="x", env_file=".env"), {}, tmp_path, "a")
 
 
 PIECES = (
@@ -217,7 +229,7 @@ def test_a_megabyte_is_read_in_a_time_that_grows_with_its_length(piece: str, sta
     with suppress(ConfigError):
         for entry in read_servers(text.encode(), Path("x.json")).values():
             variables_in(entry)
-            filled(entry, {"a": "1"}, Path(), "x")
+            substitute_variables(entry, {"a": "1"}, Path(), "x")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Server
-from antiphon.client.connection.targets import Address, Command, located, reach, resolve, speaks_oldest
+from antiphon.client.connection.targets import (
+    Address,
+    Command,
+    describe_location,
+    locate_target,
+    open_channel,
+    speaks_oldest,
+)
 from antiphon.errors import ConfigError, ConnectionClosed, MethodNotFound, PeerError
 from antiphon.identity import launch_of
 from antiphon.server.serving.network import server_app
@@ -28,14 +35,14 @@ from tests.support.asgi import running
 )
 def test_commands_in_every_spelling(target: Any, argv: list[str]) -> None:
     """Text, list, configuration entry, path."""
-    where = resolve(target)
+    where = locate_target(target)
     assert isinstance(where, Command)
     assert list(where.argv) == argv
 
 
 def test_an_entry_brings_its_environment() -> None:
     """As other hosts write it."""
-    where = resolve({"command": "s", "env": {"KEY": "v"}, "cwd": "/"})
+    where = locate_target({"command": "s", "env": {"KEY": "v"}, "cwd": "/"})
     assert isinstance(where, Command)
     assert (where.env, where.cwd) == ({"KEY": "v"}, "/")
 
@@ -52,7 +59,7 @@ def test_an_entry_brings_its_environment() -> None:
 )
 def test_an_address_in_every_spelling(target: Any) -> None:
     """A URL as text, or as a configuration entry with headers."""
-    where = resolve(target)
+    where = locate_target(target)
     assert isinstance(where, Address)
     assert where.url == "https://example.com/mcp"
     assert where.headers in (None, {"Authorization": "Bearer x"})
@@ -67,7 +74,7 @@ def test_what_is_for_an_address_is_refused_elsewhere() -> None:
 def test_a_server_object_is_reached_in_memory() -> None:
     """It is its own target."""
     server = Server("s")
-    assert resolve(server) is server
+    assert locate_target(server) is server
 
 
 @pytest.mark.parametrize(
@@ -86,7 +93,7 @@ def test_a_server_object_is_reached_in_memory() -> None:
 def test_what_is_no_target_says_what_one_is(target: Any, why: str) -> None:
     """Before anything is started."""
     with pytest.raises(ConfigError, match=why):
-        resolve(target)
+        locate_target(target)
 
 
 async def test_a_server_that_dies_shows_its_exit_code_and_stderr() -> None:
@@ -107,16 +114,16 @@ async def test_a_program_that_is_not_there_is_named() -> None:
 @pytest.mark.parametrize(("scheme", "known"), [("http", "Http"), ("ws", "WS"), ("wss", "wSS")])
 def test_the_scheme_of_an_address_may_be_in_capitals(scheme: str, known: str) -> None:
     """It is no command for that; what follows it keeps its case, and what has another scheme is none of ours."""
-    where = resolve(f"{known}://a.example/Mcp?Q=1")
+    where = locate_target(f"{known}://a.example/Mcp?Q=1")
     assert isinstance(where, Address)
     assert where.url == f"{scheme}://a.example/Mcp?Q=1"
-    assert isinstance(resolve(f"{known}x://a.example"), Command)
+    assert isinstance(locate_target(f"{known}x://a.example"), Command)
 
 
 @pytest.mark.parametrize("url", ["http://a.example/mcp", "https://a.example", "ws://a.example/ws", "wss://a.example"])
 def test_every_scheme_of_an_address_is_known(url: str) -> None:
     """Plain and over TLS, HTTP and WebSocket."""
-    assert resolve(url) == Address(url=url)
+    assert locate_target(url) == Address(url=url)
 
 
 @pytest.mark.parametrize("option", [{"headers": {"X": "y"}}, {"ssl": False}, {"proxy": "http://proxy.example"}])
@@ -136,7 +143,7 @@ async def test_an_address_where_nobody_listens_is_named(url: str) -> None:
 async def test_a_server_over_websocket_is_reached_by_its_url() -> None:
     """The scheme says which transport."""
     async with running(server_app(Server("s")._service, "websocket", {})) as place:
-        opened = await reach(resolve(f"ws://{place}/ws"))
+        opened = await open_channel(locate_target(f"ws://{place}/ws"))
         assert type(opened.channel).__name__ == "WebSocketClientChannel"
         await opened.channel.close()
 
@@ -144,9 +151,9 @@ async def test_a_server_over_websocket_is_reached_by_its_url() -> None:
 def test_only_what_is_reached_over_http_can_be_too_old() -> None:
     """A command line or a WebSocket has no older transport to fall back to."""
     refusal = MethodNotFound("what?")
-    assert not speaks_oldest(resolve(["server"]))(refusal)
-    assert not speaks_oldest(resolve("ws://a.example"))(refusal)
-    assert speaks_oldest(resolve("http://a.example"))(refusal)
+    assert not speaks_oldest(locate_target(["server"]))(refusal)
+    assert not speaks_oldest(locate_target("ws://a.example"))(refusal)
+    assert speaks_oldest(locate_target("http://a.example"))(refusal)
 
 
 def test_a_file_in_another_folder_is_another_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -156,19 +163,19 @@ def test_a_file_in_another_folder_is_another_server(tmp_path: Path, monkeypatch:
         folder.mkdir()
         (folder / "shop.py").touch()
         monkeypatch.chdir(folder)
-        found.append(resolve("shop.py"))
+        found.append(locate_target("shop.py"))
     assert found == [Command(argv=[sys.executable, str(tmp_path / name / "shop.py")]) for name in ("mine", "theirs")]
 
 
 def test_a_host_knows_a_server_by_what_the_user_configured() -> None:
     """A URL, a command line, or the name of a server in memory."""
-    assert located(resolve("https://example.com/mcp")) == "https://example.com/mcp"
-    assert located(resolve(["uvx", "shop"])) == launch_of(["uvx", "shop"])
-    assert located(resolve(Server("shop"))) == ["memory:", "shop"]
+    assert describe_location(locate_target("https://example.com/mcp")) == "https://example.com/mcp"
+    assert describe_location(locate_target(["uvx", "shop"])) == launch_of(["uvx", "shop"])
+    assert describe_location(locate_target(Server("shop"))) == ["memory:", "shop"]
 
 
 @pytest.mark.parametrize("target", ["http://[::1/mcp", "http://x:70000/", {"url": "https://x:y/mcp"}])
 def test_a_url_that_cannot_be_read_is_refused(target: object) -> None:
     """Before anybody tries to reach it."""
     with pytest.raises(ConfigError, match="cannot read the URL"):
-        resolve(target)  # pyright: ignore[reportArgumentType]
+        locate_target(target)  # pyright: ignore[reportArgumentType]

@@ -16,7 +16,7 @@ from antiphon.client.requests import attempts as module
 from antiphon.client.requests.attempts import may_repeat
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import CallTimeout
-from antiphon.transports.http.client.failures import is_broken
+from antiphon.transports.http.client.error_replies import is_broken
 from tests.support.child_server import ended, served, started
 from tests.support.raw_server import RawServer
 from tests.support.web import result, serving

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from antiphon.client.requests.attempts import lifted, read_legacy, read_modern
+from antiphon.client.requests.attempts import lift_error, read_legacy, read_modern
 from antiphon.errors import InvalidParams, PeerError, RemoteProtocolError, ResourceNotFound
 from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.tools import CallToolResult
@@ -49,9 +49,9 @@ def test_an_unknown_type_is_invalid() -> None:
 def test_not_found_is_one_error() -> None:
     """Only for resources; anything else stays what it is."""
     error = InvalidParams("Resource not found", data={"uri": "s://x"})
-    assert isinstance(lifted("resources/read", error), ResourceNotFound)
-    assert lifted("tools/call", error) is error
-    assert type(lifted("resources/read", PeerError("odd", code=7))) is PeerError
+    assert isinstance(lift_error("resources/read", error), ResourceNotFound)
+    assert lift_error("tools/call", error) is error
+    assert type(lift_error("resources/read", PeerError("odd", code=7))) is PeerError
 
 
 def test_an_error_of_reading_lets_go_of_the_message() -> None:

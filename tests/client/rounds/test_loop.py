@@ -15,8 +15,8 @@ from antiphon.client.rounds.loop import (
     MAX_STATE,
     Admit,
     Ask,
-    Asked,
     PendingRound,
+    RoundAsk,
     RoundLimits,
     answer_rounds,
     read_round,
@@ -32,7 +32,7 @@ from antiphon.errors import (
 from antiphon.wire.common import RequestParams, RoundParams, Wire
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.origin import Round
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
@@ -66,7 +66,7 @@ def ask(text: str = "?") -> InputRequest:
     """Make one sampling ask."""
     message = SamplingMessage(role="user", content=TextContent(text=text))
     params = CreateMessageRequestParams(messages=[message], max_tokens=5)
-    return InputRequest(method="sampling/createMessage", params=Raw(encode(params)))
+    return InputRequest(method="sampling/createMessage", params=Raw(encode_value(params)))
 
 
 class Peer:
@@ -81,7 +81,7 @@ class Peer:
         self.sent.append(params)
         return self.replies.pop(0)
 
-    async def answer(self, asked: Asked, this: Round) -> Wire:
+    async def answer(self, asked: RoundAsk, this: Round) -> Wire:
         params = asked.params
         assert isinstance(params, CreateMessageRequestParams)
         self.rounds.append(this)
@@ -183,7 +183,7 @@ async def test_a_refusal_gives_up_the_call_as_it_is() -> None:
     """No retry, no group of exceptions, and the other answers are called off."""
     called_off = asyncio.Event()
 
-    async def answer(asked: Asked, _this: Round) -> Wire:
+    async def answer(asked: RoundAsk, _this: Round) -> Wire:
         params = asked.params
         assert isinstance(params, CreateMessageRequestParams)
         if params.messages[0].text == "no":
@@ -213,7 +213,7 @@ async def test_few_of_a_round_are_answered_at_once(at_once: int) -> None:
     """The others wait for their turn."""
     running, most = 0, 0
 
-    async def answer(_ask: Asked, _this: Round) -> Wire:
+    async def answer(_ask: RoundAsk, _this: Round) -> Wire:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -262,7 +262,7 @@ async def test_a_round_can_be_looked_at_before_it_is_answered() -> None:
     seen: list[tuple[Any, ...]] = []
 
     async def look(result: InputRequiredResult, asks: Any, this: Round, asked: int) -> None:
-        assert all(isinstance(one, Asked) for one in asks.values())
+        assert all(isinstance(one, RoundAsk) for one in asks.values())
         seen.append((result.request_state, list(asks), this.n, asked, len(peer.rounds)))
         if this.n == 2:
             raise Rejected("enough")
@@ -278,7 +278,7 @@ async def test_a_round_can_be_looked_at_before_it_is_answered() -> None:
 async def test_an_ask_that_its_answerer_finds_invalid_is_the_servers_fault() -> None:
     """A host looks closer than the client; the caller of the tool learns which ask it was."""
 
-    async def answer(_ask: Asked, _this: Round) -> Wire:
+    async def answer(_ask: RoundAsk, _this: Round) -> Wire:
         raise InvalidParams("tools[0].name: empty")
 
     peer = Peer(InputRequiredResult(input_requests={"a": ask()}), DONE)
@@ -289,7 +289,7 @@ async def test_an_ask_that_its_answerer_finds_invalid_is_the_servers_fault() -> 
 async def test_an_error_of_another_call_is_not_about_this_ask() -> None:
     """An answerer may call a server itself, and fail at that."""
 
-    async def answer(_ask: Asked, _this: Round) -> Wire:
+    async def answer(_ask: RoundAsk, _this: Round) -> Wire:
         error = InvalidParams("no such tool")
         error.remote = True
         raise error
@@ -302,7 +302,7 @@ async def test_an_error_of_another_call_is_not_about_this_ask() -> None:
 async def test_what_an_answerer_raises_is_raised_as_it_is() -> None:
     """Of one ask as of several."""
 
-    async def answer(_ask: Asked, _this: Round) -> Wire:
+    async def answer(_ask: RoundAsk, _this: Round) -> Wire:
         raise MethodNotFound("no")
 
     for keys in ("a", "ab"):

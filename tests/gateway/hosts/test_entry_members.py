@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.client.connection.server_files import Entry, read_servers
+from antiphon.client.connection.server_files import ServerEntry, read_servers
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.entry_members import MEMBERS, translate_entry
 from antiphon.gateway.hosts.installation import KNOWN
@@ -69,7 +69,7 @@ SAMPLES: dict[str, tuple[Any, str]] = {
 ROWS = [(host, name) for host, names in DOCUMENTED.items() for name in names.split()]
 
 
-def moved(host: str, entry: dict[str, Any]) -> Entry:
+def moved(host: str, entry: dict[str, Any]) -> ServerEntry:
     """Move an entry, and read it as the gateway does."""
     said, _ = translate_entry(host, entry)
     return read_servers(json.dumps({"mcpServers": {"x": said}}).encode(), Path("mcp.json"))["x"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.client.connection.server_files import read_servers
-from antiphon.gateway.hosts.documents import read_document
+from antiphon.gateway.hosts.host_documents import read_document
 from antiphon.gateway.hosts.installation import KNOWN, Installation
 
 RECORDED = Path(__file__).parent / "recorded"

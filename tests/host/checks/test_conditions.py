@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from antiphon.errors import ConfigError
 from antiphon.host.checks.conditions import MAX_BYTES, MAX_ITEMS, CallFacts, Unclear, read_condition
-from antiphon.host.checks.policy import Effect, Policy, Rule, Situation, decide
+from antiphon.host.checks.policy_rules import Effect, Policy, Rule, Situation, decide
 from antiphon.wire.common import Implementation
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
 from tests.host.asks import origin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.host.checks.redact import find_secrets, has_secrets, mask, masked, masked_json, secrets_of
+from antiphon.host.checks.redact import find_secrets, has_secrets, mask_content, mask_text, masked_json, secrets_of
 from antiphon.wire.content import (
     EmbeddedResource,
     ImageContent,
@@ -38,8 +38,8 @@ def test_a_secret_is_found_and_masked(kind: str, secret: str):
     """Each vendor's form is recognised; what is left names only the kind."""
     text = f"before {secret} after"
     assert kind in [finding.kind for finding in find_secrets(text)]
-    assert secret not in mask(text)
-    assert mask(text).startswith("before ")
+    assert secret not in mask_text(text)
+    assert mask_text(text).startswith("before ")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_secret_is_found_and_masked(kind: str, secret: str):
 def test_ordinary_text_has_none(text: str):
     """A word about secrets is not one."""
     assert find_secrets(text) == []
-    assert mask(text) == text
+    assert mask_text(text) == text
 
 
 KEY = "AK" + "IAQ3EGLNPZ7KJH2MBD"
@@ -94,7 +94,7 @@ def test_a_secret_is_found_wherever_it_stands(place: str):
     params = PLACES[place]
     assert has_secrets(params)
     assert KEY not in masked_json(params)
-    assert KEY not in masked_json(masked(params))
+    assert KEY not in masked_json(mask_content(params))
 
 
 def test_only_data_of_a_block_is_no_text():
@@ -116,7 +116,7 @@ def test_only_data_of_a_block_is_no_text():
 def test_a_secret_across_blocks_is_found(blocks: list[str]):
     """A model reads neighbouring blocks in a row."""
     params = request(messages=[SamplingMessage(role="user", content=[TextContent(text=text) for text in blocks])])
-    clean = masked(params)
+    clean = mask_content(params)
     joined = "".join(block.text for block in clean.messages[0].blocks)
     assert KEY not in joined
     assert not any(len(text) > 3 and text in joined for text in (KEY[:4], KEY[4:], KEY[9:]))
@@ -132,15 +132,15 @@ def test_texts_of_two_messages_are_not_one():
 )
 def test_invisible_characters_hide_no_secret(text: str):
     """They are taken out before it is looked for, and go with it."""
-    assert "[AWS access key]" in mask(text)
-    assert KEY[-6:] not in mask(text)
+    assert "[AWS access key]" in mask_text(text)
+    assert KEY[-6:] not in mask_text(text)
 
 
 @pytest.mark.parametrize("text", [f"{KEY}\u200bmore", '{"a": "\\n' + KEY + '"}', f"\\u000a{KEY}\\t"])
 def test_nothing_beside_it_hides_a_secret(text: str):
     """A character nobody sees keeps it apart from the next word; an escape in a text is no letter."""
     assert KEY in text
-    assert KEY not in mask(text)
+    assert KEY not in mask_text(text)
 
 
 @pytest.mark.parametrize("name", ["password", "dbPassword", "X_API_KEY", "client_secret"])

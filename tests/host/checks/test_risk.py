@@ -10,12 +10,12 @@ from antiphon.errors import TooCostly
 from antiphon.host.checks import risk
 from antiphon.host.checks.risk import (
     MAX_HERE,
-    assess,
     assess_elicitation,
+    assess_risks,
     assess_tool,
-    cleaned,
     first_instruction,
     kept_json,
+    mask_in_side_process,
     risks_of,
 )
 from antiphon.wire.content import ImageContent, TextContent
@@ -31,7 +31,7 @@ PICTURE = SamplingMessage(role="user", content=ImageContent(data="AA==", mime_ty
 
 def test_a_plain_request_has_no_risk():
     """A warning that is always there is none."""
-    assert assess(request(), origin()) == []
+    assert assess_risks(request(), origin()) == []
 
 
 @pytest.mark.parametrize(
@@ -50,18 +50,18 @@ def test_a_plain_request_has_no_risk():
 )
 def test_each_risk_is_seen(params, kind: str):
     """One line each."""
-    assert [risk.kind for risk in assess(params, origin())] == [kind]
+    assert [risk.kind for risk in assess_risks(params, origin())] == [kind]
 
 
 def test_an_ask_without_a_call_is_pointed_out():
     """2025-11-25: sampling belongs to a request of the client's."""
-    assert [risk.kind for risk in assess(request(), origin(call=None))] == ["background"]
-    assert [risk.kind for risk in assess(request(), origin(call=None, unclear=True))] == ["unclear"]
+    assert [risk.kind for risk in assess_risks(request(), origin(call=None))] == ["background"]
+    assert [risk.kind for risk in assess_risks(request(), origin(call=None, unclear=True))] == ["unclear"]
 
 
 def test_warnings_come_first_and_repeat_no_text():
     """The secret itself is not repeated."""
-    risks = assess(request(messages=[says("a", "assistant"), says("AKIAIOSFODNN7EXAMPLE")]), origin())
+    risks = assess_risks(request(messages=[says("a", "assistant"), says("AKIAIOSFODNN7EXAMPLE")]), origin())
     assert [risk.level for risk in risks] == ["warning", "note"]
     assert "AKIA" not in str(risks)
 
@@ -69,7 +69,7 @@ def test_warnings_come_first_and_repeat_no_text():
 def test_an_answer_is_assessed_by_its_own_text():
     """The risks of the request are not repeated at its answer."""
     answer = CreateMessageResult(role="assistant", content=TextContent(text="ghp_" + "a" * 36), model="m")
-    assert [risk.kind for risk in assess(request(max_tokens=100_000), origin(), answer)] == ["secret"]
+    assert [risk.kind for risk in assess_risks(request(max_tokens=100_000), origin(), answer)] == ["secret"]
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_a_strange_address_is_pointed_out(url: str, risks: int):
 def test_a_version_that_is_not_pinned_is_pointed_out():
     """For requests, forms and tools."""
     unpinned = origin(pinned=False)
-    found = (assess(request(), unpinned), assess_elicitation(FORM, unpinned), assess_tool(TOOL, unpinned))
+    found = (assess_risks(request(), unpinned), assess_elicitation(FORM, unpinned), assess_tool(TOOL, unpinned))
     assert all("unpinned" in [risk.kind for risk in risks] for risks in found)
-    assert "unpinned" not in [risk.kind for risk in assess(request(), origin())]
+    assert "unpinned" not in [risk.kind for risk in assess_risks(request(), origin())]
 
 
 def test_what_a_server_says_of_a_tool_is_looked_at():
@@ -176,10 +176,10 @@ async def test_what_is_found_does_not_depend_on_where_it_is_looked_for(more: str
     assert risks["secret"].places[0].path == "messages[0].content.text"
     assert risks["secret"].places[0].start == len(more)
     assert risks["hidden"].places[0].start == len(more) + len(KEY)
-    masked = await cleaned(params)
+    masked = await mask_in_side_process(params)
     assert masked == request(f"{more}[AWS access key]\u200b")
-    assert await cleaned(request(more)) is None
-    assert await cleaned(answer(f"{more}{KEY}")) == answer(f"{more}[AWS access key]")
+    assert await mask_in_side_process(request(more)) is None
+    assert await mask_in_side_process(answer(f"{more}{KEY}")) == answer(f"{more}[AWS access key]")
     assert [
         risk.kind for risk in await risks_of(request(), origin(), answer(f"{KEY} {more}")) if risk.kind != "size"
     ] == ["secret"]

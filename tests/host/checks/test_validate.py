@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.errors import InvalidParams
 from antiphon.host.checks import validate as module
-from antiphon.host.checks.validate import inspect_media, validate, validate_result
+from antiphon.host.checks.validate import inspect_media, validate_request, validate_result
 from antiphon.wire.content import (
     EmbeddedResource,
     ImageContent,
@@ -45,7 +45,7 @@ def results(*ids: str, **more) -> SamplingMessage:
 def refused(params: CreateMessageRequestParams) -> str:
     """Return the place that is named."""
     with pytest.raises(InvalidParams) as caught:
-        validate(params)
+        validate_request(params)
     assert caught.value.message.startswith(caught.value.data["place"] + ": ")
     return caught.value.data["place"]
 
@@ -60,7 +60,9 @@ def nested(depth: int) -> dict:
 
 def test_a_tool_loop_is_valid():
     """Uses answered in the next message, in any order, over several turns; ids may come again later."""
-    validate(request(messages=[says("q"), uses("1", "2"), results("2", "1"), uses("1"), results("1"), says("ok")]))
+    validate_request(
+        request(messages=[says("q"), uses("1", "2"), results("2", "1"), uses("1"), results("1"), says("ok")])
+    )
 
 
 @pytest.mark.parametrize(

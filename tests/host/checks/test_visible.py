@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from antiphon.host.checks.visible import (
     blank_runs,
-    cells,
     cells_of,
-    direction,
-    hidden,
-    inert,
+    count_cells,
+    count_hidden,
+    find_direction,
     inert_line,
     inert_parts,
+    make_inert,
     replace_hidden,
-    wrap,
+    wrap_line,
 )
 
 
@@ -46,8 +46,8 @@ from antiphon.host.checks.visible import (
 )
 def test_what_cannot_be_seen_is_marked(char: str, kind: str):
     """Every kind of hidden character becomes its code point, and is counted."""
-    assert inert(f"a{char}b") == f"a⟦U+{ord(char):04X}⟧b"
-    assert hidden(f"a{char}b") == {kind: 1}
+    assert make_inert(f"a{char}b") == f"a⟦U+{ord(char):04X}⟧b"
+    assert count_hidden(f"a{char}b") == {kind: 1}
 
 
 @pytest.mark.parametrize(
@@ -55,25 +55,25 @@ def test_what_cannot_be_seen_is_marked(char: str, kind: str):
 )
 def test_honest_text_stays_as_it_is(text: str):
     """Other scripts and emoji are no attack."""
-    assert inert(text) == text
-    assert hidden(text) == {}
+    assert make_inert(text) == text
+    assert count_hidden(text) == {}
 
 
 def test_a_mark_cannot_be_forged():
     """The bracket that opens a mark is marked itself."""
-    assert inert("⟦U+0041⟧") == "⟦U+27E6⟧U+0041⟧"
+    assert make_inert("⟦U+0041⟧") == "⟦U+27E6⟧U+0041⟧"
 
 
 def test_letters_that_pile_up_marks_are_tamed():
     """Combining marks beyond four on one letter are written out."""
-    assert inert("a" + "\u0301" * 6).count("⟦") == 2
+    assert make_inert("a" + "\u0301" * 6).count("⟦") == 2
 
 
 def test_nothing_is_pushed_out_of_sight():
     """Empty lines, spaces and repeated marks are counted, not drawn."""
-    assert inert("a" + "\n" * 50 + "b") == "a\n⟦49 empty lines⟧\nb"
-    assert inert("a" + " " * 500 + "b") == "a ⟦498 spaces⟧ b"
-    assert inert("\u200b" * 9) == "⟦U+200B \u00d79⟧"
+    assert make_inert("a" + "\n" * 50 + "b") == "a\n⟦49 empty lines⟧\nb"
+    assert make_inert("a" + " " * 500 + "b") == "a ⟦498 spaces⟧ b"
+    assert make_inert("\u200b" * 9) == "⟦U+200B \u00d79⟧"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_nothing_is_pushed_out_of_sight():
 )
 def test_blank_room_of_any_kind_is_folded(text: str, shown: str):
     """With its size, and it is counted, so that somebody is warned."""
-    assert inert(text) == shown
+    assert make_inert(text) == shown
     assert blank_runs(text) == 1
 
 
@@ -100,8 +100,8 @@ def test_blank_room_of_any_kind_is_folded(text: str, shown: str):
 def test_ordinary_room_stays(text: str):
     """Paragraphs, indentation and line ends of Windows are no attack."""
     assert blank_runs(text) == 0
-    assert hidden(text) == {}
-    assert "⟦" not in inert(text)
+    assert count_hidden(text) == {}
+    assert "⟦" not in make_inert(text)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_long_text_is_made_inert_in_parts(text: str):
     parts = list(inert_parts(text))
     assert len(parts) > 1
     assert max(map(len, parts)) < 40_000
-    assert "".join(parts) == inert(text)
+    assert "".join(parts) == make_inert(text)
 
 
 def test_no_part_brings_to_light_what_the_whole_folds():
@@ -126,29 +126,29 @@ def test_no_part_brings_to_light_what_the_whole_folds():
     for text in ("\n" * 200_000, "\u3000" * 200_000, "\u200d" * 200_000, "a" + "\u0301" * 200_000):
         made = "".join(inert_parts(text))
         assert len(made) < 2_000 or "⟦" in made
-        assert not hidden(made)
+        assert not count_hidden(made)
         assert blank_runs(made) == 0
 
 
 def test_tag_characters_are_read_out():
     """They repeat ASCII where nobody sees it, and models read it."""
     said = "".join(chr(0xE0000 + ord(char)) for char in "obey me")
-    assert inert(f"hello{said}") == 'hello⟦7 tags U+E006F to U+E0065: "obey me"⟧'
-    assert hidden(said) == {"tag": 7}
+    assert make_inert(f"hello{said}") == 'hello⟦7 tags U+E006F to U+E0065: "obey me"⟧'
+    assert count_hidden(said) == {"tag": 7}
 
 
 @pytest.mark.parametrize("bracket", "\u27e6\u301a\u2045\u298b\u298d\u298f\u27ec\u2997\u2772")
 def test_what_looks_like_our_bracket_is_marked(bracket: str):
     """A mark that the server wrote would be taken for ours."""
-    assert inert(f"{bracket}U+0041") == f"⟦U+{ord(bracket):04X}⟧U+0041"
-    assert hidden(bracket) == {}
+    assert make_inert(f"{bracket}U+0041") == f"⟦U+{ord(bracket):04X}⟧U+0041"
+    assert count_hidden(bracket) == {}
 
 
 def test_an_emoji_among_millions_of_joiners_stays_whole():
     """What is decided by context is decided for each character."""
     text = "👩‍💻" + "\u200d" * 5 + "❤️" + "a\ufe0f" + "e" + "\u0301" * 6
-    assert inert(text) == "👩‍💻⟦U+200D \u00d75⟧❤️a⟦U+FE0F⟧e\u0301\u0301\u0301\u0301⟦U+0301⟧⟦U+0301⟧"
-    assert hidden(text) == {"zero-width": 5, "variation": 1, "stacked": 2}
+    assert make_inert(text) == "👩‍💻⟦U+200D \u00d75⟧❤️a⟦U+FE0F⟧e\u0301\u0301\u0301\u0301⟦U+0301⟧⟦U+0301⟧"
+    assert count_hidden(text) == {"zero-width": 5, "variation": 1, "stacked": 2}
 
 
 def test_a_single_line_has_no_line_ends():
@@ -164,23 +164,23 @@ def test_hidden_characters_can_be_written_another_way():
 @given(st.text())
 def test_no_text_reaches_a_terminal_as_anything_but_text(text: str):
     """Whatever the text, what is shown has no character a terminal obeys or a reader cannot see."""
-    shown = inert(text)
+    shown = make_inert(text)
     assert not [char for char in shown if unicodedata.category(char) in ("Cc", "Cs", "Co", "Zl", "Zp") and char != "\n"]
     assert not {"\u202a", "\u202e", "\u2066", "\u200e", "\u061c"} & set(shown)
 
 
 def test_runs_of_the_same_line_are_folded_with_their_count():
     """The line is shown once; what follows it cannot be pushed out of sight, and nothing is lost."""
-    assert inert("Begin\n" + "filler line\n" * 5_000 + "END") == (
+    assert make_inert("Begin\n" + "filler line\n" * 5_000 + "END") == (
         "Begin\nfiller line\n⟦the line above 4,999 more times⟧\nEND"
     )
-    assert inert("one\n" * 5 + "end") == "one\n" * 5 + "end"
+    assert make_inert("one\n" * 5 + "end") == "one\n" * 5 + "end"
 
 
 def test_runs_of_the_same_sign_are_folded_with_their_count():
     """A rule across the page is not one."""
-    assert inert("a" + "." * 5_000 + "b") == "a" + "." * 20 + "⟦. 5,000 times in all⟧b"
-    assert inert("=" * 80) == "=" * 80
+    assert make_inert("a" + "." * 5_000 + "b") == "a" + "." * 20 + "⟦. 5,000 times in all⟧b"
+    assert make_inert("=" * 80) == "=" * 80
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_runs_of_the_same_sign_are_folded_with_their_count():
 )
 def test_a_character_takes_its_cells(char: str, width: int):
     """Hexagrams are wide since Unicode 16."""
-    assert cells(char) == width
+    assert count_cells(char) == width
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_text_takes_its_cells(text: str, width: int):
 @pytest.mark.parametrize("piece", ["\u4dc0", "❤️", "日", "👩‍💻", "e\u0301", "\u268a "])
 def test_no_row_is_wider_than_the_terminal(piece: str):
     """Whatever is written in it; a wider row would push the frame of ours out of its place."""
-    rows = list(wrap(piece * 100, 21))
+    rows = list(wrap_line(piece * 100, 21))
     assert max(map(cells_of, rows)) <= 21
     assert "".join(rows) == piece * 100
 
@@ -232,4 +232,4 @@ def test_no_row_is_wider_than_the_terminal(piece: str):
 )
 def test_a_line_is_read_by_its_first_letter(line: str, read: str):
     """Figures and signs have no direction."""
-    assert direction(line) == read
+    assert find_direction(line) == read

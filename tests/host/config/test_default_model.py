@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.host.catalogue import Model
-from antiphon.host.config.default_model import USUAL, model_of, placed, standard_model
+from antiphon.host.config.default_model import USUAL, fill_in_model, model_of, standard_model
+from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.api_keys import missing_key
 
 
@@ -45,8 +45,10 @@ def test_an_address_and_a_key_go_together():
 def test_what_the_user_wrote_stands():
     """An address in the file is not overruled by the environment, and nothing is assumed of it."""
     written = Model(name="m", provider="openai", model="x", base_url="http://a/v1")
-    assert placed(written, {"OPENAI_BASE_URL": "http://b/v1"}) == written
-    assert placed(Model(name="m", provider="openai", model="x"), {"OPENAI_BASE_URL": "http://b/v1"}).price is None
+    assert fill_in_model(written, {"OPENAI_BASE_URL": "http://b/v1"}) == written
+    assert (
+        fill_in_model(Model(name="m", provider="openai", model="x"), {"OPENAI_BASE_URL": "http://b/v1"}).price is None
+    )
 
 
 def test_a_vendor_can_be_named_alone():

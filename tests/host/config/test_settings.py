@@ -7,9 +7,19 @@ import msgspec
 import pytest
 
 from antiphon.errors import ConfigError
-from antiphon.host.checks.limits import Limits
-from antiphon.host.config.settings import STANDARD, Budget, Caps, Config, Profile, ServerEntry, Settings, over, stricter
-from antiphon.host.config.toml_files import read
+from antiphon.host.checks.ask_limits import Limits
+from antiphon.host.config.settings import (
+    STANDARD,
+    Caps,
+    Config,
+    Profile,
+    ServerBudget,
+    ServerEntry,
+    ServerSettings,
+    choose_stricter,
+    override_settings,
+)
+from antiphon.host.config.toml_files import parse_document
 from antiphon.identity import identity_of
 
 SHOP = ["python", "shop.py"]
@@ -33,12 +43,14 @@ def test_a_server_has_settings_of_its_own():
 def test_a_project_makes_it_stricter_and_never_looser():
     """Whatever it says."""
     config = Config(
-        tightened=Settings(review="never", caps=Caps(max_tokens=99_999, concurrent=1), budget=Budget(day=Decimal(1))),
+        tightened=ServerSettings(
+            review="never", caps=Caps(max_tokens=99_999, concurrent=1), budget=ServerBudget(day=Decimal(1))
+        ),
         tightened_servers=(ServerEntry(target=tuple(SHOP), review="refuse", models=("small",)),),
     )
     settings = config.for_server("command:x")
     assert (settings.review, settings.caps.max_tokens, settings.caps.concurrent) == ("ask", STANDARD.caps.max_tokens, 1)
-    assert settings.budget == Budget(call=STANDARD.budget.call, day=Decimal(1))
+    assert settings.budget == ServerBudget(call=STANDARD.budget.call, day=Decimal(1))
     assert config.for_server(identity_of(SHOP)).review == "refuse"
     assert config.for_server(identity_of(SHOP)).models == ("small",)
 
@@ -46,13 +58,13 @@ def test_a_project_makes_it_stricter_and_never_looser():
 def test_a_project_cannot_widen_an_allowlist():
     """It says so, instead of allowing less than it seems to."""
     with pytest.raises(ConfigError, match="only narrow"):
-        stricter(Settings(models=("a",)), Settings(models=("a", "b")))
-    assert stricter(Settings(models=("a", "b")), Settings(models=("a",))).models == ("a",)
+        choose_stricter(ServerSettings(models=("a",)), ServerSettings(models=("a", "b")))
+    assert choose_stricter(ServerSettings(models=("a", "b")), ServerSettings(models=("a",))).models == ("a",)
 
 
 def test_the_particular_lies_over_the_general():
     """Also where it allows more."""
-    assert over(Settings(budget=Budget(day=Decimal(50))), STANDARD).budget == Budget(
+    assert override_settings(ServerSettings(budget=ServerBudget(day=Decimal(50))), STANDARD).budget == ServerBudget(
         call=STANDARD.budget.call, day=Decimal(50)
     )
 
@@ -66,7 +78,7 @@ def test_a_server_is_known_by_one_thing(entry):
 
 def test_settings_are_what_the_host_takes():
     """Caps as limits, dollars as nano-dollars."""
-    settings = Settings(caps=Caps(max_tokens=7), budget=Budget(call=Decimal("0.25")))
+    settings = ServerSettings(caps=Caps(max_tokens=7), budget=ServerBudget(call=Decimal("0.25")))
     assert settings.limits() == msgspec.structs.replace(Limits(), max_tokens=7)
     assert settings.spending().call.money == 250_000_000
     assert STANDARD.limits() == Limits()
@@ -77,8 +89,8 @@ def test_an_entry_is_what_would_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "shop.py").touch()
     entry = ServerEntry(target=("python", "shop.py"), cwd=str(tmp_path), env={"PYTHONPATH": "/lib"})
     monkeypatch.chdir(tmp_path)
-    assert entry.known_as == identity_of(["python", "shop.py"], env={"PYTHONPATH": "/lib"})
-    assert ServerEntry(target="shop.py", cwd=str(tmp_path)).known_as == identity_of("shop.py")
+    assert entry.find_identity == identity_of(["python", "shop.py"], env={"PYTHONPATH": "/lib"})
+    assert ServerEntry(target="shop.py", cwd=str(tmp_path)).find_identity == identity_of("shop.py")
 
 
 @pytest.mark.parametrize("more", [{"target": "https://x.y"}, {"identity": "command:1"}])
@@ -105,7 +117,7 @@ rename = { read = "fetch" }
 
 def test_a_profile_adds_to_what_holds_for_all():
     """Its lists in addition to the general ones, its names in place of them."""
-    said = read(TEXT, "f").gateway
+    said = parse_document(TEXT, "f").gateway
     work = said.profile("work")
     assert said.tool_lists(work) == [{"*": ("!delete_*",), "a": ("*",)}, {"*": ("!secret_*",)}]
     assert said.prefixes(work) == {"a": "y"}
@@ -131,4 +143,4 @@ def test_a_profile_adds_to_what_holds_for_all():
 def test_a_misspelt_list_is_told(text: str, told: str):
     """It would deny nothing."""
     with pytest.raises(ConfigError, match=told):
-        read(text, "f")
+        parse_document(text, "f")

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.errors import ConfigError
-from antiphon.host.catalogue import Price
-from antiphon.host.checks.policy import Rule
+from antiphon.host.checks.policy_rules import Rule
 from antiphon.host.config import config_paths, load_config
-from antiphon.host.config.settings import Budget, Caps
-from antiphon.host.config.toml_files import MAX_CONFIG, Lines, read
+from antiphon.host.config.settings import Caps, ServerBudget
+from antiphon.host.config.toml_files import MAX_CONFIG, Lines, parse_document
+from antiphon.host.model_catalogue import ModelPrice
 from antiphon.identity import identity_of
 
 TWO = "[models.a]\nprovider='echo'\nmodel='echo'\n[models.b]\nprovider='openai'\nmodel='gpt-5-mini'\n"
@@ -217,8 +217,8 @@ def test_a_relative_target_is_one_of_the_files_folder(tmp_path: Path, monkeypatc
     file.write_text('[servers.a]\ntarget = ["python", "shop.py"]\n[servers.b]\ntarget = "shop.py"\ncwd = "sub"\n')
     monkeypatch.chdir(tmp_path / "other")
     first, second = load_config({}, file=file).servers
-    assert first.known_as == identity_of(["python", "shop.py"], cwd=str(tmp_path / "mine"))
-    assert second.known_as == identity_of(str(tmp_path / "mine" / "sub" / "shop.py"))
+    assert first.find_identity == identity_of(["python", "shop.py"], cwd=str(tmp_path / "mine"))
+    assert second.find_identity == identity_of(str(tmp_path / "mine" / "sub" / "shop.py"))
 
 
 def test_how_people_review_is_said_by_the_user(place):
@@ -338,28 +338,28 @@ a.b = 1
 
 def test_everything_can_be_said():
     """And is read as it is meant."""
-    document = read(EVERYTHING, "antiphon.toml")
+    document = parse_document(EVERYTHING, "antiphon.toml")
     fast, home = document.models
     assert (fast.name, fast.key, fast.aliases, fast.fallback) == ("fast", "WORK_KEY", ("quick",), "home")
     assert fast.price
     assert fast.price.cost(200_000, 0) == Decimal("0.1")
-    assert home.price == Price(input=Decimal(0), output=Decimal(0))
+    assert home.price == ModelPrice(input=Decimal(0), output=Decimal(0))
     assert document.defaults.order == ("fast", "home")
     assert document.defaults.generate_timeout == 30.5
-    assert document.defaults.budget == Budget(
+    assert document.defaults.budget == ServerBudget(
         call=Decimal("0.1"), server=Decimal(1), day=Decimal(2), total=Decimal("20.50")
     )
     shop, far, known = document.servers
     assert (shop.caps, shop.models, shop.review) == (Caps(max_tokens=300), ("home",), "never")
-    assert far.known_as.startswith("url:")
-    assert known.known_as == "command:abc"
+    assert far.find_identity.startswith("url:")
+    assert known.find_identity == "command:abc"
     assert document.policy
     assert document.policy.rules == (Rule(effect="deny", over_tokens=5000),)
 
 
 def test_nothing_need_be_said():
     """An empty file is a file."""
-    assert read("", "x").models == ()
+    assert parse_document("", "x").models == ()
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_nothing_need_be_said():
 def test_a_mistake_is_told_with_its_line(text: str, message: str):
     """And the remedy."""
     with pytest.raises(ConfigError) as error:
-        read(text, "f")
+        parse_document(text, "f")
     assert message in str(error.value)
 
 
@@ -428,7 +428,7 @@ def test_a_mistake_is_told_with_its_line(text: str, message: str):
 def test_a_key_in_the_file_is_refused_and_not_repeated(line: str):
     """It belongs into the environment."""
     with pytest.raises(ConfigError, match=r"line 4.*environment") as error:
-        read(f"[models.a]\nprovider='openai'\nmodel='x'\n{line}", "f")
+        parse_document(f"[models.a]\nprovider='openai'\nmodel='x'\n{line}", "f")
     assert "abcdef" not in str(error.value)
 
 
@@ -443,7 +443,7 @@ def test_a_key_in_the_file_is_refused_and_not_repeated(line: str):
 def test_a_word_that_is_none_is_told_with_those_there_are(text: str, told: str):
     """So that nobody need look them up."""
     with pytest.raises(ConfigError, match=told):
-        read(text, "f")
+        parse_document(text, "f")
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from decimal import Decimal
 import pytest
 
 from antiphon.errors import ConfigError, InternalError, InvalidParams
-from antiphon.host.catalogue import Catalogue, Model, Price
 from antiphon.host.host import Host
+from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models import models as models_module
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import Metered, Provider, ProviderFailure, Usage, completion_of
-from antiphon.host.providers.persistence import Patience
+from antiphon.host.providers.persistence import RetryPatience
 from antiphon.machine.extras import describe_install
 from antiphon.wire.content import ImageContent
 from antiphon.wire.sampling import ModelHint, ModelPreferences, SamplingMessage
@@ -22,7 +22,7 @@ from tests.support.vendors import openai
 from tests.support.vendors.site import KEY, failing, serving, silent
 
 ENVIRON = {"OPENAI_API_KEY": KEY}
-PRICE = Price(input=Decimal(1), output=Decimal(2))
+PRICE = ModelPrice(input=Decimal(1), output=Decimal(2))
 ECHO = Model(name="echo", provider="echo", model="echo", context=100_000, tools=True, price=PRICE)
 
 
@@ -39,7 +39,7 @@ async def no_wait(seconds: float) -> None:
 def provider(*models: Model, environ=None, **options) -> Models:
     """Put models behind a provider that does not wait."""
     options.setdefault("sleep", no_wait)
-    return Models(Catalogue(models), ENVIRON if environ is None else environ, **options)
+    return Models(ModelCatalogue(models), ENVIRON if environ is None else environ, **options)
 
 
 def test_it_is_a_provider_that_counts():
@@ -52,7 +52,7 @@ def test_it_is_a_provider_that_counts():
 def test_no_model_is_no_provider():
     """The remedy is named."""
     with pytest.raises(ConfigError, match=r"antiphon\.toml"):
-        Models(Catalogue(()), {})
+        Models(ModelCatalogue(()), {})
 
 
 async def test_the_echo_is_a_model_like_any():
@@ -129,7 +129,7 @@ async def test_a_refusal_is_not_carried_to_a_fallback():
 async def test_the_deadline_is_over_all_attempts():
     """A service that never answers has failed in the end."""
     async with serving(openai, silent) as site:
-        made = provider(at(site), patience=Patience(deadline=0.3))
+        made = provider(at(site), patience=RetryPatience(deadline=0.3))
         with pytest.raises(ProviderFailure, match=r"no answer in 0\.3 seconds") as failure:
             await made.generate(request())
         await made.aclose()
@@ -163,7 +163,7 @@ async def test_missing_packages_are_told(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_cost_is_known_or_not():
     """Never guessed."""
-    price = Price(input=Decimal(1), output=Decimal(2))
+    price = ModelPrice(input=Decimal(1), output=Decimal(2))
     made = provider(
         Model(name="a", provider="openai", model="x", price=price), Model(name="b", provider="p", model="x")
     )

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.host.catalogue import Catalogue, Model, Price
-from antiphon.host.models.select import select
+from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
+from antiphon.host.models.select import select_model
 from antiphon.host.models.selection import Needs, Selection
 from antiphon.wire.sampling import ModelHint, ModelPreferences
 
@@ -35,7 +35,7 @@ def test_a_case_of_the_golden_file(case):
     """Winner, rule, hint and the obstacles of every model are what was worked out."""
     ask, host, expected = case["ask"], case["host"], case["expect"]
     tokens = ask.get("tokens", [1000, 1000])
-    selection = select(
+    selection = select_model(
         Needs(
             inputs=tuple(ask.get("inputs", ())),
             tools=ask.get("tools", False),
@@ -43,7 +43,7 @@ def test_a_case_of_the_golden_file(case):
             max_tokens=tokens[1],
         ),
         wishes(ask.get("hints"), ask.get("priorities")),
-        Catalogue(MODELS, default=host.get("default"), order=tuple(GOLDEN["order"])),
+        ModelCatalogue(MODELS, default=host.get("default"), order=tuple(GOLDEN["order"])),
         allowed=host.get("allowed"),
         left=Decimal(host["left"]) if "left" in host else None,
         unavailable=host.get("unavailable"),
@@ -61,7 +61,9 @@ def test_there_are_fifty_cases():
 
 def test_the_record_says_all():
     """It can be written as JSON and read again, with the figures rounded."""
-    selection = select(Needs(input_tokens=1000, max_tokens=1000), wishes(priorities={"cost": 1}), Catalogue(MODELS))
+    selection = select_model(
+        Needs(input_tokens=1000, max_tokens=1000), wishes(priorities={"cost": 1}), ModelCatalogue(MODELS)
+    )
     assert msgspec.json.decode(msgspec.json.encode(selection), type=Selection) == selection
     scores = {each.name: each.scores.cost for each in selection.candidates if each.scores}
     assert scores == {"small": 1, "fast": 0.6602, "mini": 0.5296, "sonnet": 0.3489, "opus": 0.3046, "mystery": 0}
@@ -75,9 +77,9 @@ def test_a_bounded_answer_costs_no_more_than_it_can():
         model="a",
         context=1000,
         max_output=100,
-        price=Price(input=Decimal(1), output=Decimal(1)),
+        price=ModelPrice(input=Decimal(1), output=Decimal(1)),
     )
-    (candidate,) = select(Needs(input_tokens=900, max_tokens=50_000), None, Catalogue((model,))).candidates
+    (candidate,) = select_model(Needs(input_tokens=900, max_tokens=50_000), None, ModelCatalogue((model,))).candidates
     assert (candidate.eligible, candidate.cost) == (True, Decimal("0.001"))
 
 
@@ -87,27 +89,27 @@ def test_only_eligible_fallbacks_may_stand_in():
         Model(name=name, provider="p", model=name, context=1000, fallback=then)
         for name, then in (("a", "b"), ("b", "c"), ("c", "a"))
     )
-    assert select(Needs(), None, Catalogue(chain, default="a")).fallbacks == ("b", "c")
-    assert select(Needs(), None, Catalogue(chain, default="a"), allowed=["a", "c"]).fallbacks == ("c",)
+    assert select_model(Needs(), None, ModelCatalogue(chain, default="a")).fallbacks == ("b", "c")
+    assert select_model(Needs(), None, ModelCatalogue(chain, default="a"), allowed=["a", "c"]).fallbacks == ("c",)
 
 
 def test_what_is_in_no_order_goes_by_cost_and_then_by_name():
     """The last words in a tie."""
 
     def model(name, dollars):
-        price = None if dollars is None else Price(input=Decimal(dollars), output=Decimal(dollars))
+        price = None if dollars is None else ModelPrice(input=Decimal(dollars), output=Decimal(dollars))
         return Model(name=name, provider="p", model=name, context=1000, price=price)
 
     models = (model("z", 1), model("a", 2), model("b", 1), model("c", None))
     for kept, winner in ((models, "b"), (models[:2], "z"), (models[3:], "c"), (models[1::2], "a")):
-        assert select(Needs(input_tokens=1), None, Catalogue(kept)).winner == winner
+        assert select_model(Needs(input_tokens=1), None, ModelCatalogue(kept)).winner == winner
 
 
 # --- what holds whatever is asked ------------------------------------------------------------------------------------
 
 NAMES = ("ant", "bee", "bat", "cat", "cow")
 tiers = st.none() | st.integers(1, 5)
-prices = st.none() | st.decimals(0, 2000, places=2).map(lambda rate: Price(input=rate, output=rate))
+prices = st.none() | st.decimals(0, 2000, places=2).map(lambda rate: ModelPrice(input=rate, output=rate))
 priority = st.sampled_from([0, 0.1, 0.25, 0.3, 0.5, 0.7, 1]) | st.floats(0, 1)
 
 
@@ -157,12 +159,12 @@ def chosen(catalogue, ask, *, without=None, order_of=None) -> Selection:
     models, default, order = catalogue
     needs, hints, priorities, host = ask
     kept = tuple(model for model in (order_of or models) if model.name != without)
-    left = Catalogue(
+    left = ModelCatalogue(
         kept,
         default=None if default == without else default,
         order=tuple(name for name in order if name != without),
     )
-    return select(needs, wishes(hints, priorities), left, **host)
+    return select_model(needs, wishes(hints, priorities), left, **host)
 
 
 def goodness(selection: Selection, name: str, models) -> object:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.host.budget import input_estimate
-from antiphon.host.catalogue import Model, Price
-from antiphon.host.models.select import cost_score, priorities_of, tier_score, weigh
-from antiphon.host.models.selection import FAMILIES, completed, family_of, follow, match, needs_of
+from antiphon.host.model_catalogue import Model, ModelPrice
+from antiphon.host.models.select import cost_score, priorities_of, tier_score, weigh_scores
+from antiphon.host.models.selection import FAMILIES, complete_model, family_of, follow_hints, match_hint, needs_of
 from antiphon.wire.content import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import ModelPreferences, SamplingMessage
 from antiphon.wire.tools import Tool
@@ -96,15 +96,15 @@ def test_families_have_names_of_their_own():
 
 def test_what_is_public_is_filled_in():
     """From the table of families and from genai-prices."""
-    found = completed(Model(name="m", provider="openai", model="gpt-5-mini"))
+    found = complete_model(Model(name="m", provider="openai", model="gpt-5-mini"))
     assert (found.family, found.speed, found.inputs, found.tools) == ("gpt-mini", 4, ("text", "image"), True)
-    assert found.price == Price(input=Decimal("0.25"), output=Decimal(2))
+    assert found.price == ModelPrice(input=Decimal("0.25"), output=Decimal(2))
     assert found.context == 400_000
 
 
 def test_what_the_user_says_stands():
     """Whatever the tables say."""
-    own = Price(input=Decimal(9), output=Decimal(9))
+    own = ModelPrice(input=Decimal(9), output=Decimal(9))
     said = Model(
         name="m",
         provider="openai",
@@ -117,12 +117,12 @@ def test_what_the_user_says_stands():
         speed=1,
         intelligence=1,
     )
-    assert completed(said) == said
+    assert complete_model(said) == said
 
 
 def test_a_long_request_has_its_own_rate():
     """Steps of a price come along."""
-    price = completed(Model(name="m", provider="google", model="gemini-2.5-pro")).price
+    price = complete_model(Model(name="m", provider="google", model="gemini-2.5-pro")).price
     assert price
     assert price.cost(300_000, 0) > 3 * price.cost(100_000, 0)
 
@@ -139,18 +139,18 @@ def test_a_long_request_has_its_own_rate():
 )
 def test_an_unknown_price_is_unknown(model: Model):
     """Never nothing: a price of one service is not that of another at an address of its own."""
-    assert completed(model).price is None
+    assert complete_model(model).price is None
 
 
 def test_an_open_model_says_little():
     """What it takes depends on who serves it."""
-    found = completed(Model(name="m", provider="openai-compatible", model="llama3.2:3b"))
+    found = complete_model(Model(name="m", provider="openai-compatible", model="llama3.2:3b"))
     assert (found.inputs, found.tools, found.context) == (None, None, None)
 
 
 def test_the_echo_is_free():
     """And takes everything."""
-    price = completed(Model(name="echo", provider="echo", model="echo")).price
+    price = complete_model(Model(name="echo", provider="echo", model="echo")).price
     assert price
     assert price.cost(1000, 1000) == 0
 
@@ -177,19 +177,19 @@ SONNET = Model(name="best", provider="p", model="claude-sonnet-4-5", aliases=("C
 )
 def test_a_hint_matches_at_a_level(hint: str, level: str | None):
     """The best that fits; case and blanks around it do not matter."""
-    assert match(hint, SONNET) == level
+    assert match_hint(hint, SONNET) == level
 
 
 def test_only_the_best_level_is_kept():
     """Of the first hint that matches anything."""
     other = Model(name="claude", provider="p", model="x")
-    followed = follow(["nothing", "claude"], [SONNET, other])
+    followed = follow_hints(["nothing", "claude"], [SONNET, other])
     assert (followed.models, followed.hint, followed.match) == ([other], "claude", "exact")
 
 
 def test_hints_that_match_nothing_leave_everything():
     """They are wishes."""
-    assert follow(["nothing"], [SONNET]).models == [SONNET]
+    assert follow_hints(["nothing"], [SONNET]).models == [SONNET]
 
 
 # --- scores ----------------------------------------------------------------------------------------------------------
@@ -216,5 +216,5 @@ def test_tiers_are_scores():
 def test_scores_are_weighed_exactly():
     """One third stays one third."""
     priorities = priorities_of(ModelPreferences(cost_priority=1, speed_priority=1, intelligence_priority=1))
-    assert weigh(priorities, Fraction(1), Fraction(0), Fraction(0)) / priorities.total == Fraction(1, 3)
+    assert weigh_scores(priorities, Fraction(1), Fraction(0), Fraction(0)) / priorities.total == Fraction(1, 3)
     assert priorities_of(None).total == 0

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import Answer, Deny, Host, Limits, Queue, Scripted
-from antiphon.host.pipeline.stages import within
+from antiphon.host.pipeline.stages import wait_within
 from antiphon.host.review.review import Ticket
 from antiphon.host.store import MemoryStore
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -100,5 +100,5 @@ def _unchecked(commit):
 async def test_waiting_ends():
     """After so many seconds; or never."""
     with pytest.raises(TimeoutError):
-        await within(0, asyncio.Event().wait())
-    assert await within(None, asyncio.sleep(0, "done")) == "done"
+        await wait_within(0, asyncio.Event().wait())
+    assert await wait_within(None, asyncio.sleep(0, "done")) == "done"

@@ -15,7 +15,7 @@ from antiphon import Client, Context, Server
 from antiphon.client.rounds.loop import PendingRound
 from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, InternalError, InvalidParams, Rejected
 from antiphon.host import Approve, Deny, Host, Limits, MemoryStore, Outcome, Policy, Queue, Scripted, digest
-from antiphon.host.checks.policy import Effect
+from antiphon.host.checks.policy_rules import Effect
 from antiphon.host.pipeline.case import MAX_RELEASED, SAMPLING, Case, Released
 from antiphon.host.review.question import Question
 from antiphon.server.state import request_state

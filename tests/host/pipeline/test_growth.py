@@ -9,13 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from antiphon.host import Host, MemoryStore, Queue
-from antiphon.host.checks.redact import Finding, find_secrets, mask
+from antiphon.host.checks.redact import SecretFinding, find_secrets, mask_text
 from antiphon.host.pipeline import growth
 from antiphon.host.pipeline.growth import MAX_SHOWN, Flow, Partial, Unfinished, Watching, partials_in
 from antiphon.host.providers.base import Completion, Growth, ProviderFailure, text_answer
 from antiphon.host.review.review import Approve, digest
 from antiphon.host.store.base import PartialRow
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from tests.host.asks import origin, request
 from tests.host.checks.secret_corpus import SECRETS
 from tests.host.store.stores import Clock
@@ -277,7 +277,7 @@ def test_secret_in_long_data_without_blanks_is_masked(piece: int):
     assert len(flowed) > 40_000
     assert key not in flowed
     assert token not in flowed
-    assert mask(data).startswith(flowed)
+    assert mask_text(data).startswith(flowed)
 
 
 def test_long_data_without_blanks_passes_as_it_is():
@@ -323,7 +323,7 @@ def test_no_part_of_a_secret_is_ever_shown(secret):
     text = f"Take this: {secret} and keep it to yourself, will you please?"
     parts = [text[found.start : found.end] for found in find_secrets(text)]
     pieces = [part[at : at + 12] for part in parts for at in range(len(part) - 11)]
-    final = mask(text)
+    final = mask_text(text)
     chance = random.Random(7)
     for shown in [view for _ in range(5) for view in views(text, chance)] + views(text, 1):
         assert [piece for piece in pieces if piece in shown and piece not in final and "BEGIN" not in piece] == []
@@ -371,7 +371,7 @@ def test_small_pieces_cost_no_more_than_large_ones(monkeypatch: pytest.MonkeyPat
     """A model writes a few characters at a time; without blanks, all of them would be examined again with each."""
     examined = 0
 
-    def counted(text: str) -> list[Finding]:
+    def counted(text: str) -> list[SecretFinding]:
         nonlocal examined
         examined += len(text)
         return find_secrets(text)
@@ -388,7 +388,7 @@ async def test_what_is_kept_is_read_again():
     store = MemoryStore()
     partial = Partial(target="python a.py", name="a.py", model="m", text="A warm ", omitted=3)
     for id, began in (("1", 1.0), ("2", 2.0)):
-        body = encode(partial).decode()
+        body = encode_value(partial).decode()
         await store.keep_partial(PartialRow(id=id, host=store.host, began=began, body=body))
     first, second = await partials_in(store)
     assert (first.review, second.review, second.began) == ("1", "2", 2.0)

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import Answer, Approve, Deny, Echo, Host, MemoryStore, Policy, Scripted, digest
-from antiphon.host.pipeline.case import Waiting
+from antiphon.host.pipeline.case import PendingAsks
 from antiphon.host.review.review import Blocked
 from antiphon.host.store.base import BlockRow
 from tests.host.asks import Person, approve, origin, request
@@ -112,7 +112,7 @@ async def test_a_stopped_call_ends_what_waits_of_it():
 
 async def test_what_expires_by_itself_is_not_withdrawn():
     """It says so: nobody ended it."""
-    waiting = Waiting()
+    waiting = PendingAsks()
     with pytest.raises(TimeoutError):
         await waiting.put(origin(), 0.0, asyncio.get_running_loop().create_future())
     ending = asyncio.ensure_future(waiting.put(origin(), None, asyncio.get_running_loop().create_future()))

@@ -9,7 +9,7 @@ import pytest
 from antiphon.errors import Rejected
 from antiphon.host import Approve, Budget, Cap, Edit, Host, MemoryStore, Policy, Terms, digest
 from antiphon.host.budget import DOLLAR
-from antiphon.host.catalogue import Catalogue, Model, Price
+from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import Completion, Usage, text_answer
 from antiphon.wire.sampling import ModelPreferences
@@ -21,7 +21,7 @@ ALLOWED = Policy(default="allow")
 
 def model(name: str, dollars: int, tier: int) -> Model:
     """Make a model of a vendor, at so many dollars per thousand tokens."""
-    price = Price(input=Decimal(0), output=Decimal(dollars * 1_000))
+    price = ModelPrice(input=Decimal(0), output=Decimal(dollars * 1_000))
     return Model(name=name, provider="openai", model=name, context=1_000, price=price, intelligence=tier, key="KEY")
 
 
@@ -29,7 +29,7 @@ class Provider(Models):
     """Two models, of which the clever one takes a dollar for 100 tokens, the other a tenth of that."""
 
     def __init__(self) -> None:
-        super().__init__(Catalogue((model("clever", 10, 5), model("plain", 1, 1))), {"KEY": "x"})
+        super().__init__(ModelCatalogue((model("clever", 10, 5), model("plain", 1, 1))), {"KEY": "x"})
         self.asked: list[str] = []
 
     async def generate(self, params, *, model=None, fallbacks=()):

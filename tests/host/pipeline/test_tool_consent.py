@@ -27,9 +27,9 @@ from antiphon.host import (
     open_store,
 )
 from antiphon.host.review.shown import show_item
-from antiphon.host.store import memory
+from antiphon.host.store import memory_store
 from antiphon.host.store.base import BlockRow, Change, DefinitionRow, Store
-from antiphon.host.store.sql import SqlStore
+from antiphon.host.store.sql_store import SqlStore
 from antiphon.sql.runner import SqliteRunner
 from antiphon.wire.origin import OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
@@ -330,7 +330,7 @@ async def test_icons_do_not_count():
 
 async def test_without_room_for_a_definition_a_person_is_asked(monkeypatch):
     """A rule alone would then allow any definition of it."""
-    monkeypatch.setattr(memory, "MAX_DEFINITIONS", 1)
+    monkeypatch.setattr(memory_store, "MAX_DEFINITIONS", 1)
     person = Person(approve)
     host = Host(reviewer=person, policy=ALLOW_TOOLS)
     await host.confirm(call(), asked("1"))

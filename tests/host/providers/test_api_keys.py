@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.host.catalogue import Model
+from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.api_keys import find_key, key_variables, missing_key
 
 

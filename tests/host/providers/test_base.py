@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.errors import ConfigError
-from antiphon.host.providers import Echo, Manual, Provider, Scripted, named
+from antiphon.host.providers import Echo, Manual, Provider, Scripted, make_named_provider
 from antiphon.host.providers.base import ProviderFailure, completion_of, text_answer
 from tests.host.asks import request
 
@@ -20,9 +20,9 @@ def test_every_provider_says_what_it_is(provider: Provider):
 
 def test_providers_are_found_by_name():
     """And a name that is none is answered with those that are."""
-    assert (named("echo").name, named("manual").name) == ("echo", "manual")
+    assert (make_named_provider("echo").name, make_named_provider("manual").name) == ("echo", "manual")
     with pytest.raises(ConfigError, match=r'"echo", "manual" .*; open_host\(\) and --model take the models of vendors'):
-        named("oracle")
+        make_named_provider("oracle")
 
 
 def test_a_text_becomes_an_answer():

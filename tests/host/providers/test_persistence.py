@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.host.providers.base import ProviderFailure
-from antiphon.host.providers.persistence import Patience, may_stand_in, persist
+from antiphon.host.providers.persistence import RetryPatience, may_stand_in, retry_patiently
 
 
 class Tries:
@@ -24,7 +24,7 @@ class Tries:
         self.waits.append(seconds)
 
     async def run(self, **patience) -> str:
-        return await persist(self, Patience(**patience), sleep=self.sleep, chance=lambda: 0.0)
+        return await retry_patiently(self, RetryPatience(**patience), sleep=self.sleep, chance=lambda: 0.0)
 
 
 def failed(kind="unavailable", after=None, charged=None) -> ProviderFailure:
@@ -89,7 +89,7 @@ async def test_attempts_end():
 async def test_waits_differ_by_chance():
     """By a fifth at most."""
     tries = Tries(failed())
-    await persist(tries, Patience(), sleep=tries.sleep, chance=lambda: 1.0)
+    await retry_patiently(tries, RetryPatience(), sleep=tries.sleep, chance=lambda: 1.0)
     assert tries.waits == [0.4]
 
 

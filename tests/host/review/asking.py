@@ -10,7 +10,7 @@ from typing import Any
 from antiphon.host import Host, MemoryStore, Queue, Scripted
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import ReviewItem
-from antiphon.host.review.shown import Shown, show
+from antiphon.host.review.shown import Shown, collect_shown
 from antiphon.host.store.base import Store
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
@@ -46,7 +46,7 @@ def show_of(item: Any, kind: Any) -> Shown:
     question = Question(
         id="1", kind=kind, group="g", identity="i", created=0, expires=None, state="pending", waited_for=True, item=item
     )
-    shown = show(question)
+    shown = collect_shown(question)
     assert shown is not None
     return shown
 

@@ -16,8 +16,8 @@ from msgspec import inspect
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.request_text import show_request, show_result
-from antiphon.web.render import environment
-from antiphon.web.texts import texts
+from antiphon.web.page_texts import load_texts
+from antiphon.web.render import make_environment
 from antiphon.wire.content import ContentBlock, SamplingContent, ToolResultContent, UnknownContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 from tests.host.asks import request
@@ -85,12 +85,12 @@ def inline(item: ReviewItem) -> str:
 def on_page(item: ReviewItem) -> str:
     """Draw the messages and facts of the page."""
     shown = show_of(item, "request")
-    template = environment().from_string(
+    template = make_environment().from_string(
         "{% for turn in turns %}{% for part in turn.parts %}{{ part.name }} {{ part.text }}\n{% endfor %}{% endfor %}"
         "{% for label, value in facts %}{{ t(label) }} {{ value }}\n{% endfor %}"
     )
     turns = [*shown.turns, *([shown.answer] if shown.answer else [])]
-    rendered = template.render(turns=turns, facts=shown.facts, t=texts("en"))
+    rendered = template.render(turns=turns, facts=shown.facts, t=load_texts("en"))
     return rendered.replace("&#34;", '"')
 
 

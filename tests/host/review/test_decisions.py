@@ -8,24 +8,24 @@ import msgspec
 import pytest
 
 from antiphon.host import UNBOUNDED, Approve, Deny, ElicitItem, ReviewItem, Terms, digest
-from antiphon.host.checks.forms import fields_of, parse_value
+from antiphon.host.checks.form_fields import fields_of, parse_value
 from antiphon.host.review.decisions import (
-    Form,
-    Refused,
-    answer,
-    approval,
+    DecisionForm,
+    InvalidInput,
     argument_fields,
     arguments_of,
-    denial,
+    describe_rule,
     edit_call,
-    edited,
-    edition,
-    filled,
+    read_answer,
+    read_approval,
+    read_denial,
+    read_edit,
+    read_edited_request,
     read_fields,
-    rule,
+    read_filled_form,
 )
 from antiphon.host.review.review import ToolItem
-from antiphon.host.review.summary import texts
+from antiphon.host.review.summary import load_texts
 from antiphon.wire.content import ImageContent
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
@@ -47,68 +47,68 @@ FIELDS = {
 }
 
 
-def typed(**fields: str) -> Form:
+def typed(**fields: str) -> DecisionForm:
     """Fill in a form."""
-    return Form([(name.replace("_", "-"), value) for name, value in fields.items()])
+    return DecisionForm([(name.replace("_", "-"), value) for name, value in fields.items()])
 
 
 def test_an_approval_is_of_what_was_shown():
     """By its digest; once if nothing else is said, with another model if one was chosen."""
-    assert approval(typed(digest="d"), 0) == Approve(digest="d")
-    assert approval(typed(digest="d", model="m"), 0).model == "m"
+    assert read_approval(typed(digest="d"), 0) == Approve(digest="d")
+    assert read_approval(typed(digest="d", model="m"), 0).model == "m"
 
 
 def test_a_grant_has_its_bounds():
     """Requests, dollars and minutes; what is emptied is no bound."""
-    given = approval(typed(digest="d", scope="always", uses="5", dollars="0.25", minutes="15"), 1_000.0)
+    given = read_approval(typed(digest="d", scope="always", uses="5", dollars="0.25", minutes="15"), 1_000.0)
     assert (given.scope, given.terms) == ("always", Terms(uses=5, money=250_000_000, until=1_900.0))
-    assert approval(typed(digest="d", scope="call", uses=""), 0).terms == UNBOUNDED
+    assert read_approval(typed(digest="d", scope="call", uses=""), 0).terms == UNBOUNDED
 
 
 @pytest.mark.parametrize("scope", ["call", "session", "always"])
 def test_a_grant_without_a_bound_has_the_usual_ones(scope: str):
     """Ten requests and half a dollar, or what the caller says; none only for whoever says so."""
     usual = Terms(uses=10, money=500_000_000)
-    assert approval(typed(digest="d", scope=scope), 0).terms == usual
-    assert approval(typed(digest="d", scope=scope), 0, Terms(uses=3)).terms == Terms(uses=3)
-    assert approval(typed(digest="d", scope=scope, unbounded="yes"), 0).terms == usual
-    assert approval(typed(digest="d", scope=scope, unbounded="true"), 0).terms == UNBOUNDED
+    assert read_approval(typed(digest="d", scope=scope), 0).terms == usual
+    assert read_approval(typed(digest="d", scope=scope), 0, Terms(uses=3)).terms == Terms(uses=3)
+    assert read_approval(typed(digest="d", scope=scope, unbounded="yes"), 0).terms == usual
+    assert read_approval(typed(digest="d", scope=scope, unbounded="true"), 0).terms == UNBOUNDED
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many", "nan", "inf", "1e99"])
 def test_a_bound_is_a_number_above_nothing(number: str):
     """Anything else is said to be wrong, and gives nothing."""
-    with pytest.raises(Refused) as refused:
-        approval(typed(digest="d", scope="call", uses=number), 0)
+    with pytest.raises(InvalidInput) as refused:
+        read_approval(typed(digest="d", scope="call", uses=number), 0)
     assert refused.value.key == "problem.number"
 
 
 def test_an_unknown_scope_or_reach_is_refused():
     """They come from a list of ours."""
-    with pytest.raises(Refused):
-        approval(typed(digest="d", scope="everything"), 0)
-    with pytest.raises(Refused):
-        denial(typed(reach="everything"))
+    with pytest.raises(InvalidInput):
+        read_approval(typed(digest="d", scope="everything"), 0)
+    with pytest.raises(InvalidInput):
+        read_denial(typed(reach="everything"))
 
 
 def test_a_denial_may_have_a_reason_and_reach_further():
     """Without one there is none."""
-    assert denial(typed()) == Deny()
-    assert denial(typed(reason=" no ", reach="server")) == Deny(reason="no", reach="server")
+    assert read_denial(typed()) == Deny()
+    assert read_denial(typed(reason=" no ", reach="server")) == Deny(reason="no", reach="server")
 
 
 def test_an_answer_needs_a_text():
     """Spaces are none; marks are characters again."""
-    assert answer(typed(text="a\u27e6U+0009\u27e7b")).result == "a\tb"
-    with pytest.raises(Refused):
-        answer(typed(text=" \n"))
+    assert read_answer(typed(text="a\u27e6U+0009\u27e7b")).result == "a\tb"
+    with pytest.raises(InvalidInput):
+        read_answer(typed(text=" \n"))
 
 
 def test_an_edit_changes_what_was_changed_and_nothing_else():
     """The other messages are the very same, with all that the form does not show."""
     params = request(messages=[says("One"), says("Two", "assistant"), says("Three")], system_prompt="Be brief")
     form = {"max_tokens": "50", "system": "Be long", "text-0-0": "One", "text-1-0": "2", "text-2-0": "Three"}
-    made = edited(Form(list(form.items())), params)
+    made = read_edited_request(DecisionForm(list(form.items())), params)
     assert (made.max_tokens, made.system_prompt, made.messages[1].text) == (50, "Be long", "2")
     assert made.messages[0] is params.messages[0]
 
@@ -118,29 +118,29 @@ def test_an_edit_that_changes_nothing_is_the_same_request():
     picture = SamplingMessage(role="user", content=[ImageContent.of(PNG, "image/png")])
     params = request(messages=[picture, says("b")], system_prompt="", tools=TOOLS, tool_choice=ToolChoice(mode="auto"))
     form = [("max_tokens", "100"), ("system", ""), ("tool-0", "1"), ("tool-1", "1"), ("text-1-0", "b")]
-    assert digest(edited(Form(form), params)) == digest(params)
+    assert digest(read_edited_request(DecisionForm(form), params)) == digest(params)
 
 
 def test_tools_and_messages_can_be_left_out():
     """All tools gone takes the choice of tools with it."""
     params = request(messages=[says("a"), says("b")], tools=TOOLS, tool_choice=ToolChoice(mode="auto"))
-    made = edited(Form([("max_tokens", "100"), ("tool-1", "1"), ("drop-0", "1")]), params)
+    made = read_edited_request(DecisionForm([("max_tokens", "100"), ("tool-1", "1"), ("drop-0", "1")]), params)
     assert ([tool.name for tool in made.tools], len(made.messages)) == (["b"], 1)
-    none = edited(Form([("max_tokens", "100")]), params)
+    none = read_edited_request(DecisionForm([("max_tokens", "100")]), params)
     assert (none.tools, none.tool_choice) == (None, None)
 
 
 @pytest.mark.parametrize("tokens", ["101", "0", "", "1.5", "x"])
 def test_tokens_only_become_fewer(tokens: str):
     """And stay a whole number."""
-    with pytest.raises(Refused):
-        edited(typed(max_tokens=tokens), request())
+    with pytest.raises(InvalidInput):
+        read_edited_request(typed(max_tokens=tokens), request())
 
 
 def test_an_edit_that_is_no_request_is_refused():
     """Without a message there is nothing to answer; what the host says of it is told."""
-    with pytest.raises(Refused) as refused:
-        edited(Form([("max_tokens", "5"), ("drop-0", "1")]), request())
+    with pytest.raises(InvalidInput) as refused:
+        read_edited_request(DecisionForm([("max_tokens", "5"), ("drop-0", "1")]), request())
     assert refused.value.key == "problem.invalid"
     assert refused.value.detail
 
@@ -149,11 +149,11 @@ def test_only_what_was_shown_of_an_edit_is_sent():
     """Another form with the digest of a preview is refused."""
     params = request()
     item = ReviewItem(origin=origin(), params=params, received=params, provider="echo", choices=CHOICES)
-    shown = edited(Form([("max_tokens", "50")]), params)
+    shown = read_edited_request(DecisionForm([("max_tokens", "50")]), params)
     fields = [("max_tokens", "50"), ("digest", digest(shown))]
-    assert edition(Form(fields), item).params == shown
-    with pytest.raises(Refused):
-        edition(Form([("max_tokens", "49"), *fields[1:]]), item)
+    assert read_edit(DecisionForm(fields), item).params == shown
+    with pytest.raises(InvalidInput):
+        read_edit(DecisionForm([("max_tokens", "49"), *fields[1:]]), item)
 
 
 def form_item() -> ElicitItem:
@@ -167,7 +167,7 @@ def test_a_form_is_filled_in():
         *(("action", "accept"), ("field-0", "Ada"), ("field-1", "36"), ("field-2", "1.5"), ("field-3", "true")),
         *(("field-4", "blue"), ("field-5", "tea"), ("field-5", "coffee")),
     ]
-    assert filled(Form(fields), form_item()).content == {
+    assert read_filled_form(DecisionForm(fields), form_item()).content == {
         "name": "Ada",
         "age": 36,
         "score": 1.5,
@@ -179,9 +179,11 @@ def test_a_form_is_filled_in():
 
 def test_what_is_left_empty_is_left_out():
     """Unless it is needed."""
-    assert filled(Form([("action", "accept"), ("field-0", "Ada")]), form_item()).content == {"name": "Ada"}
-    with pytest.raises(Refused):
-        filled(Form([("action", "accept"), ("field-0", "")]), form_item())
+    assert read_filled_form(DecisionForm([("action", "accept"), ("field-0", "Ada")]), form_item()).content == {
+        "name": "Ada"
+    }
+    with pytest.raises(InvalidInput):
+        read_filled_form(DecisionForm([("action", "accept"), ("field-0", "")]), form_item())
 
 
 def test_a_default_can_be_taken_out():
@@ -190,36 +192,36 @@ def test_a_default_can_be_taken_out():
     for required in ([], ["age"]):
         form = ElicitRequestParams.form("Age?", {"properties": {"age": number}, "required": required})
         item = ElicitItem(origin=origin(), params=form)
-        emptied = Form([("action", "accept"), ("field-0", " ")])
+        emptied = DecisionForm([("action", "accept"), ("field-0", " ")])
         if required:
-            with pytest.raises(Refused) as refused:
-                filled(emptied, item)
+            with pytest.raises(InvalidInput) as refused:
+                read_filled_form(emptied, item)
             assert "a value is needed" in refused.value.detail
         else:
-            assert filled(emptied, item).content == {}
+            assert read_filled_form(emptied, item).content == {}
 
 
 @pytest.mark.parametrize("field", [("field-0", "A"), ("field-1", "-1"), ("field-4", "green"), ("field-5", "milk")])
 def test_what_does_not_fit_is_refused(field: tuple[str, str]):
     """With the field named."""
     fields = [("action", "accept"), *({"field-0": "Ada"} | dict([field])).items()]
-    with pytest.raises(Refused) as refused:
-        filled(Form(fields), form_item())
+    with pytest.raises(InvalidInput) as refused:
+        read_filled_form(DecisionForm(fields), form_item())
     assert refused.value.key == "problem.field"
 
 
 def test_a_form_can_be_declined_or_left():
     """Any other action is none."""
-    assert filled(typed(action="decline"), form_item()).action == "decline"
-    assert filled(typed(action="cancel"), form_item()).action == "cancel"
-    with pytest.raises(Refused):
-        filled(typed(action="approve"), form_item())
+    assert read_filled_form(typed(action="decline"), form_item()).action == "decline"
+    assert read_filled_form(typed(action="cancel"), form_item()).action == "cancel"
+    with pytest.raises(InvalidInput):
+        read_filled_form(typed(action="approve"), form_item())
 
 
 def test_an_address_is_accepted_without_values():
     """What happens there is between the person and the server."""
     visit = ElicitItem(origin=origin(), params=ElicitRequestParams.visit("Go", "https://example.com"))
-    assert filled(typed(action="accept"), visit).content is None
+    assert read_filled_form(typed(action="accept"), visit).content is None
 
 
 @pytest.mark.parametrize(
@@ -234,7 +236,7 @@ def test_an_address_is_accepted_without_values():
 def test_the_bounds_of_a_field_are_said(schema: dict[str, object], said: str):
     """In words, one of something as one."""
     [field] = fields_of(ElicitRequestParams.form("?", {"properties": {"x": schema}}))
-    assert rule(field, texts("en")) == said
+    assert describe_rule(field, load_texts("en")) == said
 
 
 SCHEMA: dict[str, Any] = {

@@ -9,8 +9,8 @@ import pytest
 from antiphon.host import Edit, Host, MemoryStore, Queue, Scripted, digest
 from antiphon.host.audit import Audit, day_of
 from antiphon.host.budget import DOLLAR, Account, Amount, Cap
-from antiphon.host.review.history import DAYS, MOST, PAGE, server_names, sought_by, spending, told
-from antiphon.host.store.asks import Sought
+from antiphon.host.review.history import DAYS, MOST, PAGE, read_ask, server_names, sought_by, sum_up_spending
+from antiphon.host.store.ask_rows import Sought
 from antiphon.host.store.base import Change, Hold
 from antiphon.host.store.chain import Record
 from tests.host.asks import Person, approve, origin, request
@@ -24,7 +24,7 @@ async def test_what_was_kept_of_an_ask_is_told():
     await Host(Scripted(["Warm"]), reviewer=person, store=store, keep_content=True)(request(), origin())
     await store.gather()
     [row] = (await store.asks(Sought())).rows
-    full = await told(store, row)
+    full = await read_ask(store, row)
     assert full.asked is not None and full.answer is not None and full.changes is not None
     assert full.asked.params == shorter
     assert full.answer.answer_text == "Warm"
@@ -38,7 +38,7 @@ async def test_of_what_was_not_kept_its_steps_are_told():
     await Host(Scripted(["Warm"]), reviewer=Person(approve), store=store)(request(), origin())
     await store.gather()
     [row] = (await store.asks(Sought())).rows
-    full = await told(store, row)
+    full = await read_ask(store, row)
     assert (full.asked, full.answer, full.form, full.texts) == (None, None, None, ())
     assert len(full.steps) == len(row.trail)
 
@@ -104,7 +104,7 @@ async def test_sums_are_by_day_and_by_server():
     records += [settled(2, f"s{n}", n) for n in range(MOST)]
     await store.commit(Change(records=tuple(records)))
     await store.gather()
-    figures = await spending(store, Audit(store), NOW)
+    figures = await sum_up_spending(store, Audit(store), NOW)
     assert (figures.today, figures.total) == (DOLLAR, 8 * DOLLAR + sum(range(MOST)))
     assert [share.identity for share in figures.shares[:2]] == ["b", "a"]
     assert figures.shares[-1].identity is None
@@ -118,7 +118,7 @@ async def test_what_has_no_price_is_counted_in_tokens():
     store = MemoryStore()
     await store.commit(Change(records=(settled(0, "a", 0),)))
     await store.gather()
-    figures = await spending(store, Audit(store), NOW)
+    figures = await sum_up_spending(store, Audit(store), NOW)
     assert (figures.priced, figures.days[-1]) == (False, (day_of(NOW), {0: 15}))
 
 
@@ -128,7 +128,7 @@ async def test_a_budget_says_what_is_used_and_reserved():
     accounts = (Account(key="server:a", cap=Cap(money=DOLLAR)), Account(key="total", cap=Cap()))
     hold = Hold(id="1", ask="1", identity="a", accounts=accounts, amount=Amount(money=7), sent=False)
     await store.commit(Change(hold=hold))
-    figures = await spending(store, Audit(store), NOW)
+    figures = await sum_up_spending(store, Audit(store), NOW)
     [bound] = figures.bounds
     assert (bound.kind, bound.identity, bound.used, bound.held, bound.cap) == ("server", "a", 7, 7, DOLLAR)
     assert figures.held == 7

@@ -11,18 +11,18 @@ from antiphon.host.review.keymap import (
     KEYMAP,
     Subject,
     Surface,
+    describe_key,
+    find_subject,
     key_for,
     keys_on,
-    label,
-    meaning,
-    offered,
-    printed,
-    subject,
+    label_key,
+    list_offered_keys,
+    print_key_name,
 )
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
-from antiphon.host.review.shown import Shown, show
-from antiphon.host.review.summary import LANGUAGES, texts
+from antiphon.host.review.shown import Shown, collect_shown
+from antiphon.host.review.summary import LANGUAGES, load_texts
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageResult
@@ -38,7 +38,7 @@ def shown(item, kind="request", state="pending") -> Shown:
     question = Question(
         id="1", kind=kind, group="g", identity="i", created=0, expires=None, state=state, waited_for=True, item=item
     )
-    made = show(question)
+    made = collect_shown(question)
     assert made is not None
     return made
 
@@ -60,11 +60,11 @@ def test_no_key_does_two_things(surface: Surface):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_key_has_words(language: str):
     """A label and a sentence, and of its own for whatever it can decide about."""
-    words = texts(language)
+    words = load_texts(language)
     for key in KEYMAP:
         for about in (None, *get_args(Subject)):
-            assert label(key, words, about).strip()
-            assert meaning(key, words, about).strip()
+            assert label_key(key, words, about).strip()
+            assert describe_key(key, words, about).strip()
 
 
 def test_what_permits_decides():
@@ -108,8 +108,8 @@ def test_blocking_and_stopping_are_there_for_everything():
 )
 def test_keys_are_what_can_be_chosen(item, kind: str, keys: str):
     """No more, and no less; once it is over, none."""
-    assert "".join(key.keys[0] for key in offered(shown(item, kind), "page")) == keys
-    assert offered(shown(item, kind, "withdrawn"), "page") == []
+    assert "".join(key.keys[0] for key in list_offered_keys(shown(item, kind), "page")) == keys
+    assert list_offered_keys(shown(item, kind, "withdrawn"), "page") == []
 
 
 def test_what_a_says_depends_on_what_it_does():
@@ -121,13 +121,18 @@ def test_what_a_says_depends_on_what_it_does():
         (ElicitItem(origin=origin(), params=ElicitRequestParams.visit("x", "https://a")), "elicitation"),
     )
     key = key_for("approve", "page")
-    labels = [label(key, texts("en"), subject(shown(item, kind))) for item, kind in items]
+    labels = [label_key(key, load_texts("en"), find_subject(shown(item, kind))) for item, kind in items]
     assert labels == ["Approve", "Send this answer", "Fill in", "Accept"]
 
 
 def test_keys_are_printed_as_on_keyboards():
     """A browser's names are for programs."""
-    assert [printed(name) for name in ("a", "Control+Enter", "Escape", "ArrowDown")] == ["a", "Ctrl+Enter", "Esc", "↓"]
+    assert [print_key_name(name) for name in ("a", "Control+Enter", "Escape", "ArrowDown")] == [
+        "a",
+        "Ctrl+Enter",
+        "Esc",
+        "↓",
+    ]
 
 
 def test_the_docs_list_these_keys():
@@ -140,11 +145,11 @@ def test_the_docs_list_these_keys():
 
 def rows_of_docs() -> list[str]:
     """Write the keymap as rows of a table."""
-    words, surfaces = texts("en"), get_args(Surface)
+    words, surfaces = load_texts("en"), get_args(Surface)
     rows: dict[str, str] = {}
     for key in KEYMAP:
         on = [surface for surface in surfaces if any(each.action == key.action for each in keys_on(surface))]
         where = "" if len(on) == len(surfaces) else ", ".join(on)
-        names = " ".join(f"`{printed(name)}`" for name in key.keys)
-        rows.setdefault(key.action, f"| {names} | {meaning(key, words)} | {where} |".replace("  |", " |"))
+        names = " ".join(f"`{print_key_name(name)}`" for name in key.keys)
+        rows.setdefault(key.action, f"| {names} | {describe_key(key, words)} | {where} |".replace("  |", " |"))
     return list(rows.values())

@@ -11,7 +11,7 @@ import pytest
 from antiphon.host.review.queue import OpenQuestions
 from antiphon.host.review.review import ReviewItem, hash_of
 from antiphon.host.store.base import Decided, ReviewRow, Store
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from tests.host.asks import CHOICES, origin, request
 from tests.host.store.stores import KINDS, Place
 
@@ -37,7 +37,7 @@ async def put(store: Store, at: int, **more: object) -> ReviewRow:
         created=float(at),
         expires=None,
         host=store.host,
-        item=encode(item).decode(),
+        item=encode_value(item).decode(),
         hash=hash_of(item),
     )
     return await store.put_review(msgspec.structs.replace(row, **more))

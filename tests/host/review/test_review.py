@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import msgspec
 
-from antiphon.host.budget import dearest, estimate_costs, worst_case
-from antiphon.host.catalogue import Price
+from antiphon.host.budget import estimate_costs, find_dearest, worst_case
+from antiphon.host.model_catalogue import ModelPrice
 from antiphon.host.review.review import ReviewItem, digest, most_of, scopes_of
 from antiphon.wire.content import UnknownContent
 from antiphon.wire.sampling import SamplingMessage
@@ -33,11 +33,13 @@ def test_content_of_unknown_type_has_a_digest():
 
 def test_the_most_of_a_request_is_the_dearest_model_that_may_answer():
     """With its fallbacks; another model that a person chooses is alone, and an edit never lowers a reservation."""
-    price = {name: Price(input=Decimal(rate), output=Decimal(rate)) for name, rate in (("a", 1), ("b", 3), ("c", 20))}
+    price = {
+        name: ModelPrice(input=Decimal(rate), output=Decimal(rate)) for name, rate in (("a", 1), ("b", 3), ("c", 20))
+    }
     params = request()
     usage = worst_case(params)
     costs = estimate_costs(params, price["a"], None)
-    worst = dearest(usage, [price["b"]])
+    worst = find_dearest(usage, [price["b"]])
     shown = ReviewItem(
         origin=origin(),
         params=params,
@@ -51,10 +53,10 @@ def test_the_most_of_a_request_is_the_dearest_model_that_may_answer():
         costs=msgspec.structs.replace(costs, worst=worst),
     )
     assert most_of(shown) == worst.money
-    assert most_of(shown, "c") == dearest(usage, [price["c"]]).money
+    assert most_of(shown, "c") == find_dearest(usage, [price["c"]]).money
     assert most_of(shown, None, request("x", max_tokens=1)) == worst.money
     longer = request("word " * 1_000)
-    assert most_of(shown, None, longer) == dearest(worst_case(longer), [price["b"]]).money
+    assert most_of(shown, None, longer) == find_dearest(worst_case(longer), [price["b"]]).money
     assert most_of(msgspec.structs.replace(shown, costs=None, prices={})) is None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from antiphon.host.checks.risk import assess
+from antiphon.host.checks.risk import assess_risks
 from antiphon.host.review.review import ToolItem
-from antiphon.host.review.shown import shape_of, show
+from antiphon.host.review.shown import collect_shown, shape_of
 from antiphon.wire.content import (
     AudioContent,
     EmbeddedResource,
@@ -36,7 +36,7 @@ def test_every_member_of_a_request_is_shown():
         model_preferences=ModelPreferences(hints=[ModelHint(name="fast")], cost_priority=1, speed_priority=0),
         metadata={"a": 1},
     )
-    assert dict(show(question(params)).facts) == {
+    assert dict(collect_shown(question(params)).facts) == {
         "fact.max_tokens": "100",
         "fact.temperature": "0.5",
         "fact.stop": '["END"]',
@@ -51,9 +51,9 @@ def test_every_member_of_a_request_is_shown():
 def test_an_answer_is_shown_with_its_own_digest():
     """What is approved then is the answer, not the request."""
     result = CreateMessageResult(role="assistant", content=TextContent(text="so"), model="m")
-    shown = show(question(result=result))
+    shown = collect_shown(question(result=result))
     assert (shown.answer_text, shown.answer.parts[0].text) == ("so", "so")
-    assert shown.digest != show(question()).digest
+    assert shown.digest != collect_shown(question()).digest
 
 
 def test_a_call_of_a_tool_is_shown_with_what_the_server_says_of_it():
@@ -63,7 +63,7 @@ def test_a_call_of_a_tool_is_shown_with_what_the_server_says_of_it():
         params=CallToolRequestParams(name="look", arguments=msgspec.Raw(b'{"at":"it"}')),
         choices=frozenset({"approve", "deny"}),
     )
-    shown = show(msgspec.structs.replace(question(), kind="tool", item=item))
+    shown = collect_shown(msgspec.structs.replace(question(), kind="tool", item=item))
     assert '"at": "it"' in shown.arguments
     assert '"look"' in shown.tool
 
@@ -71,7 +71,7 @@ def test_a_call_of_a_tool_is_shown_with_what_the_server_says_of_it():
 def test_only_a_plain_address_is_a_link():
     """Https, in letters that look like themselves, without a user name before the host."""
     opens = {
-        url: show(form(ElicitRequestParams.visit("Go", url))).opens
+        url: collect_shown(form(ElicitRequestParams.visit("Go", url))).opens
         for url in (
             "https://example.com/a?b",
             "http://example.com/",
@@ -87,12 +87,12 @@ def test_only_a_plain_address_is_a_link():
 def test_a_form_that_cannot_be_read_is_still_shown():
     """The host refuses it before; what was kept all the same is not a fault of the page."""
     broken = ElicitRequestParams.form("?", {"properties": {"a": {"type": "nothing"}}})
-    assert show(form(broken)).fields == ()
+    assert collect_shown(form(broken)).fields == ()
 
 
 def test_what_is_over_is_not_there():
     """Its content is gone with the decision."""
-    assert show(msgspec.structs.replace(question(), item=None)) is None
+    assert collect_shown(msgspec.structs.replace(question(), item=None)) is None
 
 
 def test_only_the_same_server_prompt_and_tools_are_alike():
@@ -127,7 +127,7 @@ def test_every_kind_of_content_is_shown_in_order():
         SamplingMessage(role="user", content=[results]),
         SamplingMessage(role="user", content=ImageContent.of(b"d", "image/png")),
     ]
-    turns = show(question(request(messages=messages))).turns
+    turns = collect_shown(question(request(messages=messages))).turns
     assert [part.kind for part in turns[0].parts] == ["text", "image", "audio"]
     assert [part.kind for part in turns[1].parts] == ["json"]
     assert [part.label for part in turns[2].parts] == [
@@ -151,8 +151,8 @@ def test_what_looks_like_a_secret_is_pointed_at():
         messages=[says("nothing"), says(f"the key is {key}."), SamplingMessage(role="assistant", content=(use,))]
     )
     asked = question(params)
-    item = msgspec.structs.replace(asked.item, risks=tuple(assess(params, origin())))
-    shown = show(msgspec.structs.replace(asked, item=item))
+    item = msgspec.structs.replace(asked.item, risks=tuple(assess_risks(params, origin())))
+    shown = collect_shown(msgspec.structs.replace(asked, item=item))
     parts = [turn.parts[0] for turn in shown.turns]
     assert [part.spots for part in parts] == [(), ((11, 31),), ()]
     assert [part.remarkable for part in parts] == [False, False, True]

@@ -14,25 +14,25 @@ import antiphon.web
 from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.review import ElicitItem, ReviewItem
-from antiphon.host.review.shown import show
+from antiphon.host.review.shown import collect_shown
 from antiphon.host.review.summary import (
     LANGUAGES,
     Group,
     arranged,
-    clock,
+    choose_language,
     first_words,
+    format_duration,
+    format_time_left,
     groups_of,
     headline_of,
     host_of,
-    preferred,
+    load_texts,
     server_name,
-    span,
     task_text,
     terminal_language,
-    texts,
     who_of,
 )
-from antiphon.web.texts import PAGE_WORDS
+from antiphon.web.page_texts import PAGE_WORDS
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ImageContent, TextContent, ToolResultContent
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -41,7 +41,7 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 from tests.host.asks import CHOICES, origin, request, says
 from tests.host.review.questions import question, waiting
 
-EN = texts("en")
+EN = load_texts("en")
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,15 @@ def test_the_host_is_where_a_browser_would_go(url: str, host: str):
 
 def test_times_are_short():
     """The clock runs down; a span has one unit."""
-    assert [clock(seconds, EN) for seconds in (0, 65, 7500)] == ["ended", "1:05", "2h05"]
-    assert [span(seconds, EN) for seconds in (-1, 59, 61, 7300, 200_000)] == ["0 s", "59 s", "1 min", "2 h", "2 d"]
-    assert span(61, texts("zh")) == "1 分钟"
+    assert [format_time_left(seconds, EN) for seconds in (0, 65, 7500)] == ["ended", "1:05", "2h05"]
+    assert [format_duration(seconds, EN) for seconds in (-1, 59, 61, 7300, 200_000)] == [
+        "0 s",
+        "59 s",
+        "1 min",
+        "2 h",
+        "2 d",
+    ]
+    assert format_duration(61, load_texts("zh")) == "1 分钟"
 
 
 def asked(*messages: tuple[str, object]) -> ReviewItem:
@@ -185,10 +191,10 @@ def test_the_terminal_s_language_is_that_of_its_locale(monkeypatch, variables: d
 def test_a_risk_is_told_in_both_languages():
     """In English as the host says it; in Chinese with the same figures."""
     risk = Risk(kind="hidden", level="warning", text="characters that cannot be seen (2 bidi, 1 tag), shown as marks")
-    assert texts("en", PAGE_WORDS).risk(risk) == risk.text
-    assert texts("zh", PAGE_WORDS).risk(risk) == "含有不可见字符（2 个改变方向的字符、1 个标签字符），已用标记显示"
+    assert load_texts("en", PAGE_WORDS).risk(risk) == risk.text
+    assert load_texts("zh", PAGE_WORDS).risk(risk) == "含有不可见字符（2 个改变方向的字符、1 个标签字符），已用标记显示"
     tokens = Risk(kind="tokens", level="warning", text="an answer of up to 9000 tokens")
-    assert "9000" in texts("zh", PAGE_WORDS).risk(tokens)
+    assert "9000" in load_texts("zh", PAGE_WORDS).risk(tokens)
 
 
 @pytest.mark.parametrize(
@@ -203,20 +209,20 @@ def test_a_risk_is_told_in_both_languages():
 )
 def test_the_language_is_the_persons(chosen: str | None, accepted: str, language: str):
     """A choice counts most, then the browser's wish, then English."""
-    assert preferred(chosen, accepted) == language
+    assert choose_language(chosen, accepted) == language
 
 
 def test_another_language_is_english():
     """Nothing is looked up by a name from outside."""
-    assert texts("../../etc/passwd").language == "en"
-    assert texts("zh").tag == "zh-Hans"
-    assert not texts("en").has("key.nothing")
+    assert load_texts("../../etc/passwd").language == "en"
+    assert load_texts("zh").tag == "zh-Hans"
+    assert not load_texts("en").has("key.nothing")
 
 
 def test_it_says_who_asks_and_why():
     """What the user configured, what the server calls itself, the call with its arguments, and the round."""
     who = origin(server=Implementation(name="Shop", version="2"), round=Round(n=2, max=64))
-    shown = show(question(who=who)).who
+    shown = collect_shown(question(who=who)).who
     assert (shown.target, shown.kind, shown.claims, shown.round) == (
         "python catalogue.py",
         "command",
@@ -224,14 +230,14 @@ def test_it_says_who_asks_and_why():
         (2, 64),
     )
     assert (shown.call, '"sku":7' in shown.arguments) == ("tools/call describe", True)
-    background = show(question(who=origin(call=None))).who
+    background = collect_shown(question(who=origin(call=None))).who
     assert (background.call, background.without_call) == ("", "who.background")
-    assert show(question(who=origin(call=None, unclear=True))).who.without_call == "who.unclear"
+    assert collect_shown(question(who=origin(call=None, unclear=True))).who.without_call == "who.unclear"
 
 
 def test_what_is_known_of_a_task_is_one_line():
     """Its age, how often it has asked and what that has cost: in words that fit the number, as far as it is known."""
-    english, chinese = texts("en"), texts("zh")
+    english, chinese = load_texts("en"), load_texts("zh")
     new = OriginTask(name="t", ask="a", started=1_000.0)
     assert task_text(new, english, 11_800.0) == "task, started 3 h ago · its first ask"
     later = msgspec.structs.replace(new, asks=4, money=DOLLAR * 12 // 100, tokens=9)

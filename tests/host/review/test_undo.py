@@ -11,7 +11,7 @@ import pytest
 from antiphon.errors import Rejected
 from antiphon.host import Deny, Host, Scripted, digest
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Queue
-from antiphon.host.store.asks import Sought
+from antiphon.host.store.ask_rows import Sought
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Round
 from tests.host.asks import origin, request

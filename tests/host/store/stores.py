@@ -13,9 +13,9 @@ from sqlalchemy import Connection, event
 from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.store.base import Hold, ReviewRow, Store
 from antiphon.host.store.chain import Record
-from antiphon.host.store.memory import MemoryStore
+from antiphon.host.store.memory_store import MemoryStore
 from antiphon.host.store.recovery import BEATS, LEASE
-from antiphon.host.store.sql import SqlStore
+from antiphon.host.store.sql_store import SqlStore
 from antiphon.sql.runner import PostgresRunner, SqliteRunner
 
 KINDS = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]

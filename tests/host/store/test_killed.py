@@ -19,7 +19,7 @@ from antiphon.host.audit import Audit
 from antiphon.host.budget import Amount
 from antiphon.host.store.base import OPEN, Store
 from antiphon.host.store.chain import Record
-from antiphon.host.store.sql import SqlStore
+from antiphon.host.store.sql_store import SqlStore
 from antiphon.sql.runner import SqliteRunner
 
 ROOT = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, event
 from antiphon.host.budget import Cap
 from antiphon.host.store import recovery
 from antiphon.host.store.base import BlockRow, Change
-from antiphon.host.store.recovery import BEATS, LEASE, Watch, is_gone, is_own, is_running, named
+from antiphon.host.store.recovery import BEATS, LEASE, LeaseWatch, is_gone, is_own, is_running, name_process
 from antiphon.host.store.tables import metadata
 from antiphon.machine import running_processes
 from tests.host.store.stores import Place, hold
@@ -34,7 +34,7 @@ def test_old_reviews_are_found_without_reading_all_of_them():
     with engine.begin() as connection:
         metadata.create_all(connection)
         event.listen(engine, "before_cursor_execute", explained)
-        recovery._tidy(connection, 1e9)
+        recovery._tidy_store(connection, 1e9)
     engine.dispose()
     assert plans
     assert all("SEARCH reviews USING INDEX reviews_by_state" in plan for plan in plans), plans
@@ -73,13 +73,13 @@ async def test_a_read_returns_so_many_rows_and_no_more(tmp_path: Path, monkeypat
 @pytest.fixture
 def place() -> str:
     """Return what a name of this machine has in its middle."""
-    return named().split("-")[1]
+    return name_process().split("-")[1]
 
 
 def test_a_name_is_used_once():
     """It is our own, and we are there."""
-    assert named() != named()
-    assert (is_own(named()), is_gone(named())) == (True, False)
+    assert name_process() != name_process()
+    assert (is_own(name_process()), is_gone(name_process())) == (True, False)
 
 
 def test_a_process_that_ended_is_gone(place: str):
@@ -102,7 +102,7 @@ def test_one_that_runs_is_known_to_even_if_it_stands_still():
         other.kill()
         os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
         assert (is_running(name), is_gone(name)) == (False, True)
-    assert not is_running(named())
+    assert not is_running(name_process())
 
 
 def test_a_number_that_was_given_anew_is_not_the_process(place: str):
@@ -117,7 +117,7 @@ def test_a_number_that_was_given_anew_is_not_the_process(place: str):
 def test_where_processes_are_hidden_a_number_that_is_there_is_believed(monkeypatch: pytest.MonkeyPatch):
     """As by ``hidepid``."""
     # Which also finds out where it is.
-    name = named()
+    name = name_process()
     monkeypatch.setattr(running_processes, "_PROCESSES", Path("nowhere"))
     assert not is_gone(name)
 
@@ -144,8 +144,8 @@ def test_of_others_nobody_can_say(rest: str, place: str, monkeypatch: pytest.Mon
 
 def test_where_it_cannot_be_told_a_name_says_nothing(monkeypatch: pytest.MonkeyPatch):
     """On other systems: the lease alone counts then."""
-    monkeypatch.setattr(running_processes, "place", lambda: None)
-    name = named()
+    monkeypatch.setattr(running_processes, "identify_place", lambda: None)
+    name = name_process()
     assert (len(name), is_gone(name), is_own(name)) == (12, False, True)
 
 
@@ -154,14 +154,14 @@ BEAT = LEASE / BEATS
 
 def test_a_mark_that_stands_still_for_a_lease_is_silent():
     """Not before, and not at the first sight of it, however old it looks."""
-    watch = Watch(LEASE)
+    watch = LeaseWatch(LEASE)
     looks = [watch.silent({"a": -1e9}, BEAT * look) for look in range(BEATS + 1)]
     assert looks == [frozenset()] * BEATS + [{"a"}]
 
 
 def test_a_mark_that_moves_begins_anew():
     """Forwards or backwards: the clock of the other may be set."""
-    watch = Watch(LEASE)
+    watch = LeaseWatch(LEASE)
     for look in range(BEATS):
         watch.silent({"a": 5.0, "b": 5.0}, BEAT * look)
     assert watch.silent({"a": 5.0, "b": 4.0}, BEAT * BEATS) == {"a"}
@@ -170,14 +170,14 @@ def test_a_mark_that_moves_begins_anew():
 
 def test_the_time_in_which_the_one_that_looks_stood_still_does_not_count():
     """Both may have been stopped together, and this one be the first to wake."""
-    watch = Watch(LEASE)
+    watch = LeaseWatch(LEASE)
     watch.silent({"a": 1.0}, 0.0)
     assert watch.silent({"a": 1.0}, 3600.0) == frozenset()
 
 
 def test_who_is_not_there_any_more_is_forgotten():
     """A name that comes back is new."""
-    watch = Watch(LEASE)
+    watch = LeaseWatch(LEASE)
     for look in range(BEATS):
         watch.silent({"a": 1.0}, BEAT * look)
     assert watch.silent({}, BEAT * BEATS) == frozenset()

@@ -30,8 +30,8 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 async def test_the_tables_are_made_once_with_the_rows_that_count(place: Place):
     """One row of each, also after a second process has opened the store."""
     runner = place.runner()
-    await runner.run(tables.make)
-    await runner.run(tables.make)
+    await runner.run(tables.make_tables)
+    await runner.run(tables.make_tables)
     heads = await runner.run(lambda connection: connection.execute(select(audit_head)).all())
     assert [tuple(row) for row in heads] == [(1, 0, GENESIS)]
     for table in (reviews_head, gathered):
@@ -81,7 +81,7 @@ async def test_a_newer_release_may_leave_an_older_one_its_store(place: Place, ca
 async def test_a_newer_release_may_take_the_store_from_an_older_one(place: Place):
     """What it has added decides about requests: the older one says so, and what to do."""
     runner = place.runner()
-    await runner.run(tables.make)
+    await runner.run(tables.make_tables)
     await runner.run(partial(extended, oldest=8))
     await runner.aclose()
     async with place.open() as store:
@@ -106,7 +106,7 @@ async def test_a_file_keeps_numbered_tables_in_the_order_of_their_numbers(tmp_pa
     """A record is written to one place then, not to a table and an index beside it."""
     async with Place("sqlite", tmp_path) as place:
         runner = place.runner()
-        await runner.run(tables.make)
+        await runner.run(tables.make_tables)
         for table in ("audit", "asks"):
             keys = text(f"SELECT name FROM pragma_index_list('{table}') WHERE origin = 'pk'")
             assert await runner.run(lambda connection, keys=keys: connection.execute(keys).all()) == []

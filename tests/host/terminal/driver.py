@@ -20,12 +20,12 @@ import msgspec
 
 from antiphon.errors import PeerError
 from antiphon.host import Host, Provider
-from antiphon.host.catalogue import Catalogue, Model, Price
+from antiphon.host.model_catalogue import Model, ModelCatalogue, ModelPrice
 from antiphon.host.models.models import Models
 from antiphon.host.terminal import TerminalReviewer
 from antiphon.host.terminal.forms import Opener
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import origin
@@ -35,7 +35,7 @@ async def answer(host: Host, ask: dict, number: int) -> str:
     """Let the host answer one ask, and write down what came of it."""
     try:
         if "elicit" in ask:
-            return encode(
+            return encode_value(
                 await host.elicit(msgspec.convert(ask["elicit"], ElicitRequestParams), origin(str(number)))
             ).decode()
         if "call" in ask:
@@ -43,18 +43,18 @@ async def answer(host: Host, ask: dict, number: int) -> str:
             where = msgspec.structs.replace(origin(str(number)), tool=tool)
             return json.dumps(await host.confirm(CallToolRequestParams.of(*ask["call"]), where))
         params = msgspec.convert(ask["params"], CreateMessageRequestParams)
-        return encode(await host(params, origin(str(number)))).decode()
+        return encode_value(await host(params, origin(str(number)))).decode()
     except PeerError as error:
         return json.dumps({"code": error.code, "data": error.data, "notes": getattr(error, "__notes__", [])})
 
 
 def provider(name: str) -> str | Provider:
     """Choose the provider: ``two`` has two models, both of which echo."""
-    free = Price(input=Decimal(0), output=Decimal(0))
+    free = ModelPrice(input=Decimal(0), output=Decimal(0))
     models = (
         Model(name=name, provider="echo", model="echo", context=9_999, price=free) for name in ("first", "second")
     )
-    return Models(Catalogue(tuple(models), default="first"), {}) if name == "two" else name
+    return Models(ModelCatalogue(tuple(models), default="first"), {}) if name == "two" else name
 
 
 def opener(path: str) -> Opener:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.host.checks.visible import cells_of, inert, wrap
+from antiphon.host.checks.visible import cells_of, make_inert, wrap_line
 from antiphon.host.terminal import console as module
 from antiphon.host.terminal.console import PROMPT, Console, Layout
 from antiphon.host.terminal.tty import Tty
@@ -136,19 +136,19 @@ WORDS = "one two three four five six seven"
 @given(st.text(alphabet=st.sampled_from("ab é日👍 \u0301"), max_size=200), st.integers(min_value=2, max_value=30))
 def test_wrapping_loses_nothing(text: str, width: int):
     """Joined again, the rows are the text, and none is too long."""
-    rows = list(wrap(text, width))
+    rows = list(wrap_line(text, width))
     assert "".join(rows) == text
     assert all(len(row.replace("\u0301", "")) <= width for row in rows)
 
 
 def test_rows_break_behind_a_space():
     """Words stay whole where they can."""
-    assert list(wrap(WORDS, 12)) == ["one two ", "three four ", "five six ", "seven"]
+    assert list(wrap_line(WORDS, 12)) == ["one two ", "three four ", "five six ", "seven"]
 
 
 def test_wide_characters_count_twice():
     """Three of them fill six columns."""
-    assert list(wrap("日本語", 4)) == ["日本", "語"]
+    assert list(wrap_line("日本語", 4)) == ["日本", "語"]
 
 
 @pytest.mark.parametrize("columns", [10, 40, 80])
@@ -173,7 +173,7 @@ def test_a_long_text_is_drawn_as_it_is_read(monkeypatch: pytest.MonkeyPatch):
         raise AssertionError
 
     text = "one two three " * 20_000
-    whole = [f" │ {row}" for row in wrap(text, 35)]
+    whole = [f" │ {row}" for row in wrap_line(text, 35)]
     assert list(Layout(columns=40).quoted(text)) == whole
     monkeypatch.setattr(module, "inert_parts", parts)
     rows = Layout(columns=40).quoted(text)
@@ -229,9 +229,9 @@ def test_a_folded_text_costs_what_is_shown_of_it(piece: str, monkeypatch: pytest
 
     def counted(text: str) -> str:
         given.append(len(text))
-        return inert(text)
+        return make_inert(text)
 
-    monkeypatch.setattr(module, "inert", counted)
+    monkeypatch.setattr(module, "make_inert", counted)
     text = piece * (10_000_000 // len(piece))
     *rows, more = Layout(columns=80, fold=8, more="{characters} more").quoted(text)
     assert sum(given) <= 8 * 80 * 4

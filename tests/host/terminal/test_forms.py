@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.host.review.summary import Texts, texts
+from antiphon.host.review.summary import Texts, load_texts
 from antiphon.host.terminal.console import PROMPT, Console
 from antiphon.host.terminal.forms import (
-    difference,
-    edit,
+    edit_text,
     fill_in,
     find_editor,
     from_form,
+    list_differences,
     may_open,
     open_address,
     read_address,
@@ -131,14 +131,14 @@ def test_a_request_needs_messages(messages: str):
 def test_the_difference_shows_what_changed():
     """Lines with plus and minus, hidden characters as escapes."""
     before = request("one\ntwo")
-    lines = difference(before, request("one\ntw\u200bo"))
+    lines = list_differences(before, request("one\ntw\u200bo"))
     assert '-two"""' in lines
     assert '+tw\\u200Bo"""' in lines
 
 
 def test_very_long_forms_are_not_compared():
     """It would take too long; the whole is shown anyway."""
-    assert "too long" in difference(request("x\n" * 20_000), request("y\n" * 20_000))[0]
+    assert "too long" in list_differences(request("x\n" * 20_000), request("y\n" * 20_000))[0]
 
 
 def editor(tmp_path: Path, body: str) -> str:
@@ -160,7 +160,7 @@ async def test_what_the_editor_leaves_is_returned(tmp_path: Path):
     facts = "f'{path}|{path.stat().st_mode & 0o777:o}|{path.parent.stat().st_mode & 0o777:o}|{sys.stdin.isatty()}'"
     command = editor(tmp_path, f"note.write_text({facts})\npath.write_text(path.read_text().upper())\n")
     with screenful() as person:
-        assert await edit("héllo", command, person.path) == "HÉLLO"
+        assert await edit_text("héllo", command, person.path) == "HÉLLO"
     assert noted(tmp_path) == (False, ["600", "700", "True"])
 
 
@@ -175,21 +175,21 @@ async def test_what_the_editor_leaves_is_returned(tmp_path: Path):
 async def test_an_editor_that_fails_changes_nothing(tmp_path: Path, body: str, problem: str):
     """The message says what happened."""
     with screenful() as person, pytest.raises(ValueError, match=problem):
-        await edit("text", editor(tmp_path, body), person.path)
+        await edit_text("text", editor(tmp_path, body), person.path)
 
 
 @pytest.mark.parametrize("command", ["no-such-editor-anywhere", "unclosed 'quote"])
 async def test_an_editor_that_is_none_is_named(command: str):
     """A misspelt $EDITOR is no crash."""
     with screenful() as person, pytest.raises(ValueError, match="cannot be started"):
-        await edit("text", command, person.path)
+        await edit_text("text", command, person.path)
 
 
 async def test_cancelling_ends_the_editor(tmp_path: Path):
     """And leaves neither process nor file."""
     command = editor(tmp_path, "note.write_text(str(path))\nprint('READY', flush=True)\ntime.sleep(60)\n")
     with screenful() as person:
-        task = asyncio.create_task(edit("text", command, person.path))
+        task = asyncio.create_task(edit_text("text", command, person.path))
         await person.expect("READY")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -273,7 +273,7 @@ async def test_nothing_that_a_server_suggests_is_taken_by_an_empty_line(typed: l
 
 async def test_a_form_is_asked_in_the_person_s_language():
     """Only what the server wrote stays as it is."""
-    chinese = texts("zh")
+    chinese = load_texts("zh")
     result, seen = await played(
         lambda at: fill_in(at, FORM, chinese),
         ("值> ", "x\n"),

@@ -9,7 +9,7 @@ import pytest
 from antiphon.host import ConfiguredHost, Host
 from antiphon.host.config import Config
 from antiphon.host.config.settings import Reviewing
-from antiphon.host.providers import named
+from antiphon.host.providers import make_named_provider
 from antiphon.host.terminal import TerminalReviewer
 from antiphon.host.terminal.console import PROMPT
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -41,7 +41,7 @@ async def test_what_was_taken_back_inline_is_in_the_record():
     "made",
     [
         lambda: Host(undo=0),
-        lambda: ConfiguredHost(Config(review=Reviewing(undo=0.0)), {}, provider=named("echo")),
+        lambda: ConfiguredHost(Config(review=Reviewing(undo=0.0)), {}, provider=make_named_provider("echo")),
     ],
     ids=["host", "configured"],
 )

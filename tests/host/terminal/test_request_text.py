@@ -7,9 +7,9 @@ import unicodedata
 import msgspec
 import pytest
 
-from antiphon.host.checks.risk import assess
+from antiphon.host.checks.risk import assess_risks
 from antiphon.host.review.review import Figures, ReviewItem, Rival, ToolItem
-from antiphon.host.review.summary import texts
+from antiphon.host.review.summary import load_texts
 from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.request_text import show_address, show_request, show_result, show_tool
 from antiphon.wire.common import Implementation
@@ -56,7 +56,7 @@ def shown(params: CreateMessageRequestParams, columns: int = 100, **more) -> str
         received=params,
         provider="echo",
         choices=CHOICES,
-        risks=tuple(assess(params, who)),
+        risks=tuple(assess_risks(params, who)),
         expires_in=600,
     )
     return "\n".join(show_request(item, Layout(columns=columns)))
@@ -188,7 +188,7 @@ def test_an_answer_is_shown_whole():
         provider="echo",
         choices=CHOICES,
         result=result,
-        risks=tuple(assess(request(), origin(), result)),
+        risks=tuple(assess_risks(request(), origin(), result)),
     )
     text = "\n".join(show_result(item, result, Layout(columns=100)))
     assert "An⟦U+200B⟧swer" in text
@@ -243,7 +243,7 @@ def test_what_is_ours_is_in_the_language_of_the_person():
     )
     who = origin(server=Implementation(name="catalogue", version="2"), round=Round(n=2, max=64))
     item = ReviewItem(origin=who, params=params, received=request(), provider="echo", choices=CHOICES, expires_in=600)
-    rows = list(show_request(item, Layout(columns=100), texts("zh")))
+    rows = list(show_request(item, Layout(columns=100), load_texts("zh")))
     ours = [row for row in rows if "│" not in row]
     words = ("server", "calls itself", "for ", "asks for", "at most", "changed", "answers", "prompt", "metadata for")
     assert [row for row in ours for word in words if word in row] == []

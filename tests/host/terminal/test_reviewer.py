@@ -18,7 +18,7 @@ import pytest
 from antiphon.errors import Rejected
 from antiphon.host import Host
 from antiphon.host.terminal import TerminalReviewer
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from tests.host.asks import origin, request, says
 from tests.host.terminal.screenful import screenful
 
@@ -55,7 +55,7 @@ def start(tmp_path: Path) -> Iterator[Spawn]:
 
 def ask(text: str = "Describe a sweater", **more) -> dict:
     """Make an ask for the driver."""
-    return {"params": json.loads(encode(request(text, **more)))}
+    return {"params": json.loads(encode_value(request(text, **more)))}
 
 
 def outcome(child: pexpect.spawn[str]) -> dict:

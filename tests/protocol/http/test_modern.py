@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.protocol.http.modern import is_modern, read_modern
 from antiphon.protocol.http.param_headers import HeaderParam
-from antiphon.protocol.http.rules import Refusal, status_of
+from antiphon.protocol.http.rules import HttpRefusal, status_of
 from antiphon.wire.envelope import decode_envelope
 
 META = {
@@ -43,7 +43,7 @@ def code_of(refusal):
 def check(sent, envelope, parameters=None):
     """Check a modern message."""
     found = read_modern(sent, envelope, parameters and (lambda name, _principal: parameters(name)))
-    return code_of(found if isinstance(found, Refusal) else None)
+    return code_of(found if isinstance(found, HttpRefusal) else None)
 
 
 @pytest.mark.parametrize(

@@ -140,14 +140,14 @@ def test_the_first_problem_is_told_and_the_schema_again() -> None:
 
 def test_the_instruction_follows_the_authors_prompt() -> None:
     """It stands alone where there is none; for text there is none."""
-    assert (TypedAnswer(Data).instructed("Be brief.") or "").startswith("Be brief.\n\nAnswer with one JSON value")
-    assert (TypedAnswer(Data).instructed(None) or "").startswith("Answer with one JSON value")
-    assert TypedAnswer(str).instructed(None) is None
+    assert (TypedAnswer(Data).add_instructions("Be brief.") or "").startswith("Be brief.\n\nAnswer with one JSON value")
+    assert (TypedAnswer(Data).add_instructions(None) or "").startswith("Answer with one JSON value")
+    assert TypedAnswer(str).add_instructions(None) is None
 
 
 def test_the_schema_is_compact() -> None:
     """It is paid for by the token."""
-    words = TypedAnswer(Data).instructed(None) or ""
+    words = TypedAnswer(Data).add_instructions(None) or ""
     assert ": " not in words.partition("\n")[2].replace("Some data", "")
 
 

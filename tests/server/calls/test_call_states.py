@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon import CallTimeout, Context, ToolError
-from antiphon.server.calls import parked_call, replayed_call, rounds
-from antiphon.server.calls.call_states import ASKING, ENDS, TRANSITIONS, CallEvent, CallState, after
+from antiphon.server.calls import parked_call, replayed_call, server_rounds
+from antiphon.server.calls.call_states import ASKING, ENDS, TRANSITIONS, CallEvent, CallState, find_next_state
 from antiphon.server.calls.parked_call import RoundCall
 from antiphon.server.state.state_store import MemoryStateStore
 from tests.support.call_diagram import diagram, on_page
@@ -53,11 +53,11 @@ def test_no_sequence_of_events_leaves_the_table(events: list[CallEvent]):
     state, ends = CallState.NEW, 0
     for event in events:
         if event in TRANSITIONS[state]:
-            state = after(state, event)
+            state = find_next_state(state, event)
             ends += state in ENDS
         else:
             with pytest.raises(RuntimeError, match=f"{state}.*{event.value}"):
-                after(state, event)
+                find_next_state(state, event)
     assert ends == (state in ENDS)
 
 
@@ -85,7 +85,7 @@ class Lives:
     def after(self, state: CallState, event: CallEvent) -> CallState:
         """Do as ``after`` does, and note what it refuses."""
         try:
-            return after(state, event)
+            return find_next_state(state, event)
         except RuntimeError as error:
             self._refused.append(str(error))
             raise
@@ -117,10 +117,10 @@ def watched() -> Generator[Lives]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RoundCall, "state", Watched())
-        patch.setattr(parked_call, "after", lives.after)
-        patch.setattr(replayed_call, "after", lives.after)
+        patch.setattr(parked_call, "find_next_state", lives.after)
+        patch.setattr(replayed_call, "find_next_state", lives.after)
         # Every journal goes into the store, where there is one: a round is being sealed for a while.
-        patch.setattr(rounds, "_STORED_FROM", 0)
+        patch.setattr(server_rounds, "_STORED_FROM", 0)
         yield lives
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.errors import CallDiverged
-from antiphon.server.calls.journal import MAX_JOURNAL, Entry, Journal, digest_of
-from antiphon.wire.envelope import decode
+from antiphon.server.calls.journal import MAX_JOURNAL, Journal, JournalEntry, digest_of
+from antiphon.wire.envelope import decode_wire
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
 
@@ -25,7 +25,7 @@ def test_what_was_noted_is_taken() -> None:
     journal.note(journal.place("1", "ask", b"d"), "answer", b"yes")
     replay = again(journal)
     entry = replay.take(replay.place("1", "ask", b"d"))
-    assert entry == Entry("answer", b"d", b"yes")
+    assert entry == JournalEntry("answer", b"d", b"yes")
 
 
 def test_the_same_ask_again_is_another_place() -> None:
@@ -45,7 +45,7 @@ def test_another_place_knows_nothing(other: tuple[str, str, bytes]) -> None:
     journal.note(journal.place("1", "ask", b"d"), "answer", b"yes")
     replay = again(journal)
     assert replay.take(replay.place(*other)) is None
-    assert list(replay.unclaimed()) == ["1/ask/64#0"]
+    assert list(replay.list_unclaimed()) == ["1/ask/64#0"]
 
 
 def test_a_key_of_the_author_is_the_place() -> None:
@@ -63,8 +63,8 @@ def test_only_answers_are_missed() -> None:
     journal = Journal()
     for kind in ("step", "timeout", "withdrawn", "answer"):
         journal.note(journal.place("1", kind, b""), kind, b"")
-    assert list(journal.unclaimed()) == []
-    assert list(again(journal).unclaimed()) == ["1/answer/#0"]
+    assert list(journal.list_unclaimed()) == []
+    assert list(again(journal).list_unclaimed()) == ["1/answer/#0"]
 
 
 def test_long_journals_are_compressed_unless_they_hold_a_secret() -> None:
@@ -121,6 +121,6 @@ def test_a_digest_depends_on_what_is_asked() -> None:
 
 def test_content_of_an_unknown_kind_has_a_digest() -> None:
     """A model's thinking, say: it goes back with the next turn as it came."""
-    content = decode(b'{"role":"assistant","content":[{"type":"thinking","text":"hm"}]}', SamplingMessage)
+    content = decode_wire(b'{"role":"assistant","content":[{"type":"thinking","text":"hm"}]}', SamplingMessage)
     ask = CreateMessageRequestParams(messages=[content], max_tokens=1)
     assert digest_of("m", ask) == digest_of("m", ask)

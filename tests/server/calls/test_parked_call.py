@@ -11,9 +11,9 @@ import pytest
 from msgspec import Raw
 
 from antiphon import Context, InternalError, PeerError, Server
-from antiphon.server.calls.parked_call import PASSES, Quiescence, unsendable, weight_of
-from antiphon.server.calls.rounds import Rounds
-from antiphon.server.state.request_state import refusal
+from antiphon.server.calls.parked_call import PASSES, Quiescence, replace_unsendable, weight_of
+from antiphon.server.calls.server_rounds import ServerRounds
+from antiphon.server.state.request_state import make_refusal
 from antiphon.testing import Script, connected
 from antiphon.wire.tools import CallToolResult
 from tests.support.catalogue import answered, catalogue, only
@@ -66,7 +66,7 @@ async def test_a_round_that_cannot_be_sent_fails_the_call(
         raise RuntimeError("words of ours")
 
     server, done = catalogue(keys=[b"k" * 32]) if durable else catalogue()
-    monkeypatch.setattr(Rounds, "seal_with_journal" if durable else "seal", broken)
+    monkeypatch.setattr(ServerRounds, "seal_with_journal" if durable else "seal", broken)
     async with raw_client(server) as client, asyncio.timeout(30):
         error = await client.error("tools/call", name="one", arguments={"question": "why?"})
         await client.reply(client.modern("tools/list"))
@@ -285,7 +285,7 @@ async def test_retries_that_wait_together_get_the_same_reply() -> None:
                        "inputResponses": {only(round)[0]: said("x")}}  # fmt: skip
         ids = [client.modern("tools/call", **retry) for _ in range(3)]
         refused = [client.modern("tools/call", **retry) for _ in range(8)]
-        assert (await client.reply(refused[-1]))["error"]["message"] == refusal().message
+        assert (await client.reply(refused[-1]))["error"]["message"] == make_refusal().message
         release.set()
         results = [(await client.reply(id))["result"] for id in ids]
     assert [text(result) for result in results] == ["x"] * 3
@@ -297,7 +297,7 @@ UNSENDABLE = CallToolResult(content=[], structured_content={"at": object()})
 def test_of_a_result_its_fault_is_delivered() -> None:
     """And what is kept says no more than that it failed."""
     fault = TypeError("object")
-    delivered, kept = unsendable(UNSENDABLE, fault)
+    delivered, kept = replace_unsendable(UNSENDABLE, fault)
     assert delivered is fault
     assert b"Internal error" in bytes(kept)
 
@@ -305,7 +305,7 @@ def test_of_a_result_its_fault_is_delivered() -> None:
 def test_an_error_is_delivered_as_it_is() -> None:
     """It is for the session to refuse and to log."""
     error = PeerError("odd", data={"at": object()})
-    delivered, kept = unsendable(error, TypeError("object"))
+    delivered, kept = replace_unsendable(error, TypeError("object"))
     assert delivered is error
     assert b"Internal error" in bytes(kept)
 

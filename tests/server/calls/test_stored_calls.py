@@ -182,8 +182,8 @@ async def test_the_result_noted_first_stands() -> None:
     calls = stored()
     assert await calls.note_step(OneCall(b"a"), "step", b"1") == b"1"
     assert await calls.note_step(OneCall(b"b"), "step", b"2") == b"1"
-    assert await calls.noted_step(OneCall(b"b"), "step") == b"1"
-    assert await calls.noted_step(OneCall(b"b"), "other") is None
+    assert await calls.find_noted_step(OneCall(b"b"), "step") == b"1"
+    assert await calls.find_noted_step(OneCall(b"b"), "other") is None
 
 
 async def test_a_result_too_long_for_a_store_is_not_noted(caplog: pytest.LogCaptureFixture) -> None:
@@ -191,7 +191,7 @@ async def test_a_result_too_long_for_a_store_is_not_noted(caplog: pytest.LogCapt
     calls = stored()
     value = b"x" * (1024 * 1024 + 1)
     assert await calls.note_step(OneCall(b"a"), "step", value) == value
-    assert await calls.noted_step(OneCall(b"a"), "step") is None
+    assert await calls.find_noted_step(OneCall(b"a"), "step") is None
     assert "may take it again" in caplog.text
 
 

@@ -20,7 +20,7 @@ from antiphon.server.context import Context
 from antiphon.server.features.tools import ServedTool
 from antiphon.server.functions.arguments import ArgumentError
 from antiphon.wire.common import Icon
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import ToolAnnotations
 
 
@@ -93,7 +93,7 @@ async def test_a_result_fits_the_listed_output_schema():
     result = await tool.call(b'{"name": "a"}')
     structured = {"result": [{"name": "a", "price": 1.5}]}
     assert result.text == '[{"name":"a","price":1.5}]'
-    assert encode(result.structured_content) == encode(structured)
+    assert encode_value(result.structured_content) == encode_value(structured)
     jsonschema_rs.validate(tool.definition.output_schema, structured)
 
 
@@ -273,7 +273,7 @@ async def test_a_raw_tool_structures_what_it_returns():
     """By the same rule as others."""
     tool = ServedTool.raw("given", {"type": "object"}, lambda arguments: {"a": 1}, inline=True)
     result = await tool.call(b"")
-    assert (result.text, encode(result.structured_content)) == ('{"a":1}', b'{"a":1}')
+    assert (result.text, encode_value(result.structured_content)) == ('{"a":1}', b'{"a":1}')
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.server.features.uri_parts import Part
+from antiphon.server.features.uri_parts import UriPart
 from antiphon.server.features.uri_template import UriTemplate
 
 # RFC 6570, section 3.2: the values that its examples use.
@@ -84,14 +84,14 @@ def test_a_reserved_value_keeps_its_triplets():
 
 def test_a_part_reaches_the_end_only_where_its_characters_allow():
     """Between two stops, every position up to the last good end is good."""
-    part = Part(lead="", stops="/", least=1)
+    part = UriPart(lead="", stops="/", least=1)
     after = bytearray(b"\0\0\0\0\0\0\1")
     assert list(part.reach("ab/cde", after)) == [0, 0, 0, 1, 1, 1, 0]
 
 
 def test_an_optional_part_may_be_left_out():
     """Its positions are those from which the rest matches with or without it."""
-    part = Part(lead="?", stops="#", optional=True)
+    part = UriPart(lead="?", stops="#", optional=True)
     after = bytearray(b"\0\0\0\1")
     assert list(part.reach("a?b", after)) == [0, 1, 0, 1]
     assert part.end("a?b", 1, after) == 3

@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.errors import ConfigError, InvalidParams
-from antiphon.server.functions.arguments import ArgumentError, Arguments, choices, input_schema, text_choices
+from antiphon.server.functions.arguments import ArgumentError, Arguments, input_schema, list_choices, text_choices
 from antiphon.server.functions.signature import REQUIRED, Parameter, read_signature
 
 
@@ -273,7 +273,7 @@ def test_a_type_without_a_schema_names_the_parameter():
 def test_the_choices_of_a_property_are_found(annotation, expected):
     """Directly, by reference, or beside null."""
     schema = input_schema([parameter("a", annotation)], "here")
-    assert {one for one in choices(schema, "a") if one is not None} == expected
+    assert {one for one in list_choices(schema, "a") if one is not None} == expected
 
 
 def test_only_text_can_be_completed():

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from antiphon import Server
-from antiphon.server.asks.elicitation import Form
+from antiphon.server.asks.elicitations import TypedForm
 from antiphon.server.asks.tool_loop import TypedAnswer
 from antiphon.server.features.tools import ServedTool
 from antiphon.server.functions.shape import Shape, words_of
@@ -99,7 +99,7 @@ def test_the_description_of_a_class_says_nothing_twice():
 @pytest.mark.parametrize(
     "written",
     [
-        lambda: Form.of(Offer).schema,
+        lambda: TypedForm.of(Offer).schema,
         lambda: Shape(Offer, place="result", mode="serialization").schema,
         lambda: ServedTool.from_function(takes).definition.input_schema["$defs"]["Offer"],
         lambda: ServedTool.from_function(takes).definition.output_schema,
@@ -113,7 +113,7 @@ def test_words_reach_forms_arguments_and_results(written: Callable[[], dict[str,
 
 def test_words_reach_the_model_that_answers():
     """``result_type`` asks by the schema."""
-    assert "How many." in (TypedAnswer(Offer).instructed(None) or "")
+    assert "How many." in (TypedAnswer(Offer).add_instructions(None) or "")
 
 
 def test_an_argument_has_its_own_words():

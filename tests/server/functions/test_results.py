@@ -24,7 +24,7 @@ from antiphon.wire.content import (
     TextContent,
     UnknownContent,
 )
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import CallToolResult
 
 IMAGE = ImageContent.of(b"\x89PNG", "image/png")
@@ -82,7 +82,7 @@ def checked(schema: dict[str, Any]) -> ResultConverter:
 
 def structure(result: CallToolResult) -> Any:
     """Read structured content as a client would."""
-    return msgspec.json.decode(encode(result)).get("structuredContent")
+    return msgspec.json.decode(encode_value(result)).get("structuredContent")
 
 
 @pytest.mark.parametrize(

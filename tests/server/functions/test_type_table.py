@@ -23,7 +23,7 @@ from typing_extensions import TypeAliasType, TypedDict
 
 from antiphon import Client, ConfigError, InvalidParams, PeerError, Server
 from antiphon.json_schema.mismatch import MismatchError
-from antiphon.server.asks.elicitation import Form
+from antiphon.server.asks.elicitations import TypedForm
 from antiphon.server.asks.tool_loop import TypedAnswer
 from antiphon.server.functions.arguments import Arguments
 from antiphon.server.functions.shape import Shape
@@ -365,7 +365,7 @@ def test_an_answer_of_a_model_has_the_type(name):
     assert fits_argument(kind, good) == answer.read(text)
     if kind is not str:
         # Any answer of a model is text, so that none needs an instruction or is refused.
-        published = msgspec.json.decode(answer.instructed(None).partition("\n")[2])
+        published = msgspec.json.decode(answer.add_instructions(None).partition("\n")[2])
         assert fits(published, {"result": good} if wrapped else good)
         if bad is not ...:
             assert not fits(published, {"result": bad} if wrapped else bad)
@@ -377,7 +377,7 @@ def test_an_answer_of_a_model_has_the_type(name):
 async def test_a_form_asks_for_the_type(name):
     """The form publishes what the answer is checked for; the handler gets a value of the type."""
     kind, good, bad = TYPES[name]
-    form = Form.of(kind)
+    form = TypedForm.of(kind)
     is_single = list(form.schema["properties"]) == ["result"]
     answer = {"result": good} if is_single else good
     assert await form.read(answer) == fits_argument(kind, good)
@@ -391,7 +391,7 @@ async def test_a_form_asks_for_the_type(name):
 def test_a_form_refuses_a_type_that_is_not_flat(name):
     """The error names the member and the remedy."""
     with pytest.raises(ConfigError, match=r"form \".*(cannot be shown|only has|is an object with)"):
-        Form.of(TYPES[name][0])
+        TypedForm.of(TYPES[name][0])
 
 
 @pytest.mark.parametrize(("kind", "place"), [(dt.date, "date"), (dt.datetime, "date-time"), (dt.time, "time")])
@@ -399,7 +399,7 @@ def test_dates_and_times_have_their_format(kind, place):
     """Also in a list and beside null; forms have no format for a time."""
     schema = Arguments([Parameter(name="x", annotation=dict[str, list[kind | None]], default=REQUIRED)], "t").schema
     assert f"'format': '{place}'" in str(schema)
-    form = Form.of(kind).schema["properties"]["result"]
+    form = TypedForm.of(kind).schema["properties"]["result"]
     assert form.get("format") == (None if place == "time" else place)
 
 

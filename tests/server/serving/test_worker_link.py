@@ -13,12 +13,12 @@ from antiphon import ConfigError
 from antiphon.server.serving.worker_link import (
     VARIABLE,
     Closed,
-    Link,
     Message,
     Ready,
-    Take,
+    TakeConnection,
     Welcome,
-    inherited,
+    WorkerLink,
+    take_inherited_ends,
 )
 
 
@@ -27,7 +27,7 @@ class Bench:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        self.near, self.far = Link(ours), Link(theirs)
+        self.near, self.far = WorkerLink(ours), WorkerLink(theirs)
         self.got: asyncio.Queue[tuple[Message, socket.socket | None]] = asyncio.Queue()
         self.over = asyncio.Event()
 
@@ -53,11 +53,11 @@ async def test_messages_and_connections_come_in_order(bench: Bench) -> None:
         accepted, _ = server.accept()
         bench.near.send(Welcome(b"k" * 32))
         with accepted:
-            assert bench.near.hand_over(accepted, Take(b"GET"))
+            assert bench.near.hand_over(accepted, TakeConnection(b"GET"))
         bench.near.send(Closed(3))
         async with asyncio.timeout(30):
             (first, _), (second, taken), (third, _) = [await bench.got.get() for _ in range(3)]
-        assert (first, second, third) == (Welcome(b"k" * 32), Take(b"GET"), Closed(3))
+        assert (first, second, third) == (Welcome(b"k" * 32), TakeConnection(b"GET"), Closed(3))
         assert taken is not None
         with taken:
             taken.send(b"hi")
@@ -72,7 +72,7 @@ async def test_what_is_not_read_waits(bench: Bench) -> None:
         count += 1
     bench.near.send(Ready("one"))
     with socket.create_server(("127.0.0.1", 0)) as any_socket:
-        assert not bench.near.hand_over(any_socket, Take())
+        assert not bench.near.hand_over(any_socket, TakeConnection())
     bench.listen()
     async with asyncio.timeout(30):
         messages = [(await bench.got.get())[0] for _ in range(count + 1)]
@@ -92,11 +92,11 @@ def test_a_variable_that_names_no_link_is_refused(value: str, monkeypatch: pytes
     """Somebody has set it by hand."""
     monkeypatch.setenv(VARIABLE, value)
     with pytest.raises(ConfigError, match=f"{VARIABLE} is set by the server that starts workers"):
-        inherited()
+        take_inherited_ends()
     assert VARIABLE not in os.environ
 
 
 def test_who_was_started_by_nobody_is_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its environment says so."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert inherited() is None
+    assert take_inherited_ends() is None

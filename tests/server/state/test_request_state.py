@@ -19,9 +19,9 @@ from msgspec import Raw
 
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.server.state import request_state
-from antiphon.server.state.request_state import DerivedKeys, OpenAsk, Seal, State, binding, refusal
+from antiphon.server.state.request_state import DerivedKeys, OpenAsk, Seal, State, compute_binding, make_refusal
 
-BOUND = binding(None, "tools/call", "describe", b'{"product":"hat"}', "catalogue")
+BOUND = compute_binding(None, "tools/call", "describe", b'{"product":"hat"}', "catalogue")
 STATE = State(b"0123456789abcdef", 3, 2_000.0)
 KEY = b"k" * 32
 
@@ -31,7 +31,7 @@ def refused(seal: Seal, text: str, bound: bytes = BOUND, now: float = 1_000.0) -
     try:
         seal.open(text, bound, now)
     except InvalidParams as error:
-        return error.message == refusal().message and error.data is None
+        return error.message == make_refusal().message and error.data is None
     return False
 
 
@@ -111,7 +111,7 @@ def test_a_state_longer_than_the_limit_is_refused() -> None:
 def test_a_state_is_bound_to_its_call(other: tuple[str | None, str, str, bytes, str]) -> None:
     """Another user, method, tool, argument or server cannot use it."""
     seal = Seal()
-    assert refused(seal, seal.seal(STATE, BOUND), binding(*other))
+    assert refused(seal, seal.seal(STATE, BOUND), compute_binding(*other))
 
 
 @pytest.mark.parametrize(
@@ -120,22 +120,22 @@ def test_a_state_is_bound_to_its_call(other: tuple[str | None, str, str, bytes, 
 )
 def test_arguments_that_mean_the_same_bind_the_same(spelling: bytes) -> None:
     """A client may serialise its arguments anew for the retry."""
-    first = binding(None, "tools/call", "t", b'{"a":1,"b":[2.5,{"c":3}]}', "s")
-    assert binding(None, "tools/call", "t", spelling, "s") == first
+    first = compute_binding(None, "tools/call", "t", b'{"a":1,"b":[2.5,{"c":3}]}', "s")
+    assert compute_binding(None, "tools/call", "t", spelling, "s") == first
 
 
 @pytest.mark.parametrize("size", [0, 300_000])
 def test_a_number_out_of_range_binds_nothing(size: int) -> None:
     """No call has such an argument, short or long, whatever its other numbers are."""
     pad = b"x" * size
-    assert len(binding(None, "m", "t", b'{"pad":"%b","a":[1e300,1.0]}' % pad, "s")) == 32
+    assert len(compute_binding(None, "m", "t", b'{"pad":"%b","a":[1e300,1.0]}' % pad, "s")) == 32
     with pytest.raises(InvalidParams):
-        binding(None, "m", "t", b'{"pad":"%b","a":[1e400,1.0]}' % pad, "s")
+        compute_binding(None, "m", "t", b'{"pad":"%b","a":[1e400,1.0]}' % pad, "s")
 
 
 def test_true_is_not_one() -> None:
     """Numbers that are equal are the same; a boolean is no number."""
-    assert binding(None, "m", "t", b'{"a":true}', "s") != binding(None, "m", "t", b'{"a":1}', "s")
+    assert compute_binding(None, "m", "t", b'{"a":true}', "s") != compute_binding(None, "m", "t", b'{"a":1}', "s")
 
 
 def test_keys_rotate() -> None:
@@ -153,7 +153,7 @@ def test_a_process_without_keys_makes_its_own() -> None:
 
 def test_another_version_of_the_handler_is_another_call() -> None:
     """After a deployment that changed it, a call begun before is refused."""
-    old, new = (binding(None, "m", "t", b"", "s", code) for code in (b"old", b"new"))
+    old, new = (compute_binding(None, "m", "t", b"", "s", code) for code in (b"old", b"new"))
     seal = Seal()
     assert refused(seal, seal.seal(STATE, old), new)
 
@@ -215,7 +215,7 @@ def test_the_digest_is_that_of_the_whole_document(arguments: dict[str, Any]) -> 
     document = msgspec.json.encode(["p", "m", "t", arguments, "s", b"c"], order="deterministic")
     for is_ascii in (True, False):
         spelling = json.dumps(arguments, ensure_ascii=is_ascii).encode("utf-8")
-        assert binding("p", "m", "t", spelling, "s", b"c") == hashlib.blake2b(document, digest_size=32).digest()
+        assert compute_binding("p", "m", "t", spelling, "s", b"c") == hashlib.blake2b(document, digest_size=32).digest()
 
 
 def test_a_large_argument_is_not_copied() -> None:
@@ -223,7 +223,7 @@ def test_a_large_argument_is_not_copied() -> None:
     arguments = b'{"text":"' + b"x" * 8_000_000 + b'"}'
     tracemalloc.start()
     try:
-        binding(None, "m", "t", Raw(arguments), "s")
+        compute_binding(None, "m", "t", Raw(arguments), "s")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

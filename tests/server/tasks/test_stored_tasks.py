@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from antiphon.server import MemoryTaskStore, TaskOptions
-from antiphon.server.calls.journal import Entry
+from antiphon.server.calls.journal import JournalEntry
 from antiphon.server.state.request_state import Seal
 from antiphon.server.tasks.stored_tasks import StoredTasks
 from antiphon.server.tasks.task_record import TaskRecord
@@ -54,7 +54,7 @@ async def test_what_is_large_is_sealed_and_opened_beside_the_event_loop(where: s
         id="t", revision="2026-07-28", capabilities=ClientCapabilities(), created=0.0, updated=0.0, ttl=1e12,
         outcome=PARAMS if where == "the result" else b"",
     )  # fmt: skip
-    entries = {"s": Entry("step", b"", PARAMS)} if where == "a step" else {}
+    entries = {"s": JournalEntry("step", b"", PARAMS)} if where == "a step" else {}
     params = PARAMS if where == "arguments" else b"{}"
     await tasks.add(record, params, entries, TaskOptions().room(None))
     found = await tasks.get("t")

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from antiphon.server.tasks.task_states import ENDS, HELD, STATUS, TRANSITIONS, TaskEvent, TaskState, after
+from antiphon.server.tasks.task_states import ENDS, HELD, STATUS, TRANSITIONS, TaskEvent, TaskState, find_next_state
 from antiphon.wire.task import TaskStatus
 from tests.support.task_table import on_page, table
 
@@ -51,7 +51,7 @@ def test_each_state_has_a_status_of_the_extension() -> None:
 def test_what_is_not_in_the_table_raises() -> None:
     """It would be a bug of ours."""
     with pytest.raises(RuntimeError, match="A task that is parked: there is no 'return' from here"):
-        after(TaskState.PARKED, TaskEvent.RETURN)
+        find_next_state(TaskState.PARKED, TaskEvent.RETURN)
 
 
 def test_the_page_has_the_table() -> None:

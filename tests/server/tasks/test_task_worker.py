@@ -90,10 +90,10 @@ async def fill(store: SqlTaskStore) -> None:
         capabilities=ClientCapabilities(), created=now, updated=now, ttl=options.ttl,
     )  # fmt: skip
     names = [f"task-{number:020}" for number in range(PARKED)]
-    rows = [await stored._packed(msgspec.structs.replace(record, id=name)) for name in names]
+    rows = [await stored._pack_task(msgspec.structs.replace(record, id=name)) for name in names]
 
     def insert(connection: Connection) -> None:
-        values = [{**task_table._members(row), "learnt": 0, "size": len(row.data)} for row in rows]
+        values = [{**task_table._list_members(row), "learnt": 0, "size": len(row.data)} for row in rows]
         connection.execute(task_table._tasks.insert(), values)
         size = sum(len(row.data) for row in rows)
         connection.execute(task_table._totals.insert().values(owner=rows[0].owner, tasks=PARKED, bytes=size))

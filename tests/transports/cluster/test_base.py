@@ -8,12 +8,12 @@ import logging
 import pytest
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.transports.cluster.base import Member
+from antiphon.transports.cluster.base import ClusterMember
 from antiphon.transports.cluster.memory import MemoryCluster
 from tests.support.network import until
 
 
-class _Silent(Member):
+class _Silent(ClusterMember):
     """Gives a sign of life when it is allowed to, and says so."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from antiphon.wire.content import ResourceContents, TextContent, UnknownContent
 from antiphon.wire.methods import METHODS
 from antiphon.wire.prompts import GetPromptResult, PromptMessage
 from antiphon.wire.revisions import REVISIONS
-from antiphon.wire.revisions.lowering import NESTED, conversions
+from antiphon.wire.revisions.lowering import NESTED, make_conversions
 from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.tools import CallToolResult
 
@@ -50,7 +50,7 @@ def reachable() -> set[type[Wire]]:
 @pytest.mark.parametrize("revision", REVISIONS, ids=lambda each: each.name)
 def test_every_place_of_a_type_is_known(revision):
     """Where a type that has a conversion may stand, ``NESTED`` says so; ``_meta`` of requests is the session's."""
-    converted = conversions(revision.name, revision.lower.__self__._differences).keys()
+    converted = make_conversions(revision.name, revision.lower.__self__._differences).keys()
     for kind in reachable():
         for name, kinds in nested(kind).items():
             if name != "meta" and kinds & converted:

@@ -16,7 +16,7 @@ from antiphon.wire.content import (
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.lifecycle import CancelledNotificationParams
 from antiphon.wire.prompts import GetPromptResult, PromptMessage
-from antiphon.wire.revisions import REVISIONS, revision
+from antiphon.wire.revisions import REVISIONS, find_revision
 from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage, ToolChoice
 from antiphon.wire.tools import CallToolResult, Tool
@@ -66,7 +66,7 @@ CASES = [
 def test_refused_before_and_carried_since(thing, value, since):
     """Every revision before the first that has it refuses; the later ones take it."""
     for name in NAMES:
-        lower = revision(name).lower
+        lower = find_revision(name).lower
         if name >= since:
             assert lower(value)
             continue
@@ -80,31 +80,31 @@ def test_refused_before_and_carried_since(thing, value, since):
 def test_a_refusal_is_our_callers_error():
     """Nothing was sent, so it is a ``LocalProtocolError``."""
     with pytest.raises(LocalProtocolError, match="2024-11-05"):
-        revision("2024-11-05").lower(SOUND)
+        find_revision("2024-11-05").lower(SOUND)
 
 
 def test_a_message_without_content_has_no_single_block():
     """An empty list cannot become one block."""
     with pytest.raises(NotInRevision, match="0 content blocks"):
-        revision("2025-06-18").lower(SamplingMessage(role="user", content=[]))
+        find_revision("2025-06-18").lower(SamplingMessage(role="user", content=[]))
 
 
 def test_a_cancellation_of_nothing():
     """Only at 2025-11-25 may a cancellation come without an id."""
     empty = CancelledNotificationParams()
-    assert revision("2025-11-25").lower(empty) is empty
+    assert find_revision("2025-11-25").lower(empty) is empty
     for name in ("2024-11-05", "2025-06-18", "2026-07-28"):
         with pytest.raises(NotInRevision, match="requestId"):
-            revision(name).lower(empty)
+            find_revision(name).lower(empty)
 
 
 def test_a_url_elicitation_needs_its_id_at_one_revision():
     """2025-11-25 requires an ``elicitationId``; 2026-07-28 has none and leaves it out."""
     visit = ElicitRequestParams.visit("Pay", "https://example.org")
     with pytest.raises(NotInRevision, match="elicitationId"):
-        revision("2025-11-25").lower(visit)
+        find_revision("2025-11-25").lower(visit)
     named = ElicitRequestParams.visit("Pay", "https://example.org", elicitation_id="1")
-    assert revision("2026-07-28").lower(named) == visit
+    assert find_revision("2026-07-28").lower(named) == visit
 
 
 def test_pictures_are_as_old_as_the_protocol():

@@ -17,12 +17,12 @@ from weakref import WeakKeyDictionary
 from yarl import URL
 
 from antiphon.auth.challenge import Challenge, oauth_challenge, read_challenges
-from antiphon.auth.client.addresses import origin_of, shown
+from antiphon.auth.client.addresses import origin_of, show_address
 from antiphon.auth.client.device import MAX_WAIT
-from antiphon.auth.client.discovery import discover, shown_scopes, union
-from antiphon.auth.client.fetch import Fetch, fetching
+from antiphon.auth.client.discovery import discover_server, join_scopes, shown_scopes
+from antiphon.auth.client.fetch import Fetch, open_fetch
 from antiphon.auth.client.oauth import Auth, OAuth
-from antiphon.auth.client.renewal import CLAIM, renew, sign_in_once
+from antiphon.auth.client.renewal import CLAIM, renew_login, sign_in_once
 from antiphon.auth.client.sign_in import sign_in
 from antiphon.auth.client.store import Login
 from antiphon.auth.dpop import ProofKey
@@ -52,17 +52,17 @@ def access_to(
     """
     server = URL(url)
     if origin_of(server)[0] == "http" and not is_loopback(server.host or ""):
-        raise ConfigError(f"auth= would send a token in plain text to {shown(server)}: use https")
+        raise ConfigError(f"auth= would send a token in plain text to {show_address(server)}: use https")
     if isinstance(auth, OAuth):
         return SignedIn(auth, server, ssl=ssl, proxy=proxy)
     if isinstance(auth, str):
         if not auth.isascii() or not auth.isprintable() or not auth or " " in auth:
             raise ConfigError("auth= is no token: it has to be visible ASCII without spaces")
-        return GivenToken(server, _always(auth))
+        return GivenToken(server, _give_token(auth))
     return GivenToken(server, auth)
 
 
-def _always(token: str) -> Callable[[], Awaitable[str]]:
+def _give_token(token: str) -> Callable[[], Awaitable[str]]:
     async def give() -> str:
         return token
 
@@ -120,7 +120,7 @@ class SignedIn:
             # Any server could name an authorization server of its own, and would be sent the secret.
             raise ConfigError("OAuth: a client_secret is for one authorization server only: give its issuer (--issuer)")
         self.settings = settings
-        self.server = URL(shown(_as_http(server)))
+        self.server = URL(show_address(_as_http(server)))
         self.owner = os.urandom(16).hex()
         self.nonce: str | None = None
         """The server's latest nonce, for the next proof (RFC 9449, section 9)."""
@@ -156,7 +156,7 @@ class SignedIn:
         """Refresh a login; concurrent callers share one refresh."""
 
         async def work(fetch: Fetch) -> Login | None:
-            return await renew(self.settings.store, fetch, login, self.owner)
+            return await renew_login(self.settings.store, fetch, login, self.owner)
 
         return await self._shared(work, ("renew", login.access_token))
 
@@ -166,26 +166,26 @@ class SignedIn:
         async def work(fetch: Fetch) -> Login:
             grant = self.settings.grant
             if grant is not None and not grant.needs_person:
-                return await self._obtained(fetch, challenge, before)
+                return await self._obtain_login(fetch, challenge, before)
             return await sign_in_once(
                 self.settings.store,
                 str(self.server),
                 self.settings.label,
                 patience=(self.settings.timeout if grant is None else MAX_WAIT) + CLAIM,
                 serves=lambda login: self._serves(login, challenge, before),
-                sign_in=lambda: self._obtained(fetch, challenge, before),
+                sign_in=lambda: self._obtain_login(fetch, challenge, before),
             )
 
         login = await self._shared(work, ("sign in", *(challenge.scopes if challenge else ())))
         assert login is not None
         return login
 
-    async def _obtained(self, fetch: Fetch, challenge: Challenge | None, before: Login | None) -> Login:
+    async def _obtain_login(self, fetch: Fetch, challenge: Challenge | None, before: Login | None) -> Login:
         hint = challenge.resource_metadata if challenge is not None else None
         # Another process may have widened the login while this one waited for it.
         before = await self.login() or before
         used = before.metadata.issuer if before is not None else None
-        found = await discover(fetch, self.server, hint, issuer=self.settings.issuer, used=used)
+        found = await discover_server(fetch, self.server, hint, issuer=self.settings.issuer, used=used)
         return await sign_in(self.settings, fetch, self.server, found, challenge, before)
 
     def _serves(self, login: Login, challenge: Challenge | None, before: Login | None) -> bool:
@@ -198,7 +198,7 @@ class SignedIn:
         """Tell whether the server still accepts the tokens of an issuer."""
         hint = challenge.resource_metadata if challenge is not None else None
         async with self._fetching() as fetch:
-            found = await discover(fetch, self.server, hint, issuer=self.settings.issuer, used=issuer)
+            found = await discover_server(fetch, self.server, hint, issuer=self.settings.issuer, used=issuer)
         return found.server.issuer == issuer
 
     def key_of(self, login: Login) -> ProofKey | None:
@@ -211,11 +211,11 @@ class SignedIn:
 
     def _fetching(self) -> AbstractAsyncContextManager[Fetch]:
         named = frozenset(URL(one).host or "" for one in (self.settings.issuer,) if one is not None)
-        return fetching(self.server, ssl=self._ssl, proxy=self._proxy, named=named, is_public=self._is_public)
+        return open_fetch(self.server, ssl=self._ssl, proxy=self._proxy, named=named, is_public=self._is_public)
 
     async def _shared(self, work: Callable[[Fetch], Awaitable[Login | None]], what: tuple[str, ...]) -> Login | None:
         """Run something once for all concurrent callers; a cancelled caller does not cancel it for the others."""
-        flights = _flights(self.settings)
+        flights = _find_flights(self.settings)
         key = (str(self.server), *what)
         task = flights.get(key)
         if task is None:
@@ -225,7 +225,7 @@ class SignedIn:
                     return await work(fetch)
 
             task = flights[key] = asyncio.get_running_loop().create_task(fly())
-            task.add_done_callback(lambda done: _landed(flights, key, done))
+            task.add_done_callback(lambda done: _forget_flight(flights, key, done))
         return await asyncio.shield(task)
 
 
@@ -233,13 +233,13 @@ _Flights = dict[tuple[str, ...], "asyncio.Task[Login | None]"]
 _in_flight: WeakKeyDictionary[OAuth, WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights]] = WeakKeyDictionary()
 
 
-def _flights(settings: OAuth) -> _Flights:
+def _find_flights(settings: OAuth) -> _Flights:
     """Return what is in progress for these settings in this event loop."""
     loops = _in_flight.setdefault(settings, WeakKeyDictionary())
     return loops.setdefault(asyncio.get_running_loop(), {})
 
 
-def _landed(flights: _Flights, key: tuple[str, ...], done: asyncio.Task[Login | None]) -> None:
+def _forget_flight(flights: _Flights, key: tuple[str, ...], done: asyncio.Task[Login | None]) -> None:
     flights.pop(key, None)
     if not done.cancelled():
         # All waiting callers may have been cancelled: mark the exception as retrieved.
@@ -343,6 +343,6 @@ class _Entering:
             return False
         self._sign_ins += 1
         login = await self._access.sign_in(challenge, self._sent or await self._access.login())
-        self._met = frozenset(union(login.asked, challenge.scopes if challenge is not None else ()))
+        self._met = frozenset(join_scopes(login.asked, challenge.scopes if challenge is not None else ()))
         self._why = None
         return True

@@ -11,7 +11,7 @@ from yarl import URL
 from antiphon.errors import Unauthorized
 from antiphon.machine.loopback import is_loopback
 
-__all__ = ["checked_address", "origin_of", "printable", "shown"]
+__all__ = ["checked_address", "make_printable", "origin_of", "show_address"]
 
 MAX_LENGTH = 4096
 """Characters of an address at most."""
@@ -36,7 +36,9 @@ def checked_address(text: str, what: str) -> URL:
     if url.user is not None or url.password is not None:
         raise Unauthorized(f"signing in was stopped: {what} holds a name or a password")
     if url.scheme == "http" and not is_loopback(url.host or ""):
-        raise Unauthorized(f"signing in was stopped: {what}, {shown(url)}, is plain http, and not on this machine")
+        raise Unauthorized(
+            f"signing in was stopped: {what}, {show_address(url)}, is plain http, and not on this machine"
+        )
     return url
 
 
@@ -45,11 +47,11 @@ def origin_of(url: URL) -> tuple[str, str | None, int | None]:
     return ({"ws": "http", "wss": "https"}.get(url.scheme, url.scheme), url.host, url.port)
 
 
-def shown(url: URL) -> str:
+def show_address(url: URL) -> str:
     """Return an address without credentials, query and fragment, for messages."""
     return str(url.with_user(None).with_query(None).with_fragment(None))
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """Return the beginning of a server's own text, an address or scopes, without what a terminal would act on."""
     return "".join(one for one in text[:200] if one.isprintable())

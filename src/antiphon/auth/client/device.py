@@ -59,7 +59,7 @@ class Device:
         if wanted.endpoint.identity.secret is None:
             form["client_id"] = wanted.endpoint.identity.client_id
         answer = await wanted.endpoint.post(server.device_authorization_endpoint, form)
-        code, page, pause, lasts = _read(answer)
+        code, page, pause, lasts = _read_device_page(answer)
         await self._tell(page)
         return await self._poll(wanted, code, pause, lasts)
 
@@ -79,7 +79,7 @@ class Device:
         raise Unauthorized(f"signing in failed: nobody completed it within {lasts:g} s")
 
 
-def _read(answer: Answer) -> tuple[str, DevicePage, float, float]:
+def _read_device_page(answer: Answer) -> tuple[str, DevicePage, float, float]:
     said = answer.json()
     code, address, shown = said.get("device_code"), said.get("verification_uri"), said.get("user_code")
     readable = isinstance(shown, str) and 0 < len(shown) <= 64 and shown.isprintable()
@@ -90,9 +90,9 @@ def _read(answer: Answer) -> tuple[str, DevicePage, float, float]:
     if isinstance(complete, str):
         checked_address(complete, "the page for the other device")
     page = DevicePage(address=address, code=str(shown), complete=complete if isinstance(complete, str) else None)
-    pause = max(MIN_PAUSE, min(_number(said.get("interval"), _PAUSE), MAX_PAUSE))
-    return code, page, pause, min(_number(said.get("expires_in"), MAX_WAIT), MAX_WAIT)
+    pause = max(MIN_PAUSE, min(_read_number(said.get("interval"), _PAUSE), MAX_PAUSE))
+    return code, page, pause, min(_read_number(said.get("expires_in"), MAX_WAIT), MAX_WAIT)
 
 
-def _number(value: object, usual: float) -> float:
+def _read_number(value: object, usual: float) -> float:
     return float(value) if isinstance(value, int | float) and value > 0 else usual

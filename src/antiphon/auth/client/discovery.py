@@ -13,12 +13,20 @@ from typing import TypeVar
 from msgspec import DecodeError, Struct, json
 from yarl import URL
 
-from antiphon.auth.client.addresses import checked_address, origin_of, printable, shown
+from antiphon.auth.client.addresses import checked_address, make_printable, origin_of, show_address
 from antiphon.auth.client.fetch import Fetch, TooLarge
 from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
 
-__all__ = ["OFFLINE", "Found", "discover", "fallback", "first_scopes", "shown_scopes", "union"]
+__all__ = [
+    "OFFLINE",
+    "FoundServer",
+    "discover_server",
+    "first_scopes",
+    "join_scopes",
+    "make_default_metadata",
+    "shown_scopes",
+]
 
 D = TypeVar("D", ResourceMetadata, ServerMetadata)
 
@@ -46,7 +54,7 @@ class _NoMetadata(Unauthorized):
     """Whether it has a description of a server that breaks its format, and not something else."""
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FoundServer(Struct, frozen=True, kw_only=True):
     """An authorization server, and the resource that tokens are requested for."""
 
     server: ServerMetadata
@@ -74,7 +82,7 @@ def resource_places(url: URL, hint: str | None) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def covers(resource: str, url: URL) -> bool:
+def covers_server(resource: str, url: URL) -> bool:
     """Tell whether a token for ``resource`` applies to a server: same origin, and the same path or one above it."""
     try:
         read = URL(resource, encoded=True)
@@ -96,8 +104,8 @@ def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
     """
     if metadata.issuer != issuer:
         raise _NoMetadata(
-            f"signing in was stopped: {where} is the metadata of {printable(metadata.issuer)}, not of "
-            f"{printable(issuer)}"
+            f"signing in was stopped: {where} is the metadata of {make_printable(metadata.issuer)}, not of "
+            f"{make_printable(issuer)}"
         )
     for name in _ENDPOINTS:
         address: str | None = getattr(metadata, name)
@@ -107,7 +115,7 @@ def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
         raise _NoMetadata(f"signing in was stopped: {where} names no token_endpoint")
 
 
-def fallback(url: URL) -> ServerMetadata:
+def make_default_metadata(url: URL) -> ServerMetadata:
     """Return the default endpoints of 2025-03-26 for a server without metadata."""
     root = str(url.origin())
     return ServerMetadata(
@@ -118,9 +126,9 @@ def fallback(url: URL) -> ServerMetadata:
     )
 
 
-async def discover(
+async def discover_server(
     fetch: Fetch, url: URL, hint: str | None, *, issuer: str | None = None, used: str | None = None
-) -> Found:
+) -> FoundServer:
     """Find the authorization server of the server at ``url``.
 
     Args:
@@ -133,51 +141,56 @@ async def discover(
     Raises:
         Unauthorized: there is none that may be used; the message says why.
     """
-    found = await _discover(fetch, url, hint, issuer=issuer, used=used)
+    found = await _discover_server(fetch, url, hint, issuer=issuer, used=used)
     if found.server.authorization_endpoint:
         # The only endpoint that no request of ours is sent to: a browser opens it.
         await fetch.check_page(checked_address(found.server.authorization_endpoint, "the authorization_endpoint"))
     return found
 
 
-async def _discover(fetch: Fetch, url: URL, hint: str | None, *, issuer: str | None, used: str | None) -> Found:
-    described = await _resource(fetch, url, hint)
+async def _discover_server(
+    fetch: Fetch, url: URL, hint: str | None, *, issuer: str | None, used: str | None
+) -> FoundServer:
+    described = await _read_resource(fetch, url, hint)
     if described is None:
-        return await _undescribed(fetch, url, issuer)
-    if not covers(described.resource, url):
+        return await _discover_at_root(fetch, url, issuer)
+    if not covers_server(described.resource, url):
         raise Unauthorized(
-            f"signing in was stopped: {shown(url)} asks for tokens for {printable(described.resource)}, "
+            f"signing in was stopped: {show_address(url)} asks for tokens for {make_printable(described.resource)}, "
             "which is another server"
         )
-    chosen = _choose(described, url, issuer, used)
-    return Found(
-        server=await _server(fetch, chosen),
+    chosen = _choose_issuer(described, url, issuer, used)
+    return FoundServer(
+        server=await _read_server(fetch, chosen),
         resource=described.resource,
         scopes=None if described.scopes_supported is None else tuple(described.scopes_supported),
         wants_dpop=described.dpop_bound_access_tokens_required,
     )
 
 
-def _choose(described: ResourceMetadata, url: URL, issuer: str | None, used: str | None) -> str:
+def _choose_issuer(described: ResourceMetadata, url: URL, issuer: str | None, used: str | None) -> str:
     """Choose among the authorization servers of a resource: the configured one, the last one, otherwise the first."""
     offered = described.authorization_servers
     if issuer is not None:
         if issuer not in offered:
             raise Unauthorized(
-                f"signing in was stopped: {shown(url)} does not accept logins of {issuer}, for which the client was "
-                f"set up; it names {', '.join(map(printable, offered[:3])) or 'no authorization server'}"
+                f"signing in was stopped: {show_address(url)} does not accept logins of {issuer}, for which the "
+                "client was set up; it names "
+                + (", ".join(map(make_printable, offered[:3])) or "no authorization server")
             )
         return issuer
     if not offered:
-        raise Unauthorized(f"{shown(url)} wants a login, but names no authorization server")
+        raise Unauthorized(f"{show_address(url)} wants a login, but names no authorization server")
     return used if used is not None and used in offered else offered[0]
 
 
-async def _resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMetadata | None:
+async def _read_resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMetadata | None:
     broken: _NoMetadata | None = None
     for place in resource_places(url, hint):
         try:
-            if (found := await _read(fetch, place, ResourceMetadata, "where the server describes itself")) is not None:
+            if (
+                found := await _read_metadata(fetch, place, ResourceMetadata, "where the server describes itself")
+            ) is not None:
                 return found
         except _NoMetadata as error:
             broken = broken or (error if error.is_meant else None)
@@ -186,12 +199,12 @@ async def _resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMetadat
     return None
 
 
-async def _server(fetch: Fetch, issuer: str) -> ServerMetadata:
+async def _read_server(fetch: Fetch, issuer: str) -> ServerMetadata:
     checked_address(issuer, "the authorization server")
     problem: _NoMetadata | None = None
     for place in issuer_places(issuer):
         try:
-            found = await _read(fetch, place, ServerMetadata, "the metadata of the authorization server")
+            found = await _read_metadata(fetch, place, ServerMetadata, "the metadata of the authorization server")
             if found is not None:
                 check_server(found, issuer, place)
                 return found
@@ -199,27 +212,27 @@ async def _server(fetch: Fetch, issuer: str) -> ServerMetadata:
             problem = problem or error
     if problem is not None:
         raise problem
-    raise Unauthorized(f"signing in was stopped: {printable(issuer)} has no metadata at a well-known address")
+    raise Unauthorized(f"signing in was stopped: {make_printable(issuer)} has no metadata at a well-known address")
 
 
-async def _undescribed(fetch: Fetch, url: URL, issuer: str | None) -> Found:
+async def _discover_at_root(fetch: Fetch, url: URL, issuer: str | None) -> FoundServer:
     """Without resource metadata, use the configured issuer, otherwise the root of the server's origin (2025-03-26)."""
     if issuer is not None:
-        return Found(server=await _server(fetch, issuer), resource=str(url.with_query(None)))
+        return FoundServer(server=await _read_server(fetch, issuer), resource=str(url.with_query(None)))
     root = str(url.origin())
     place = f"{root}{_OAUTH}"
     metadata = None
     with contextlib.suppress(_NoMetadata):
-        metadata = await _read(fetch, place, ServerMetadata, "the metadata of the server")
+        metadata = await _read_metadata(fetch, place, ServerMetadata, "the metadata of the server")
     if metadata is None:
         checked_address(root, "the server")
-        return Found(server=fallback(url), resource=None, is_described=False)
+        return FoundServer(server=make_default_metadata(url), resource=None, is_described=False)
     # It was found on the server's own origin, so an issuer with a slash at the end is accepted as well.
     check_server(metadata, metadata.issuer if metadata.issuer == f"{root}/" else root, place)
-    return Found(server=metadata, resource=None)
+    return FoundServer(server=metadata, resource=None)
 
 
-async def _read(fetch: Fetch, place: str, kind: type[D], what: str) -> D | None:
+async def _read_metadata(fetch: Fetch, place: str, kind: type[D], what: str) -> D | None:
     """Read the metadata at an address; ``None`` if nothing is there.
 
     Raises:
@@ -247,13 +260,13 @@ def _names_server(data: bytes) -> bool:
     return not members.keys().isdisjoint(("resource", "authorization_servers", "issuer"))
 
 
-def union(*scopes: Sequence[str]) -> tuple[str, ...]:
+def join_scopes(*scopes: Sequence[str]) -> tuple[str, ...]:
     """Return all of these scopes in order, without duplicates, at most ``MAX_SCOPES``."""
     return tuple(dict.fromkeys(one for some in scopes for one in some))[:MAX_SCOPES]
 
 
 def first_scopes(
-    wanted: Sequence[str] | None, challenged: Sequence[str], found: Found, *, refreshable: bool
+    wanted: Sequence[str] | None, challenged: Sequence[str], found: FoundServer, *, refreshable: bool
 ) -> tuple[str, ...]:
     """Choose the scopes of the first request: the user's and the challenge's, otherwise all in the resource's metadata.
 
@@ -264,14 +277,14 @@ def first_scopes(
         refreshable: whether the grant may return a refresh token; if so, ``offline_access`` is added when the
             authorization server supports it.
     """
-    chosen = union(wanted or (), challenged)
+    chosen = join_scopes(wanted or (), challenged)
     if not chosen and wanted is None:
-        chosen = union(found.scopes or ())
+        chosen = join_scopes(found.scopes or ())
     if refreshable and OFFLINE in (found.server.scopes_supported or ()):
-        chosen = union(chosen, (OFFLINE,))
+        chosen = join_scopes(chosen, (OFFLINE,))
     return chosen
 
 
 def shown_scopes(scopes: Sequence[str]) -> str:
     """Format scopes for a message: those from a server may be long, many or unprintable."""
-    return printable(" ".join(scopes)) or "none"
+    return make_printable(" ".join(scopes)) or "none"

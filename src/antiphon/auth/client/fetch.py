@@ -17,11 +17,11 @@ from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, D
 from yarl import URL
 
 from antiphon.auth.boundary import Boundary, NotPublic, draw_boundary, find_proxy, is_refused
-from antiphon.auth.client.addresses import origin_of, shown
+from antiphon.auth.client.addresses import origin_of, show_address
 from antiphon.auth.client.exchange import Answer
 from antiphon.errors import Unauthorized
 
-__all__ = ["Fetch", "TooLarge", "Unreachable", "fetching"]
+__all__ = ["Fetch", "TooLarge", "Unreachable", "open_fetch"]
 
 MAX_BODY = 256 * 1024
 """Bytes of a response at most; metadata has a few thousand."""
@@ -42,7 +42,7 @@ class TooLarge(Unauthorized):
 
 
 class Fetch:
-    """The HTTP requests of one sign-in; made by ``fetching``."""
+    """The HTTP requests of one sign-in; made by ``open_fetch``."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Fetch:
                 return answer.body
             if answer.status >= 500 or answer.status not in (301, 302, 303, 307, 308):
                 return None
-            target = _redirected(target, answer)
+            target = _find_redirect(target, answer)
             if target is None:
                 return None
         return None
@@ -109,15 +109,17 @@ class Fetch:
                     method, url, headers=headers, data=body, allow_redirects=False, proxy=proxy
                 ) as response,
             ):
-                data = await _read(response)
+                data = await _read_body(response)
                 return Answer(status=response.status, headers=response.headers.copy(), body=data)
         except TimeoutError:
-            raise Unreachable(f"signing in failed: {shown(url)} did not answer within {PATIENCE:g} s") from None
+            raise Unreachable(f"signing in failed: {show_address(url)} did not answer within {PATIENCE:g} s") from None
         except (ClientError, OSError, ValueError) as error:
             if is_refused(error):
                 raise Unauthorized(_not_public(url)) from None
             # The library's message would contain the whole address with its query.
-            raise Unreachable(f"signing in failed: {shown(url)} cannot be reached ({type(error).__name__})") from None
+            raise Unreachable(
+                f"signing in failed: {show_address(url)} cannot be reached ({type(error).__name__})"
+            ) from None
 
     def _session(self, url: URL, proxy: str | None) -> ClientSession:
         """Choose the session for a request: the free one for a proxy, and for a host that the user named."""
@@ -136,17 +138,19 @@ def _not_public(url: URL) -> str:
     )
 
 
-async def _read(response: ClientResponse) -> bytes:
+async def _read_body(response: ClientResponse) -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
         if len(body) > MAX_BODY:
             response.close()
-            raise TooLarge(f"signing in was stopped: {shown(response.url)} answered with more than {MAX_BODY} bytes")
+            raise TooLarge(
+                f"signing in was stopped: {show_address(response.url)} answered with more than {MAX_BODY} bytes"
+            )
     return bytes(body)
 
 
-def _redirected(source: URL, answer: Answer) -> URL | None:
+def _find_redirect(source: URL, answer: Answer) -> URL | None:
     try:
         target = source.join(URL(answer.headers.get("Location", ""), encoded=True))
     except ValueError:
@@ -155,7 +159,7 @@ def _redirected(source: URL, answer: Answer) -> URL | None:
 
 
 @asynccontextmanager
-async def fetching(
+async def open_fetch(
     server: URL,
     *,
     ssl: tls.SSLContext | bool = True,
@@ -169,11 +173,11 @@ async def fetching(
     public address.
     """
     boundary = await draw_boundary(server.host or "", is_public_server=is_public)
-    async with _session(boundary.connector(ssl=ssl)) as bounded, _session(TCPConnector(ssl=ssl)) as free:
+    async with _open_session(boundary.connector(ssl=ssl)) as bounded, _open_session(TCPConnector(ssl=ssl)) as free:
         yield Fetch(boundary, bounded, free, proxy, named)
 
 
-def _session(connector: TCPConnector) -> ClientSession:
+def _open_session(connector: TCPConnector) -> ClientSession:
     return ClientSession(
         connector=connector,
         cookie_jar=DummyCookieJar(),

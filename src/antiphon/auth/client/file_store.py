@@ -148,7 +148,7 @@ class FileLogins:
             read = msgspec.json.decode(data, type=_Sealed)
             key = self._key_for(in_keyring=read.key == _IN_KEYRING, make=False)
             nonce, sealed = base64.b64decode(read.nonce), base64.b64decode(read.sealed)
-            plain = AESGCM(key).decrypt(nonce, sealed, _header(read.key))
+            plain = AESGCM(key).decrypt(nonce, sealed, _encode_header(read.key))
             return msgspec.json.decode(plain, type=Document)
         except (msgspec.DecodeError, ValueError, InvalidTag, UnicodeDecodeError):
             raise ConfigError(
@@ -163,8 +163,8 @@ class FileLogins:
         place = self._place() if there else (_IN_KEYRING if self._has_keyring() else _BESIDE)
         key = self._key_for(in_keyring=place == _IN_KEYRING, make=not there)
         nonce = secrets.token_bytes(12)
-        sealed = AESGCM(key).encrypt(nonce, data, _header(place))
-        said = _Sealed(antiphon="logins", version=1, key=place, nonce=_text(nonce), sealed=_text(sealed))
+        sealed = AESGCM(key).encrypt(nonce, data, _encode_header(place))
+        said = _Sealed(antiphon="logins", version=1, key=place, nonce=_decode_text(nonce), sealed=_decode_text(sealed))
         replace_file(self.path, msgspec.json.encode(said))
 
     def _place(self) -> str:
@@ -196,10 +196,10 @@ class FileLogins:
 
         def ask() -> str | None:
             if make:
-                keyring.set_password(_SERVICE, name, _text(secrets.token_bytes(32)))
+                keyring.set_password(_SERVICE, name, _decode_text(secrets.token_bytes(32)))
             return keyring.get_password(_SERVICE, name)
 
-        found = _patiently(ask)
+        found = _ask_keyring(ask)
         if found is None:
             raise ConfigError(
                 f"{self.path}: its key is in the system's keyring, which cannot be read here: unlock it, or name "
@@ -210,7 +210,7 @@ class FileLogins:
     def _file_key(self, *, make: bool) -> bytes:
         beside = self.path.with_name(f"{self.path.name}.key")
         if make:
-            replace_file(beside, _text(secrets.token_bytes(32)).encode())
+            replace_file(beside, _decode_text(secrets.token_bytes(32)).encode())
         try:
             _keep_from_others(beside)
             return base64.b64decode(read_file(beside, MAX_FILE))
@@ -228,7 +228,7 @@ def _keep_from_others(path: Path) -> None:
         log.warning("%s: others could read or write it; they cannot any more. Sign in again if they may have", path)
 
 
-def _patiently(ask: Callable[[], str | None]) -> str | None:
+def _ask_keyring(ask: Callable[[], str | None]) -> str | None:
     """Ask a keyring, which may wait for a person or hang; ``None`` if it fails."""
     found: list[str | None] = []
 
@@ -245,9 +245,9 @@ def _patiently(ask: Callable[[], str | None]) -> str | None:
     return found[0] if found else None
 
 
-def _header(place: str) -> bytes:
+def _encode_header(place: str) -> bytes:
     return json.dumps(["antiphon logins", 1, place]).encode()
 
 
-def _text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     return base64.b64encode(data).decode()

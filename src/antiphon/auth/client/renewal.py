@@ -23,7 +23,7 @@ from typing import Literal
 from msgspec import Struct, structs
 from yarl import URL
 
-from antiphon.auth.client.discovery import Found
+from antiphon.auth.client.discovery import FoundServer
 from antiphon.auth.client.exchange import Refused
 from antiphon.auth.client.fetch import PATIENCE as REQUEST_PATIENCE
 from antiphon.auth.client.fetch import Fetch
@@ -32,9 +32,9 @@ from antiphon.auth.client.store import Claim, Document, Login, LoginStore
 from antiphon.auth.client.token_endpoint import TokenEndpoint
 from antiphon.auth.dpop import ProofKey
 from antiphon.errors import Unauthorized
-from antiphon.machine.running_processes import began, is_running, place
+from antiphon.machine.running_processes import find_start, identify_place, is_running
 
-__all__ = ["CLAIM", "LOOKS", "claim_is_void", "claim_of", "renew", "sign_in_once", "this_process"]
+__all__ = ["CLAIM", "LOOKS", "claim_is_void", "claim_of", "renew_login", "sign_in_once", "this_process"]
 
 CLAIM = 2 * REQUEST_PATIENCE + 15.0
 """Seconds until a claim expires: two requests, if a nonce is required, and time to write the answer."""
@@ -47,7 +47,7 @@ LOOKS = (0.05, 0.25)
 """Seconds between the first two reads of another process's claim, and the longest pause between two reads."""
 
 
-class Standing(Struct, frozen=True):
+class LoginState(Struct, frozen=True):
     """The state of a login that is to be refreshed."""
 
     what: Literal["free", "wait", "done"]
@@ -55,7 +55,7 @@ class Standing(Struct, frozen=True):
     """The stored login, if it differs from the one to be refreshed."""
 
 
-async def renew(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Login | None:
+async def renew_login(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Login | None:
     """Refresh a login, or wait until another process has; return the login stored after that.
 
     Returns ``None`` if the login was deleted and somebody has to sign in. ``owner`` identifies the caller among all
@@ -66,11 +66,11 @@ async def renew(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
     """
     pause, longest = LOOKS
     while True:
-        standing = _standing(await store.read(), login)
+        standing = _look_up_standing(await store.read(), login)
         if standing.what == "free":
-            claimed = await store.change(lambda kept: _claim(kept, login, owner))
+            claimed = await store.change(lambda kept: _claim_login(kept, login, owner))
             if claimed is not None:
-                return await _send(store, fetch, claimed, owner)
+                return await _send_renewal(store, fetch, claimed, owner)
             continue
         if standing.what == "done":
             return standing.login
@@ -78,21 +78,21 @@ async def renew(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
         pause = min(2 * pause, longest)
 
 
-def _standing(kept: Document, login: Login) -> Standing:
+def _look_up_standing(kept: Document, login: Login) -> LoginState:
     """Look up whether a login was refreshed or deleted meanwhile, or is being refreshed."""
     current = kept.find(login.server, login.label)
     if current is None or current.access_token != login.access_token:
-        return Standing("done", current)
+        return LoginState("done", current)
     if current.refresh_token is None:
-        return Standing("done")
+        return LoginState("done")
     if current.claim is not None and not claim_is_void(current.claim, time.time()):
-        return Standing("wait")
-    return Standing("free", current)
+        return LoginState("wait")
+    return LoginState("free", current)
 
 
-def _claim(kept: Document, login: Login, owner: str) -> Login | None:
+def _claim_login(kept: Document, login: Login, owner: str) -> Login | None:
     """Claim a login unless another process has claimed it."""
-    standing = _standing(kept, login)
+    standing = _look_up_standing(kept, login)
     if standing.what != "free" or standing.login is None:
         return None
     claimed = structs.replace(standing.login, claim=claim_of(owner, CLAIM))
@@ -100,7 +100,7 @@ def _claim(kept: Document, login: Login, owner: str) -> Login | None:
     return claimed
 
 
-async def _send(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Login | None:
+async def _send_renewal(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Login | None:
     key = None if login.key is None else ProofKey(login.key)
     endpoint = TokenEndpoint(fetch, login.metadata, login.identity, key)
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, "resource": login.resource}
@@ -116,7 +116,7 @@ async def _send(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
     except Unauthorized:
         await store.change(lambda kept: _give_up(kept, login, owner, forget=False))
         raise
-    found = Found(server=login.metadata, resource=login.resource)
+    found = FoundServer(server=login.metadata, resource=login.resource)
     renewed = login_of(
         answer,
         server=URL(login.server),
@@ -132,10 +132,10 @@ async def _send(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
         refresh_token=answer.refresh_token or login.refresh_token,
         scopes=login.scopes if answer.scopes is None else answer.scopes,
     )
-    return await store.change(lambda kept: _write(kept, renewed, login, owner))
+    return await store.change(lambda kept: _write_renewed(kept, renewed, login, owner))
 
 
-def _write(kept: Document, renewed: Login, login: Login, owner: str) -> Login | None:
+def _write_renewed(kept: Document, renewed: Login, login: Login, owner: str) -> Login | None:
     current = kept.find(login.server, login.label)
     if current is None or current.claim is None or current.claim.owner != owner:
         # The login was deleted, replaced or taken over meanwhile: the stored one counts.
@@ -157,7 +157,7 @@ def _give_up(kept: Document, login: Login, owner: str, *, forget: bool) -> None:
 def this_process() -> tuple[int, str]:
     """Return what identifies this process until the machine restarts; an empty text if its start is not known."""
     pid = os.getpid()
-    where, since = place(), began(pid)
+    where, since = identify_place(), find_start(pid)
     return pid, f"{where}:{since}" if where and since else ""
 
 
@@ -173,7 +173,7 @@ def claim_is_void(claim: Claim, now: float) -> bool:
         return True
     # The process of a claim made on another machine or in a container cannot be seen from here: its deadline decides.
     where, _, since = claim.started.rpartition(":")
-    return bool(where) and where == place() and not is_running(claim.pid, since)
+    return bool(where) and where == identify_place() and not is_running(claim.pid, since)
 
 
 async def sign_in_once(
@@ -209,7 +209,7 @@ async def sign_in_once(
             return login
         claim = _claim_on(kept, server, label)
         if claim is None and await store.change(
-            lambda kept: _begin(kept, server, label, claim_of(owner, patience), serves)
+            lambda kept: _begin_claim(kept, server, label, claim_of(owner, patience), serves)
         ):
             try:
                 return await sign_in()
@@ -232,7 +232,7 @@ def _claim_on(kept: Document, server: str, label: str) -> Claim | None:
     return None if claim is None or claim_is_void(claim, time.time()) else claim
 
 
-def _begin(kept: Document, server: str, label: str, claim: Claim, serves: Callable[[Login], bool]) -> bool:
+def _begin_claim(kept: Document, server: str, label: str, claim: Claim, serves: Callable[[Login], bool]) -> bool:
     """Claim a sign-in, unless another process has claimed it or stored a login meanwhile."""
     login = kept.find(server, label)
     if _claim_on(kept, server, label) is not None or (login is not None and serves(login)):

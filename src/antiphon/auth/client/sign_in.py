@@ -17,9 +17,9 @@ from msgspec import Struct
 from yarl import URL
 
 from antiphon.auth.challenge import Challenge
-from antiphon.auth.client.addresses import checked_address, shown
+from antiphon.auth.client.addresses import checked_address, show_address
 from antiphon.auth.client.authorization_code import AuthorizationCode, Receiver, open_browser
-from antiphon.auth.client.discovery import Found, first_scopes, union
+from antiphon.auth.client.discovery import FoundServer, first_scopes, join_scopes
 from antiphon.auth.client.exchange import Answer, ClientIdentity, Refused, TokenAnswer
 from antiphon.auth.client.fetch import Fetch
 from antiphon.auth.client.grants import Grant, Wanted
@@ -45,7 +45,7 @@ class _Entered(Struct):
 
 
 async def sign_in(
-    settings: OAuth, fetch: Fetch, server: URL, found: Found, challenge: Challenge | None, before: Login | None
+    settings: OAuth, fetch: Fetch, server: URL, found: FoundServer, challenge: Challenge | None, before: Login | None
 ) -> Login:
     """Obtain a login and store it.
 
@@ -63,13 +63,13 @@ async def sign_in(
     moved = before is not None and before.metadata.issuer != found.server.issuer
     known = None if before is None or moved else before
     refreshable = settings.grant is None or settings.grant.needs_person
-    scopes = union(
+    scopes = join_scopes(
         known.asked if known is not None else (),
         first_scopes(settings.scopes, challenge.scopes if challenge else (), found, refreshable=refreshable),
     )
-    key = _key(settings, found, challenge, known)
-    async with _entered(settings, fetch, found, before) as entered:
-        grant = settings.grant or _browser(settings, entered, found)
+    key = _choose_key(settings, found, challenge, known)
+    async with _prepare_grant(settings, fetch, found, before) as entered:
+        grant = settings.grant or _make_browser_grant(settings, entered, found)
         endpoint = TokenEndpoint(fetch, found.server, entered.identity, key)
         try:
             answer = await grant.obtain(Wanted(endpoint=endpoint, resource=found.resource, scopes=scopes))
@@ -90,7 +90,7 @@ def login_of(
     *,
     server: URL,
     label: str,
-    found: Found,
+    found: FoundServer,
     identity: ClientIdentity,
     asked: Sequence[str],
     key: ProofKey | None,
@@ -98,7 +98,7 @@ def login_of(
     """Make the login for a granted token."""
     now = time.time()
     return Login(
-        server=shown(server),
+        server=show_address(server),
         label=label,
         metadata=found.server,
         resource=found.resource,
@@ -109,12 +109,14 @@ def login_of(
         refresh_token=answer.refresh_token,
         scopes=tuple(asked) if answer.scopes is None else answer.scopes,
         asked=tuple(asked),
-        key=None if key is None else key.exported(),
+        key=None if key is None else key.export_key(),
         obtained_at=now,
     )
 
 
-def _key(settings: OAuth, found: Found, challenge: Challenge | None, known: Login | None) -> ProofKey | None:
+def _choose_key(
+    settings: OAuth, found: FoundServer, challenge: Challenge | None, known: Login | None
+) -> ProofKey | None:
     """Choose the key that the token is to be bound to, if any.
 
     Raises:
@@ -134,20 +136,22 @@ def _key(settings: OAuth, found: Found, challenge: Challenge | None, known: Logi
 
 
 @asynccontextmanager
-async def _entered(settings: OAuth, fetch: Fetch, found: Found, before: Login | None) -> AsyncGenerator[_Entered]:
+async def _prepare_grant(
+    settings: OAuth, fetch: Fetch, found: FoundServer, before: Login | None
+) -> AsyncGenerator[_Entered]:
     """Register the client if necessary, and listen for the redirect if the grant needs a browser."""
-    choice = choose(settings, found.server)
-    kept = await _kept(settings, found) if choice == "dynamic" else None
+    choice = choose_registration(settings, found.server)
+    kept = await _find_kept_registration(settings, found) if choice == "dynamic" else None
     if choice == "preregistered":
-        identity = preregistered(settings, found.server, None if before is None else before.metadata.issuer)
+        identity = find_preregistered_client(settings, found.server, None if before is None else before.metadata.issuer)
     elif choice == "document":
         identity = ClientIdentity(client_id=settings.client_metadata_url or "", method="none")
     else:
         identity = None if kept is None else kept.identity
-    receiver, redirect_uri, is_same = await _receiver(settings, identity)
+    receiver, redirect_uri, is_same = await _open_receiver(settings, identity)
     try:
         if identity is None or not is_same:
-            made = await register(fetch, settings, found.server, redirect_uri)
+            made = await register_client(fetch, settings, found.server, redirect_uri)
             await settings.store.change(lambda document: document.register(made))
             identity = made.identity
         yield _Entered(identity, receiver, redirect_uri)
@@ -156,11 +160,11 @@ async def _entered(settings: OAuth, fetch: Fetch, found: Found, before: Login | 
             await receiver.close()
 
 
-async def _kept(settings: OAuth, found: Found) -> Registered | None:
+async def _find_kept_registration(settings: OAuth, found: FoundServer) -> Registered | None:
     return (await settings.store.read()).registration(found.server.issuer, time.time())
 
 
-async def _receiver(settings: OAuth, identity: ClientIdentity | None) -> tuple[Receiver | None, str | None, bool]:
+async def _open_receiver(settings: OAuth, identity: ClientIdentity | None) -> tuple[Receiver | None, str | None, bool]:
     """Listen for the redirect; the last value tells whether that is at the registered address."""
     if settings.grant is not None:
         return None, None, True
@@ -180,7 +184,7 @@ async def _receiver(settings: OAuth, identity: ClientIdentity | None) -> tuple[R
     return receiver, receiver.redirect_uri, registered is None
 
 
-def _browser(settings: OAuth, entered: _Entered, found: Found) -> Grant:
+def _make_browser_grant(settings: OAuth, entered: _Entered, found: FoundServer) -> Grant:
     if not found.server.authorization_endpoint:
         raise Unauthorized(f"signing in was stopped: {found.server.issuer} has no page to sign in at")
     show_page = settings.open_page or open_browser
@@ -200,7 +204,7 @@ def _browser(settings: OAuth, entered: _Entered, found: Found) -> Grant:
     return AuthorizationCode(show, entered.redirect_uri or "", timeout=settings.timeout, check=found.is_described)
 
 
-def choose(settings: OAuth, server: ServerMetadata) -> Choice:
+def choose_registration(settings: OAuth, server: ServerMetadata) -> Choice:
     """Choose the kind of registration, in the order of the specification.
 
     Raises:
@@ -218,7 +222,7 @@ def choose(settings: OAuth, server: ServerMetadata) -> Choice:
     )
 
 
-def preregistered(settings: OAuth, server: ServerMetadata, known_issuer: str | None) -> ClientIdentity:
+def find_preregistered_client(settings: OAuth, server: ServerMetadata, known_issuer: str | None) -> ClientIdentity:
     """Return the identity in the user's settings.
 
     Args:
@@ -270,7 +274,9 @@ def registration_request(settings: OAuth, server: ServerMetadata, redirect_uri: 
     return request
 
 
-async def register(fetch: Fetch, settings: OAuth, server: ServerMetadata, redirect_uri: str | None) -> Registered:
+async def register_client(
+    fetch: Fetch, settings: OAuth, server: ServerMetadata, redirect_uri: str | None
+) -> Registered:
     """Register the client dynamically (RFC 7591, section 3).
 
     Raises:
@@ -281,10 +287,10 @@ async def register(fetch: Fetch, settings: OAuth, server: ServerMetadata, redire
     if answer.status not in (200, 201):
         refused = refusal_of(answer, server.issuer)
         raise Unauthorized(f"{refused.message} while registering a client: register one there by hand")
-    return _read(answer, server.issuer, redirect_uri, time.time)
+    return _read_registration(answer, server.issuer, redirect_uri, time.time)
 
 
-def _read(answer: Answer, issuer: str, redirect_uri: str | None, clock: Callable[[], float]) -> Registered:
+def _read_registration(answer: Answer, issuer: str, redirect_uri: str | None, clock: Callable[[], float]) -> Registered:
     said = answer.json()
     client_id, secret, method = (
         said.get(name) for name in ("client_id", "client_secret", "token_endpoint_auth_method")

@@ -15,15 +15,15 @@ from urllib.parse import quote_plus
 
 from yarl import URL
 
-from antiphon.auth.client.addresses import checked_address, printable
+from antiphon.auth.client.addresses import checked_address, make_printable
 from antiphon.auth.client.exchange import Answer, ClientIdentity, Refused, TokenAnswer
-from antiphon.auth.client.fetch import Fetch, fetching
+from antiphon.auth.client.fetch import Fetch, open_fetch
 from antiphon.auth.client.store import Login
 from antiphon.auth.dpop import ProofKey
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import Unauthorized
 
-__all__ = ["TokenEndpoint", "choose_method", "refusal_of", "revoke"]
+__all__ = ["TokenEndpoint", "choose_method", "refusal_of", "revoke_login"]
 
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
@@ -88,7 +88,7 @@ class TokenEndpoint:
         answer = await self.post(self.server.token_endpoint, form)
         if answer.status != 200:
             raise refusal_of(answer, self.server.issuer)
-        return _read(answer, wants_dpop=self.key is not None)
+        return _read_token(answer, wants_dpop=self.key is not None)
 
     async def post(self, address: str, form: Mapping[str, str | None]) -> Answer:
         """Post a form with client authentication; repeated once if the server requires a nonce."""
@@ -120,7 +120,9 @@ class TokenEndpoint:
             return {}, {"client_assertion_type": _ASSERTION, "client_assertion": self._assertion(me.private_key)}
         if method == "none":
             return {}, {"client_id": me.client_id}
-        raise Unauthorized(f"signing in was stopped: {me.client_id} would have to authenticate by {printable(method)}")
+        raise Unauthorized(
+            f"signing in was stopped: {me.client_id} would have to authenticate by {make_printable(method)}"
+        )
 
     def _assertion(self, private_key: str) -> str:
         """Sign a client assertion (RFC 7523, section 3). Its audience is the issuer, so no other server can use it."""
@@ -152,10 +154,10 @@ def refusal_of(answer: Answer, issuer: str) -> Refused:
     error = answer.json().get("error")
     code = error if isinstance(error, str) and _WORD.fullmatch(error) else ""
     said = code or f"HTTP {answer.status}"
-    return Refused(f"signing in failed: {printable(issuer)} refused with {said}", error=code)
+    return Refused(f"signing in failed: {make_printable(issuer)} refused with {said}", error=code)
 
 
-def _read(answer: Answer, *, wants_dpop: bool) -> TokenAnswer:
+def _read_token(answer: Answer, *, wants_dpop: bool) -> TokenAnswer:
     said = answer.json()
     token, kind = said.get("access_token"), said.get("token_type")
     if not isinstance(token, str) or not _TOKEN.fullmatch(token) or not isinstance(kind, str):
@@ -179,7 +181,7 @@ def _read(answer: Answer, *, wants_dpop: bool) -> TokenAnswer:
     )
 
 
-async def revoke(login: Login) -> bool:
+async def revoke_login(login: Login) -> bool:
     """Revoke the tokens of a login; return whether its authorization server supports that.
 
     Raises:
@@ -188,7 +190,7 @@ async def revoke(login: Login) -> bool:
     address = login.metadata.revocation_endpoint
     if not address:
         return False
-    async with fetching(URL(login.server)) as fetch:
+    async with open_fetch(URL(login.server)) as fetch:
         endpoint = TokenEndpoint(fetch, login.metadata, login.identity)
         # Revoking the refresh token revokes the access token as well if the server supports that.
         tokens = [(login.refresh_token, "refresh_token"), (login.access_token, "access_token")]

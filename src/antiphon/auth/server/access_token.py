@@ -86,7 +86,7 @@ _decode_header = msgspec.json.Decoder(Header).decode
 _decode_claims = msgspec.json.Decoder(Standard).decode
 
 
-def unpadded(part: bytes) -> bytes:
+def decode_unpadded(part: bytes) -> bytes:
     """Decode base64url without padding, as JOSE uses it.
 
     Raises:
@@ -100,7 +100,7 @@ def unpadded(part: bytes) -> bytes:
         raise Invalid("it is not base64url") from None
 
 
-def split(token: bytes) -> tuple[bytes, bytes, bytes] | None:
+def split_token(token: bytes) -> tuple[bytes, bytes, bytes] | None:
     """Return the three parts of a signed token; ``None`` for an opaque token, which only its issuer can verify."""
     parts = token.split(b".")
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 and token.startswith(b"ey") and all(parts) else None
@@ -115,7 +115,7 @@ def read_header(part: bytes) -> Header:
     if len(part) > _MAX_HEADER:
         raise Invalid("its header is too long")
     try:
-        header = _decode_header(unpadded(part))
+        header = _decode_header(decode_unpadded(part))
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Invalid("its header cannot be read") from None
     if header.crit is not None:
@@ -130,7 +130,7 @@ def read_claims(part: bytes) -> tuple[Standard, bytes]:
     Raises:
         Invalid: they are malformed, or a validated claim is missing or has another type.
     """
-    raw = unpadded(part)
+    raw = decode_unpadded(part)
     try:
         claims = _decode_claims(raw)
         # All claims must be decodable, because the rest is read later.
@@ -157,7 +157,7 @@ def has_signature(token: bytes, key: PublicKey, algorithm: str) -> bool:
     # Key and algorithm were chosen above. joserfc's own decoding would parse the header again, and has limits
     # that are too small for a proof with a large key.
     try:
-        return bool(JWSRegistry.algorithms[algorithm].verify(text, unpadded(signature), key.key))
+        return bool(JWSRegistry.algorithms[algorithm].verify(text, decode_unpadded(signature), key.key))
     except (JoseError, Invalid, ValueError, TypeError, KeyError):
         return False
 

@@ -17,7 +17,7 @@ from antiphon.machine.loopback import is_loopback
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
 
-__all__ = ["MAX_DOCUMENT", "Unavailable", "checked_address", "fetch_document"]
+__all__ = ["MAX_DOCUMENT", "IssuerUnavailable", "checked_address", "fetch_document"]
 
 MAX_DOCUMENT = 256 * 1024
 """Bytes of a document at most; the longest known key set has 60 KiB."""
@@ -26,7 +26,7 @@ FETCH_TIMEOUT = 10.0
 """Seconds for one document, including the DNS look-up."""
 
 
-class Unavailable(AntiphonError):
+class IssuerUnavailable(AntiphonError):
     """An issuer cannot be asked now; the message says why, and contains no token."""
 
 
@@ -69,22 +69,22 @@ async def fetch_document(
     if authorization is not None:
         headers["authorization"] = authorization
     try:
-        async with asyncio.timeout(FETCH_TIMEOUT), _session(url, issuer) as web:
+        async with asyncio.timeout(FETCH_TIMEOUT), _open_session(url, issuer) as web:
             method = "GET" if form is None else "POST"
             async with web.request(method, url, data=form, headers=headers, allow_redirects=False) as response:
                 if response.status != 200:
-                    raise Unavailable(f"{url} answered with status {response.status}")
-                return await _bounded(url, response)
+                    raise IssuerUnavailable(f"{url} answered with status {response.status}")
+                return await _read_bounded(url, response)
     except TimeoutError:
-        raise Unavailable(f"{url} did not answer within {FETCH_TIMEOUT:g} s") from None
+        raise IssuerUnavailable(f"{url} did not answer within {FETCH_TIMEOUT:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         if is_refused(error):
-            raise Unavailable(f"{issuer} is public, and leads to the local network: {url}") from None
-        raise Unavailable(f"{url} cannot be reached: {type(error).__name__}") from None
+            raise IssuerUnavailable(f"{issuer} is public, and leads to the local network: {url}") from None
+        raise IssuerUnavailable(f"{url} cannot be reached: {type(error).__name__}") from None
 
 
 @asynccontextmanager
-async def _session(url: str, issuer: str | None) -> AsyncGenerator[ClientSession]:
+async def _open_session(url: str, issuer: str | None) -> AsyncGenerator[ClientSession]:
     from aiohttp import ClientSession
     from yarl import URL
 
@@ -102,10 +102,10 @@ async def _session(url: str, issuer: str | None) -> AsyncGenerator[ClientSession
         yield session
 
 
-async def _bounded(url: str, response: ClientResponse) -> bytes:
+async def _read_bounded(url: str, response: ClientResponse) -> bytes:
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
         if len(body) > MAX_DOCUMENT:
-            raise Unavailable(f"{url} answered with more than {MAX_DOCUMENT} bytes")
+            raise IssuerUnavailable(f"{url} answered with more than {MAX_DOCUMENT} bytes")
     return bytes(body)

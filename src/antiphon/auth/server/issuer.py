@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from antiphon.auth.server.documents import Unavailable, checked_address
+from antiphon.auth.server.documents import IssuerUnavailable, checked_address
 from antiphon.errors import ConfigError
 
 __all__ = ["ALGORITHMS", "Introspection", "Issuer", "Metadata", "issuers_of", "read_metadata"]
@@ -134,10 +134,10 @@ def read_metadata(document: bytes, issuer: str) -> Metadata:
     try:
         found = _decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Unavailable(f"the metadata of {issuer} cannot be read") from None
+        raise IssuerUnavailable(f"the metadata of {issuer} cannot be read") from None
     if found.issuer != issuer:
         # "the issuer value in the document MUST be identical to the issuer identifier used to construct the URL"
-        raise Unavailable(f"the metadata of {issuer} is that of {found.issuer[:200]!r}")
+        raise IssuerUnavailable(f"the metadata of {issuer} is that of {found.issuer[:200]!r}")
     for url in (found.jwks_uri, found.introspection_endpoint):
         if url is not None:
             _check_endpoint(url, issuer)
@@ -153,6 +153,6 @@ def _check_endpoint(url: str, issuer: str) -> None:
     try:
         scheme = checked_address(url, f"the metadata of {issuer}").scheme
     except ConfigError as error:
-        raise Unavailable(str(error)) from None
+        raise IssuerUnavailable(str(error)) from None
     if scheme != "https" and issuer.startswith("https:"):
-        raise Unavailable(f"the metadata of {issuer} leads to this machine: {url!r}")
+        raise IssuerUnavailable(f"the metadata of {issuer} leads to this machine: {url!r}")

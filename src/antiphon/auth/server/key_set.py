@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from antiphon.auth.metadata import issuer_places
-from antiphon.auth.server.documents import Unavailable, checked_address, fetch_document
+from antiphon.auth.server.documents import IssuerUnavailable, checked_address, fetch_document
 from antiphon.auth.server.issuer import Issuer, Metadata, read_metadata
 from antiphon.errors import ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks
@@ -84,7 +84,7 @@ class PublicKey:
         from joserfc.jwk import import_key
 
         try:
-            if words["kty"] == "RSA" and _bits(words["n"]) not in _RSA_BITS:
+            if words["kty"] == "RSA" and _count_bits(words["n"]) not in _RSA_BITS:
                 return None
             key = import_key({name: words[name] for name in ("kty", "crv", "x", "y", "n", "e") if name in words})
         except (JoseError, ValueError, TypeError, KeyError):
@@ -92,7 +92,7 @@ class PublicKey:
         return cls(words, key, family) if family else None
 
 
-def _bits(modulus: str) -> int:
+def _count_bits(modulus: str) -> int:
     return int.from_bytes(base64.urlsafe_b64decode(modulus + "==")).bit_length()
 
 
@@ -153,7 +153,7 @@ class KeySet:
             # Not awaited directly: when the server closes, the fetch is cancelled, which must not cancel the requests.
             await asyncio.wait([task])
         if self._fetched is None or (self._failed and now - self._fetched > KEPT_FOR):
-            raise Unavailable(self._failed or f"the keys of {self._issuer.url} cannot be fetched now")
+            raise IssuerUnavailable(self._failed or f"the keys of {self._issuer.url} cannot be fetched now")
 
     def _begin(self, now: float) -> asyncio.Task[None] | None:
         """Start one fetch for all waiting callers, unless one has just failed."""
@@ -172,13 +172,13 @@ class KeySet:
             async with asyncio.timeout(RENEW_TIMEOUT):
                 url = self._issuer.jwks_uri or (await metadata_of(self._issuer, self._fetch)).jwks_uri
                 if url is None:
-                    raise Unavailable(f"the metadata of {self._issuer.url} names no jwks_uri")
+                    raise IssuerUnavailable(f"the metadata of {self._issuer.url} names no jwks_uri")
                 keys = read_keys(await self._fetch(url))
             if not keys:
-                raise Unavailable(f"{url} has no key that tokens may be signed with")
+                raise IssuerUnavailable(f"{url} has no key that tokens may be signed with")
         except Exception as error:
             # Whatever it is: the waiting callers must be told, and a later attempt must be possible.
-            self._failed = str(error) if isinstance(error, Unavailable) else type(error).__name__
+            self._failed = str(error) if isinstance(error, IssuerUnavailable) else type(error).__name__
             log.warning("the keys of %s cannot be renewed: %s", self._issuer.url, self._failed)
             return
         left = {msgspec.json.encode(key.words, order="sorted") for key in keys}
@@ -205,9 +205,9 @@ def read_keys(document: bytes) -> tuple[PublicKey, ...]:
     try:
         listed = msgspec.json.decode(document, type=_Listed).keys
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Unavailable("a list of keys cannot be read") from None
+        raise IssuerUnavailable("a list of keys cannot be read") from None
     if len(listed) > MAX_KEYS:
-        raise Unavailable(f"a list of keys has more than {MAX_KEYS}")
+        raise IssuerUnavailable(f"a list of keys has more than {MAX_KEYS}")
     read = [PublicKey.read(words) for words in listed]
     return tuple(key for key in read if key is not None)
 
@@ -223,6 +223,6 @@ async def metadata_of(issuer: Issuer, fetch: Fetch) -> Metadata:
         try:
             checked_address(url, "issuer")
             return read_metadata(await fetch(url), issuer.url)
-        except Unavailable as error:
+        except IssuerUnavailable as error:
             said.append(str(error))
-    raise Unavailable("; ".join(said))
+    raise IssuerUnavailable("; ".join(said))

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from antiphon.auth.server.access_token import Invalid, has_signature, read_header, split, unpadded
+from antiphon.auth.server.access_token import Invalid, decode_unpadded, has_signature, read_header, split_token
 from antiphon.auth.server.key_set import PublicKey
 from antiphon.errors import ConfigError
 
@@ -128,13 +128,13 @@ class Proofs:
         """
         claims, key = self._read(proof)
         now = self._clock()
-        if _thumbprint(key) != thumbprint:
+        if _compute_thumbprint(key) != thumbprint:
             raise Invalid("the proof was made with another key")
         if claims.htm != method:
             raise Invalid("the proof is for another method")
-        if _target(claims.htu) != _target(url):
+        if _parse_target(claims.htu) != _parse_target(url):
             raise Invalid("the proof is for another address")
-        if not hmac.compare_digest(claims.ath.encode(), _hashed(token)):
+        if not hmac.compare_digest(claims.ath.encode(), _hash_token(token)):
             raise Invalid("the proof is for another token")
         if not abs(now - claims.iat) <= self.options.max_age:
             raise Invalid("the proof is too old, or from the future")
@@ -143,15 +143,15 @@ class Proofs:
         return fresh
 
     def _read(self, proof: bytes) -> tuple[_Claims, PublicKey]:
-        parts = split(proof) if len(proof) <= MAX_PROOF else None
+        parts = split_token(proof) if len(proof) <= MAX_PROOF else None
         if parts is None:
             raise Invalid("the proof is no signed token, or is too long")
         header = read_header(parts[0])
         if header.typ.lower() != "dpop+jwt":
             raise Invalid("the typ of the proof is not dpop+jwt")
         try:
-            words = _decode_key(unpadded(parts[0])).jwk
-            claims = _decode_claims(unpadded(parts[1]))
+            words = _decode_key(decode_unpadded(parts[0])).jwk
+            claims = _decode_claims(decode_unpadded(parts[1]))
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise Invalid("the proof lacks a part, or one cannot be read") from None
         # "The jwk JOSE Header Parameter does not contain a private key" (section 4.3).
@@ -195,7 +195,7 @@ class Proofs:
 
     def nonce(self) -> str:
         """Make a nonce: its time, signed by this server."""
-        return self._sealed(int(self._clock()), self._keys[0])
+        return self._seal_data(int(self._clock()), self._keys[0])
 
     def _check_nonce(self, given: str | None, now: float) -> tuple[str, ...]:
         if not self.options.nonces:
@@ -210,31 +210,31 @@ class Proofs:
         at, _, _ = nonce.partition(".")
         if not (at.isascii() and at.isdecimal() and len(at) <= 12):
             return None
-        is_ours = any(hmac.compare_digest(nonce.encode(), self._sealed(int(at), key).encode()) for key in self._keys)
+        is_ours = any(hmac.compare_digest(nonce.encode(), self._seal_data(int(at), key).encode()) for key in self._keys)
         return float(at) if is_ours else None
 
     @staticmethod
-    def _sealed(at: int, key: bytes) -> str:
+    def _seal_data(at: int, key: bytes) -> str:
         seal = hmac.digest(key, b"antiphon dpop nonce %d" % at, "sha256")[:16]
-        return f"{at}.{_text(seal).decode()}"
+        return f"{at}.{_decode_text(seal).decode()}"
 
 
-def _text(data: bytes) -> bytes:
+def _decode_text(data: bytes) -> bytes:
     return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
-def _hashed(token: bytes) -> bytes:
-    return _text(hashlib.sha256(token).digest())
+def _hash_token(token: bytes) -> bytes:
+    return _decode_text(hashlib.sha256(token).digest())
 
 
-def _thumbprint(key: PublicKey) -> str:
+def _compute_thumbprint(key: PublicKey) -> str:
     return str(key.key.thumbprint())
 
 
 _PORTS: Mapping[str, int] = {"https": 443, "http": 80}
 
 
-def _target(url: str) -> tuple[str, str | None, int | None, str] | None:
+def _parse_target(url: str) -> tuple[str, str | None, int | None, str] | None:
     """Return the parts of an address that are compared (section 4.3): no query or fragment, normalized.
 
     Returns ``None`` for what is no address; that never equals ours.

@@ -22,22 +22,22 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.auth.server.access_token import Invalid
-from antiphon.auth.server.documents import Unavailable, checked_address
+from antiphon.auth.server.documents import IssuerUnavailable, checked_address
 from antiphon.auth.server.issuer import Issuer, issuers_of
 from antiphon.auth.server.proofs import DPoP, NonceWanted, Proofs, TooMany
 from antiphon.auth.server.verifier import CheckAccess, Verified, Verifier
 from antiphon.errors import ConfigError, InsufficientScope, InvalidRequest
 from antiphon.machine.extras import describe_install
 from antiphon.protocol.caller import Caller, Covers
-from antiphon.protocol.http.rules import NOT_ACCEPTED, Admitted, Denied, HeaderPair, Headers, Refusal
+from antiphon.protocol.http.rules import NOT_ACCEPTED, Admitted, Denied, HeaderPair, Headers, HttpRefusal
 
-__all__ = ["Document", "Entrance", "Place", "ResourceServer", "challenge"]
+__all__ = ["EndpointPlace", "Entrance", "MetadataDocument", "ResourceServer", "build_challenge"]
 
 log = logging.getLogger("antiphon.auth")
 
-_UNAUTHORIZED = Refusal(401, InvalidRequest("Unauthorized"))
+_UNAUTHORIZED = HttpRefusal(401, InvalidRequest("Unauthorized"))
 _UNAVAILABLE = Denied(
-    Refusal(503, InvalidRequest("Tokens cannot be checked now")), ((b"retry-after", b"5"), (NOT_ACCEPTED, b"1"))
+    HttpRefusal(503, InvalidRequest("Tokens cannot be checked now")), ((b"retry-after", b"5"), (NOT_ACCEPTED, b"1"))
 )
 
 
@@ -110,9 +110,9 @@ class ResourceServer:
         if not 0 <= leeway <= 300:
             raise ConfigError("ResourceServer(leeway=) is a number of seconds from 0 to 300")
         taken = issuers_of(issuers)
-        self.url = _url(url, audiences)
+        self.url = _choose_url(url, audiences)
         """The address of the server for clients."""
-        self.scopes = _scopes("scopes", scopes)
+        self.scopes = _check_scopes("scopes", scopes)
         self.metadata_url = metadata_url
         dpop = dpop or DPoP()
         self.covers = covers
@@ -122,12 +122,12 @@ class ResourceServer:
             ),
             Proofs(dpop),
         )
-        self._document = encoded(
-            Document(
+        self._document = encode_document(
+            MetadataDocument(
                 resource=self.url,
                 authorization_servers=[issuer.url for issuer in taken],
                 bearer_methods_supported=["header"],
-                scopes_supported=_scopes("scopes_supported", scopes_supported or scopes) or None,
+                scopes_supported=_check_scopes("scopes_supported", scopes_supported or scopes) or None,
                 resource_name=name,
                 resource_documentation=documentation,
                 dpop_signing_alg_values_supported=list(dpop.algorithms),
@@ -152,7 +152,7 @@ class Entrance:
     """The authorization of one endpoint: a ``Gate``. ``path``: of the endpoint in this process."""
 
     def __init__(self, auth: ResourceServer, path: str) -> None:
-        self._place = Place(auth.url, path, auth.metadata_url)
+        self._place = EndpointPlace(auth.url, path, auth.metadata_url)
         self._documents = dict.fromkeys(self._place.paths, auth.metadata)
         self._verifier, self._proofs = _CHECKS[auth]
         self._scopes = auth.scopes
@@ -165,7 +165,7 @@ class Entrance:
 
     def challenge(self, scopes: Collection[str]) -> tuple[HeaderPair, ...]:
         """Build the challenge for a token without these scopes; it names all that are required."""
-        required = listed({*scopes, *self._scopes})
+        required = list_scopes({*scopes, *self._scopes})
         return self._challenges(required, error="insufficient_scope", error_description="The token lacks a scope")
 
     def known(self, method: str, path: str, headers: Headers) -> Caller | None:
@@ -189,10 +189,10 @@ class Entrance:
         try:
             verified = await self._verifier.verify(token)
             nonces = self._check_binding(scheme, verified, token, method, path, headers)
-        except (Invalid, Unavailable) as error:
-            return self._denied(error, verified if scheme == b"dpop" else None)
+        except (Invalid, IssuerUnavailable) as error:
+            return self._build_denial(error, verified if scheme == b"dpop" else None)
         if not verified.caller.has(self._scopes):
-            return Denied(Refusal(403, InsufficientScope(scopes=self._scopes)), self.challenge(()))
+            return Denied(HttpRefusal(403, InsufficientScope(scopes=self._scopes)), self.challenge(()))
         return Admitted(verified.caller, tuple((b"dpop-nonce", nonce.encode()) for nonce in nonces))
 
     def _check_binding(
@@ -220,16 +220,18 @@ class Entrance:
 
     # --- answers ------------------------------------------------------------------------------------------------
 
-    def _denied(self, error: Invalid | Unavailable, verified: Verified | None) -> Denied:
+    def _build_denial(self, error: Invalid | IssuerUnavailable, verified: Verified | None) -> Denied:
         """Build the response for a refused token, or for the refused proof of the token ``verified``."""
         if isinstance(error, NonceWanted):
             return self._dpop_refused("use_dpop_nonce", "the proof needs a nonce", self._proofs.nonce())
-        if isinstance(error, Unavailable | TooMany):
+        if isinstance(error, IssuerUnavailable | TooMany):
             self._warn(error)
             return _UNAVAILABLE
         log.info("a request was refused: %s", error)
         if verified is None:
-            return Denied(_UNAUTHORIZED, self._challenges(error="invalid_token", error_description=_told(str(error))))
+            return Denied(
+                _UNAUTHORIZED, self._challenges(error="invalid_token", error_description=_describe_refusal(str(error)))
+            )
         return self._dpop_refused("invalid_dpop_proof" if verified.thumbprint else "invalid_token", str(error))
 
     def _warn(self, error: Exception) -> None:
@@ -241,22 +243,22 @@ class Entrance:
         log.log(logging.WARNING if is_new else logging.DEBUG, "a token cannot be checked now: %s", error)
 
     def _dpop_refused(self, error: str, why: str, nonce: str | None = None) -> Denied:
-        header = self._header("DPoP", None, error=error, error_description=_told(why))
+        header = self._header("DPoP", None, error=error, error_description=_describe_refusal(why))
         return Denied(_UNAUTHORIZED, (header, *(((b"dpop-nonce", nonce.encode()),) if nonce is not None else ())))
 
     def _challenges(self, scopes: str | None = None, **parameters: str) -> tuple[HeaderPair, ...]:
         """Build the challenges of a response: schemes, scopes and the location of the metadata."""
-        wanted = scopes if scopes is not None else listed(self._scopes)
+        wanted = scopes if scopes is not None else list_scopes(self._scopes)
         return (self._header("DPoP" if self._proofs.options.required else "Bearer", wanted, **parameters),)
 
     def _header(self, scheme: str, scopes: str | None, **parameters: str) -> HeaderPair:
         given: dict[str, str | None] = {
             "resource_metadata": self._place.metadata_url,
-            "scope": listed(self._scopes) if scopes is None else scopes,
+            "scope": list_scopes(self._scopes) if scopes is None else scopes,
             "algs": " ".join(self._proofs.options.algorithms) if scheme == "DPoP" else None,
             **parameters,
         }
-        return b"www-authenticate", challenge(scheme, given)
+        return b"www-authenticate", build_challenge(scheme, given)
 
 
 _TOLD = {
@@ -266,14 +268,14 @@ _TOLD = {
 """The reasons for a refusal that a client is told, because it can act on them."""
 
 
-def _told(why: str) -> str:
+def _describe_refusal(why: str) -> str:
     if why.startswith("the "):
         # The client made the proof itself, so it may be told everything.
         return f"T{why[1:]}"
     return _TOLD.get(why, "The access token is not valid")
 
 
-def _url(given: str | None, audiences: Collection[str]) -> str:
+def _choose_url(given: str | None, audiences: Collection[str]) -> str:
     if given is None:
         addresses = sorted(each for each in audiences if each.startswith(("https://", "http://")))
         if len(addresses) != 1:
@@ -283,7 +285,7 @@ def _url(given: str | None, audiences: Collection[str]) -> str:
     return given
 
 
-def _scopes(name: str, given: Sequence[str]) -> tuple[str, ...]:
+def _check_scopes(name: str, given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         raise ConfigError(f"ResourceServer({name}=) is a list, as in {name}=[{given!r}]")
     if "offline_access" in given:
@@ -292,7 +294,7 @@ def _scopes(name: str, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
 
 
-class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MetadataDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Protected resource metadata (RFC 9728, section 2)."""
 
     resource: str
@@ -305,7 +307,7 @@ class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dpop_bound_access_tokens_required: bool = False
 
 
-class Place:
+class EndpointPlace:
     """The location of an endpoint, for clients and in this process.
 
     ``url``: the address for clients; ``path``: the path in this process, which may be a part of that, since a mount or
@@ -349,22 +351,22 @@ def resource_address(url: str) -> SplitResult:
     return parts
 
 
-def encoded(document: Document) -> bytes:
+def encode_document(document: MetadataDocument) -> bytes:
     """Encode the document as JSON."""
     return msgspec.json.encode(document)
 
 
-def challenge(scheme: str, parameters: Mapping[str, str | None]) -> bytes:
+def build_challenge(scheme: str, parameters: Mapping[str, str | None]) -> bytes:
     """Build a ``WWW-Authenticate`` header (RFC 9110, section 11.6.1). Parameters that are ``None`` are left out."""
-    given = ", ".join(f'{name}="{_quoted(value)}"' for name, value in parameters.items() if value)
+    given = ", ".join(f'{name}="{_quote_value(value)}"' for name, value in parameters.items() if value)
     return f"{scheme} {given}".rstrip().encode("ascii")
 
 
-def _quoted(value: str) -> str:
+def _quote_value(value: str) -> str:
     plain = "".join(sign for sign in value if " " <= sign <= "~")
     return plain.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def listed(scopes: Collection[str]) -> str:
+def list_scopes(scopes: Collection[str]) -> str:
     """Join scopes to one text, always in the same order."""
     return " ".join(sorted(set(scopes)))

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon.auth.server import access_token
-from antiphon.auth.server.documents import Unavailable, fetch_document
+from antiphon.auth.server.documents import IssuerUnavailable, fetch_document
 from antiphon.auth.server.issuer import Introspection, Issuer
 from antiphon.auth.server.key_set import KeySet, metadata_of
 from antiphon.protocol.caller import Caller, Covers
@@ -106,7 +106,7 @@ class Verifier:
             await keys.close()
 
     async def _new(self, mark: bytes, token: bytes) -> Verified:
-        parts = access_token.split(token)
+        parts = access_token.split_token(token)
         if parts is not None:
             header, (claims, raw) = access_token.read_header(parts[0]), access_token.read_claims(parts[1])
             issuer = self._issuers.get(claims.iss)
@@ -116,7 +116,7 @@ class Verifier:
                 raise access_token.Invalid("it is from another issuer")
             if issuer.introspection is None:
                 keys = await self._check_signature(issuer, header, token)
-                verified = self._verified(issuer, claims, raw, claims.exp)
+                verified = self._verify_token(issuer, claims, raw, claims.exp)
                 verified = structs.replace(verified, keys=keys, epoch=keys.epoch)
                 self._remembered.put(mark, verified)
                 return verified
@@ -153,12 +153,12 @@ class Verifier:
         now = self._clock()
         claims, raw = await self._introspectors[issuer.url].claims(token, now)
         lasts = issuer.introspection.remembered_for
-        verified = self._verified(issuer, claims, raw, min(claims.exp, now + lasts))
+        verified = self._verify_token(issuer, claims, raw, min(claims.exp, now + lasts))
         if lasts > 0:
             self._remembered.put(mark, verified)
         return verified
 
-    def _verified(self, issuer: Issuer, claims: access_token.Standard, raw: bytes, until: float) -> Verified:
+    def _verify_token(self, issuer: Issuer, claims: access_token.Standard, raw: bytes, until: float) -> Verified:
         access_token.check_claims(
             claims, audiences=self._audiences, issuers=issuer.names, now=self._clock(), leeway=self._leeway
         )
@@ -180,7 +180,7 @@ class Verifier:
             # The message is the application's, and may contain the token.
             log.info("check= refused a token: %s", type(error).__name__)
             if isinstance(error, OSError) and not isinstance(error, PermissionError):
-                raise Unavailable(f"check= failed: {type(error).__name__}") from None
+                raise IssuerUnavailable(f"check= failed: {type(error).__name__}") from None
             raise access_token.Invalid("check= has refused it") from None
         if isinstance(who, str) and who:
             who = Caller(who)
@@ -201,13 +201,13 @@ class Verifier:
             )
 
 
-class _Answer(Struct):
+class _IntrospectionAnswer(Struct):
     active: bool = False
     exp: float | None = None
     iss: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Answer).decode
+_decode = msgspec.json.Decoder(_IntrospectionAnswer).decode
 
 
 class Introspector:
@@ -237,7 +237,7 @@ class Introspector:
             Unavailable: the issuer cannot be asked now.
         """
         if self._open >= MAX_QUESTIONS:
-            raise Unavailable(f"{self._issuer.url} is asked about {MAX_QUESTIONS} tokens already")
+            raise IssuerUnavailable(f"{self._issuer.url} is asked about {MAX_QUESTIONS} tokens already")
         self._open += 1
         try:
             url = await self._where()
@@ -250,7 +250,7 @@ class Introspector:
         if self._url is None:
             self._url = (await metadata_of(self._issuer, self._fetch)).introspection_endpoint
             if self._url is None:
-                raise Unavailable(f"the metadata of {self._issuer.url} names no introspection_endpoint")
+                raise IssuerUnavailable(f"the metadata of {self._issuer.url} names no introspection_endpoint")
         return self._url
 
     @property

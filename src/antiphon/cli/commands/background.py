@@ -10,11 +10,11 @@ from typing import Annotated
 
 from msgspec import structs
 
-from antiphon.cli.commands.call import find, forget, read_all, show
-from antiphon.cli.failures import FAILED
+from antiphon.cli.commands.call import find_task, forget_task, read_all, show_result
+from antiphon.cli.error_messages import FAILED
 from antiphon.cli.groups import ListGroup
-from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import Answers, Json, Reach
+from antiphon.cli.open_client import open_client, run_coroutine
+from antiphon.cli.options import AnswerOptions, Json, Reach
 from antiphon.cli.output.formats import print_json, print_list
 from antiphon.cli.output.progress import Teller
 from antiphon.cli.signatures import Argument
@@ -58,11 +58,11 @@ def show_(id: TaskId, *, as_json: Json = False, reach: Reach) -> int:
                        as_json=False, nothing="")  # fmt: skip
         return 0
 
-    return run(_on(id, look, reach))
+    return run_coroutine(_work_on_task(id, look, reach))
 
 
 @commands.command()
-def follow(id: TaskId, *, as_json: Json = False, answers: Answers, reach: Reach) -> int:
+def follow(id: TaskId, *, as_json: Json = False, answers: AnswerOptions, reach: Reach) -> int:
     """Follow a task to its end and print its result.
 
     What it asks is answered as for antiphon call. The timeout is for each request, and not for the task. Exit code 1
@@ -70,16 +70,16 @@ def follow(id: TaskId, *, as_json: Json = False, answers: Answers, reach: Reach)
     """
 
     async def see(handle: TaskHandle, teller: Teller) -> int:
-        async with teller.waiting(find(id).tool):
+        async with teller.waiting(find_task(id).tool):
             result = await handle.shown(teller.progress)
         if as_json:
             print_json(result)
         else:
-            show(result)
-        forget(handle.id)
+            show_result(result)
+        forget_task(handle.id)
         return FAILED if result.is_error else 0
 
-    return run(_on(id, see, reach, answers))
+    return run_coroutine(_work_on_task(id, see, reach, answers))
 
 
 @commands.command()
@@ -88,26 +88,26 @@ def cancel(id: TaskId, *, reach: Reach) -> int:
 
     async def stop(handle: TaskHandle, _teller: Teller) -> int:
         await handle.cancel()
-        forget(handle.id)
+        forget_task(handle.id)
         return 0
 
-    return run(_on(id, stop, reach))
+    return run_coroutine(_work_on_task(id, stop, reach))
 
 
-async def _on(
+async def _work_on_task(
     id: str,
     work: Callable[[TaskHandle, Teller], Awaitable[int]],
     reach: Reach,
-    answers: Answers | None = None,
+    answers: AnswerOptions | None = None,
 ) -> int:
     """Do something with a task, at its server, whose name is looked up where it was when the task was started."""
-    task = find(id)
+    task = find_task(id)
     config = reach.config or (None if task.config is None else Path(task.config))
     teller = Teller(sys.stderr)
-    async with opened(task.target, structs.replace(reach, config=config), answers, teller=teller) as client:
+    async with open_client(task.target, structs.replace(reach, config=config), answers, teller=teller) as client:
         try:
             return await work(client.task(task.id, tool=task.tool, started=task.started), teller)
         except InvalidParams:
             # The server does not know the task any more, and never will again.
-            forget(task.id)
+            forget_task(task.id)
             raise

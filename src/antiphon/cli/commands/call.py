@@ -14,31 +14,42 @@ from typing import Annotated, cast
 
 import msgspec
 
-from antiphon.cli.arguments import read_arguments, similar
-from antiphon.cli.commands.listings import signature
-from antiphon.cli.failures import FAILED, placed
-from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import Answers, Arguments, Json, ModelApi, Reach, TargetText
-from antiphon.cli.output.files import Output, parts_of, save, text_of_blocks
+from antiphon.cli.arguments import read_arguments, suggest_similar
+from antiphon.cli.commands.listings import format_signature
+from antiphon.cli.error_messages import FAILED, prefix_errors
+from antiphon.cli.open_client import open_client, run_coroutine
+from antiphon.cli.options import AnswerOptions, Arguments, Json, ModelApi, Reach, TargetText
 from antiphon.cli.output.formats import print_json, print_text
+from antiphon.cli.output.output_files import Output, parts_of, save_parts, text_of_blocks
 from antiphon.cli.output.progress import Teller
-from antiphon.cli.signatures import Argument, Option
+from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError
-from antiphon.host.store.location import state_folder
+from antiphon.host.store.store_location import state_folder
 from antiphon.machine.files import read_file, replace_file
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import CallToolResult, Tool
 
-__all__ = ["MAX_STARTED", "StartedTask", "command", "find", "forget", "note", "read_all", "show"]
+__all__ = [
+    "MAX_STARTED",
+    "StartedTask",
+    "command",
+    "find_task",
+    "forget_task",
+    "read_all",
+    "remember_task",
+    "show_result",
+]
 
 Background = Annotated[
     bool,
-    Option("--background", help="Do not wait if the call becomes a task: print its id; go on with antiphon tasks."),
+    CommandOption(
+        "--background", help="Do not wait if the call becomes a task: print its id; go on with antiphon tasks."
+    ),
 ]
 ToolName = Annotated[str, Argument(metavar="TOOL")]
 Roots = Annotated[
-    list[str] | None, Option("--roots", metavar="PATH", help="A folder the server may work in; may be repeated.")
+    list[str] | None, CommandOption("--roots", metavar="PATH", help="A folder the server may work in; may be repeated.")
 ]
 
 MAX_STARTED = 200
@@ -59,7 +70,7 @@ def command(
     as_json: Json = False,
     output: Output = None,
     background: Background = False,
-    answers: Answers,
+    answers: AnswerOptions,
     roots: Roots = None,
     model_api: ModelApi = False,
     reach: Reach,
@@ -71,14 +82,16 @@ def command(
 
     Exit code 1 if the tool says that it failed.
     """
-    folders = [_absolute(path) for path in roots or ()]
+    folders = [_make_absolute(path) for path in roots or ()]
     teller = Teller(sys.stderr)
-    opening = opened(target, reach, answers, roots=folders, model_api=model_api, teller=teller)
-    leave = partial(_left, target, reach.config, tool, as_json=as_json) if background else None
-    return run(_call(opening, teller, tool, arguments or [], as_json=as_json, output=output, leave=leave))
+    opening = open_client(target, reach, answers, roots=folders, model_api=model_api, teller=teller)
+    leave = partial(_leave_task, target, reach.config, tool, as_json=as_json) if background else None
+    return run_coroutine(
+        _call_tool(opening, teller, tool, arguments or [], as_json=as_json, output=output, leave=leave)
+    )
 
 
-async def _call(
+async def _call_tool(
     opening: AbstractAsyncContextManager[Client],
     teller: Teller,
     name: str,
@@ -90,8 +103,8 @@ async def _call(
 ) -> int:
     """Call the tool and print its result. ``leave``: called with the id of a task, instead of waiting for its end."""
     async with opening as client:
-        tool = await _find(client, name)
-        with placed(name):
+        tool = await _find_tool(client, name)
+        with prefix_errors(name):
             arguments = read_arguments(typed, tool.input_schema)
             async with teller.waiting(name):
                 handle = (
@@ -107,40 +120,40 @@ async def _call(
     if as_json:
         print_json(result)
     if output is not None and not result.is_error:
-        for file in save(parts_of(result.content), output):
+        for file in save_parts(parts_of(result.content), output):
             teller.say(f"{file} written", "green")
     elif not as_json:
-        show(result)
+        show_result(result)
     if result.is_error:
-        teller.say(f"{name}: the tool reports a failure{_missing(tool, arguments)}", "red")
+        teller.say(f"{name}: the tool reports a failure{_describe_missing(tool, arguments)}", "red")
     return FAILED if result.is_error else 0
 
 
-def _missing(tool: Tool, arguments: Mapping[str, object]) -> str:
+def _describe_missing(tool: Tool, arguments: Mapping[str, object]) -> str:
     """Describe the arguments of the tool, if a required one is missing."""
     required: object = tool.input_schema.get("required")
     needed = cast("list[object]", required) if isinstance(required, list) else []
-    return "" if all(name in arguments for name in needed) else f"; it takes {signature(tool)}"
+    return "" if all(name in arguments for name in needed) else f"; it takes {format_signature(tool)}"
 
 
-async def _find(client: Client, name: str) -> Tool:
+async def _find_tool(client: Client, name: str) -> Tool:
     names: list[str] = []
     async for tool in client.tools():
         if tool.name == name:
             return tool
         names.append(tool.name)
-    raise ConfigError(f"the server has no tool {name!r}: {similar(name, names)}")
+    raise ConfigError(f"the server has no tool {name!r}: {suggest_similar(name, names)}")
 
 
-def _absolute(root: str) -> str:
+def _make_absolute(root: str) -> str:
     """Return the absolute path of a folder, so that the server gets its name and not a dot."""
     return root if "://" in root else str(Path(root).absolute())
 
 
-def _left(target: str, config: Path | None, tool: str, id: str, *, as_json: bool) -> int:
+def _leave_task(target: str, config: Path | None, tool: str, id: str, *, as_json: bool) -> int:
     """Remember a task that goes on, and print its id."""
     is_path = "://" not in target and Path(target).exists()
-    note(
+    remember_task(
         StartedTask(
             id=id,
             target=str(Path(target).absolute()) if is_path else target,
@@ -159,12 +172,12 @@ def _left(target: str, config: Path | None, tool: str, id: str, *, as_json: bool
     return 0
 
 
-def show(result: CallToolResult) -> None:
+def show_result(result: CallToolResult) -> None:
     """Print a result: its blocks, or its structured content if it has none."""
     if result.content or result.structured_content is None:
         print_text(text_of_blocks(result.content))
     else:
-        print_text(msgspec.json.format(encode(result.structured_content), indent=2).decode())
+        print_text(msgspec.json.format(encode_value(result.structured_content), indent=2).decode())
 
 
 class StartedTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,25 +193,25 @@ class StartedTask(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration file in which the server was named."""
 
 
-def note(task: StartedTask) -> None:
+def remember_task(task: StartedTask) -> None:
     """Remember a task."""
-    path = _path(task.id)
+    path = _make_path(task.id)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(path, msgspec.json.encode(task))
     for old in read_all()[MAX_STARTED:]:
-        forget(old.id)
+        forget_task(old.id)
 
 
 def read_all() -> list[StartedTask]:
     """Return all tasks, the one started last first. Files that cannot be read are left out."""
     found: list[StartedTask] = []
-    for path in _folder().glob("*.json"):
+    for path in _find_folder().glob("*.json"):
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             found.append(msgspec.json.decode(read_file(path, _LARGEST), type=StartedTask))
     return sorted(found, key=lambda task: task.started, reverse=True)
 
 
-def find(id: str) -> StartedTask:
+def find_task(id: str) -> StartedTask:
     """Return a task by its id, or by the beginning of it.
 
     Raises:
@@ -212,16 +225,16 @@ def find(id: str) -> StartedTask:
     raise ConfigError(f"{problem} the id {id!r}: antiphon tasks list shows those that were started from here")
 
 
-def forget(id: str) -> None:
+def forget_task(id: str) -> None:
     """Forget a task."""
     with suppress(FileNotFoundError):
-        _path(id).unlink()
+        _make_path(id).unlink()
 
 
-def _folder() -> Path:
+def _find_folder() -> Path:
     return state_folder(os.environ) / "tasks"
 
 
-def _path(id: str) -> Path:
+def _make_path(id: str) -> Path:
     # The server has chosen the id, so it must not become the name of a file.
-    return _folder() / f"{hashlib.blake2b(id.encode(), digest_size=16).hexdigest()}.json"
+    return _find_folder() / f"{hashlib.blake2b(id.encode(), digest_size=16).hexdigest()}.json"

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 from msgspec import Struct, structs
 
 from antiphon.auth.client.oauth import Auth
-from antiphon.cli.host_options import choose_host, configuration
-from antiphon.cli.logins import auth_for, auth_of_client
-from antiphon.cli.network_options import Listening, Place
+from antiphon.cli.host_options import choose_host, read_configuration
+from antiphon.cli.login_access import auth_for, auth_of_client
+from antiphon.cli.network_options import ListenOptions, ListenPlace
 from antiphon.cli.options import ModelApi, PageAnswers, complete_server
-from antiphon.cli.signatures import Option
+from antiphon.cli.signatures import CommandOption
 from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.server_files import MAX_FILE
-from antiphon.client.connection.targets import Address, resolve
+from antiphon.client.connection.targets import Address, locate_target
 from antiphon.errors import ConfigError
 from antiphon.gateway.names import Filters, Style
 from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, Answered, ElicitsIn, RunOptions, SignIn, Start
 from antiphon.host.config.settings import GatewaySettings, Profile
 from antiphon.host.config.toml_files import config_paths
-from antiphon.host.store.location import state_folder
+from antiphon.host.store.store_location import state_folder
 from antiphon.machine.files import read_file
 from antiphon.server.serving.network import ServeOptions
 from antiphon.transports.stdio.reaper import REAPER
@@ -38,7 +38,7 @@ __all__ = ["command"]
 
 Files = Annotated[
     list[Path] | None,
-    Option(
+    CommandOption(
         "--config",
         metavar="FILE",
         help="Take the servers of this file (mcpServers, of any host); repeat. By default those of the files in which "
@@ -47,13 +47,13 @@ Files = Annotated[
 ]
 Only = Annotated[
     list[str] | None,
-    Option(
+    CommandOption(
         "--only", metavar="NAME", help="Serve this server only; may be repeated for several.", complete=complete_server
     ),
 ]
 Names = Annotated[
     Style | None,
-    Option(
+    CommandOption(
         "--names",
         metavar="prefix|none",
         help="How tools are called: server__tool, or by the tool's own name unless another tool's "
@@ -62,7 +62,7 @@ Names = Annotated[
 ]
 Search = Annotated[
     bool | None,
-    Option(
+    CommandOption(
         "--search/--no-search",
         help="List two tools only, find_tools and call_tool: a model finds all other tools by words, "
         "and calls them through these.",
@@ -70,7 +70,7 @@ Search = Annotated[
 ]
 ProfileName = Annotated[
     str | None,
-    Option(
+    CommandOption(
         "--profile",
         metavar="NAME",
         help="Serve what [gateway.profiles.NAME] of antiphon.toml chooses of the servers and their tools.",
@@ -78,7 +78,7 @@ ProfileName = Annotated[
 ]
 Asks = Annotated[
     Answered,
-    Option(
+    CommandOption(
         "--asks",
         metavar="host|relay",
         help="Who answers what the servers ask: the gateway's host, or the client (relay), as far as it can.",
@@ -86,7 +86,7 @@ Asks = Annotated[
 ]
 ElicitIn = Annotated[
     ElicitsIn,
-    Option(
+    CommandOption(
         "--elicit-in",
         metavar="auto|client|host",
         help="Have forms and addresses shown by clients that are known to show them, by all that offer it, or here. "
@@ -95,7 +95,7 @@ ElicitIn = Annotated[
 ]
 StartWhen = Annotated[
     Start,
-    Option(
+    CommandOption(
         "--start",
         metavar="first-use|eager",
         help="Start a server when something of it is wanted, or with the gateway. One that was never listed starts "
@@ -104,13 +104,13 @@ StartWhen = Annotated[
 ]
 Idle = Annotated[
     float,
-    Option(
+    CommandOption(
         "--idle", metavar="SECONDS", min=0, help="Seconds without use after which a server is stopped; 0 means never."
     ),
 ]
 MaxProcesses = Annotated[
     int,
-    Option(
+    CommandOption(
         "--max-processes",
         metavar="N",
         min=1,
@@ -123,7 +123,7 @@ def command(
     *,
     config: Files = None,
     only: Only = None,
-    listening: Listening,
+    listening: ListenOptions,
     names: Names = None,
     profile: ProfileName = None,
     search: Search = None,
@@ -134,7 +134,7 @@ def command(
     start: StartWhen = "first-use",
     idle: Idle = IDLE_TIMEOUT,
     max_processes: MaxProcesses = MAX_PROCESSES,
-    verbose: Annotated[bool, Option("--verbose", "-v", help="Show the servers' standard error.")] = False,
+    verbose: Annotated[bool, CommandOption("--verbose", "-v", help="Show the servers' standard error.")] = False,
 ) -> int:
     """Serve all configured servers as one.
 
@@ -148,38 +148,40 @@ def command(
     if answers.review == "terminal" and listening.place is None and not (answers.yes or answers.deny):
         raise ConfigError("over stdio the terminal is the protocol's: --review page or queue")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)
-    files, settings = _sorted(config or [])
-    listens = _listens(listening, settings)
-    wanted = _wanted(settings, names, search)
+    files, settings = _sort_files(config or [])
+    listens = _read_listening(listening, settings)
+    wanted = _read_settings(settings, names, search)
     selected = wanted.profile(profile)
     servers = WatchedServers(files, only or [], selected.only or [])
     # Must begin before the host is made, which starts a thread.
     with REAPER.running():
         host = choose_host(answers, config=settings, soon=True, model_api=model_api or wanted.model_api)
-        running = _running(
+        running = _choose_run_options(
             servers, listens, wanted, starts=start, idle_timeout=idle or None, max_processes=max_processes
         )
         gateway = Gateway(
             servers.targets, host, asks=asks, elicits_in=elicit_in, quick_cancel=wanted.quick_cancel,
             search=bool(wanted.search), reloads=servers.changes, closes_host=True, **running,
         )  # fmt: skip
-        _expose(gateway, wanted, selected, servers)
+        _expose_tools(gateway, wanted, selected, servers)
         servers.settings = WatchedSettings(
             [settings] if settings is not None else config_paths(os.environ),
-            partial(configuration, settings, os.environ),
+            partial(read_configuration, settings, os.environ),
             profile,
-            lambda said, chosen: _expose(gateway, structs.replace(said, names=names or said.names), chosen, servers),
+            lambda said, chosen: _expose_tools(
+                gateway, structs.replace(said, names=names or said.names), chosen, servers
+            ),
         )
-        return _serve(gateway, servers.targets, listens)
+        return _serve_gateway(gateway, servers.targets, listens)
 
 
-def _wanted(settings: Path | None, names: Style | None, search: bool | None) -> GatewaySettings:
+def _read_settings(settings: Path | None, names: Style | None, search: bool | None) -> GatewaySettings:
     """Return the gateway's settings: those of the configuration, overridden by the options."""
-    said = configuration(settings, os.environ).gateway
+    said = read_configuration(settings, os.environ).gateway
     return structs.replace(said, names=names or said.names, search=said.search if search is None else search)
 
 
-def _expose(gateway: Gateway, wanted: GatewaySettings, selected: Profile, servers: WatchedServers) -> None:
+def _expose_tools(gateway: Gateway, wanted: GatewaySettings, selected: Profile, servers: WatchedServers) -> None:
     """Show the tools that the options, a profile of the configuration and the servers' own entries describe."""
     gateway.expose(
         names=wanted.names or "prefix",
@@ -190,7 +192,7 @@ def _expose(gateway: Gateway, wanted: GatewaySettings, selected: Profile, server
     )
 
 
-def _running(
+def _choose_run_options(
     servers: WatchedServers, listens: _Listens | None, wanted: GatewaySettings, **chosen: Unpack[RunOptions]
 ) -> RunOptions:
     """Return how the servers are run: as the options say, with the lists and the logins of this user."""
@@ -203,15 +205,15 @@ def _running(
         "start_timeouts": wanted.start_timeouts,
         "inherit_env": wanted.environment == "host",
         "lists": state_folder(os.environ) / "lists",
-        "sign_in": _logins(servers, own=own),
+        "sign_in": _choose_logins(servers, own=own),
     }
 
 
-def _logins(servers: WatchedServers, *, own: bool) -> SignIn:
+def _choose_logins(servers: WatchedServers, *, own: bool) -> SignIn:
     """Return the logins of servers. ``own``: each client uses its own logins; otherwise all use this user's."""
 
     async def sign_in(name: str, principal: str | None) -> Auth | None:
-        where = resolve(servers.targets[name])
+        where = locate_target(servers.targets[name])
         if not isinstance(where, Address):
             return None
         return await (auth_of_client(where, principal) if own and principal is not None else auth_for(where, None))
@@ -222,11 +224,11 @@ def _logins(servers: WatchedServers, *, own: bool) -> SignIn:
 class _Listens(Struct, frozen=True, kw_only=True):
     """Where a gateway serves, and to whom."""
 
-    place: Place
+    place: ListenPlace
     options: ServeOptions
 
 
-def _listens(listening: Listening, settings: Path | None) -> _Listens | None:
+def _read_listening(listening: ListenOptions, settings: Path | None) -> _Listens | None:
     """Read where to serve, and who may connect. Without a check of tokens only this machine can be served.
 
     Raises:
@@ -237,7 +239,7 @@ def _listens(listening: Listening, settings: Path | None) -> _Listens | None:
         if listening.given:
             raise ConfigError(f"{listening.given}: for a network only; add --http HOST:PORT, --sse or --ws")
         return None
-    options = listening.options(configuration(settings, os.environ).auth)
+    options = listening.options(read_configuration(settings, os.environ).auth)
     if not place.is_local and "auth" not in options and "check_token" not in options:
         raise ConfigError(
             f"{place.option}: whoever reaches this address could call every tool. Say who may connect: --issuer URL "
@@ -247,7 +249,7 @@ def _listens(listening: Listening, settings: Path | None) -> _Listens | None:
     return _Listens(place=place, options=options)
 
 
-def _serve(gateway: Gateway, names: Iterable[str], listens: _Listens | None) -> int:
+def _serve_gateway(gateway: Gateway, names: Iterable[str], listens: _Listens | None) -> int:
     def tell(where: str) -> None:
         print(f"Serving {', '.join(names)} over {where}. Ctrl-C ends it.", file=sys.stderr)
 
@@ -261,7 +263,7 @@ def _serve(gateway: Gateway, names: Iterable[str], listens: _Listens | None) -> 
     return 0
 
 
-def _sorted(files: Sequence[Path]) -> tuple[list[Path], Path | None]:
+def _sort_files(files: Sequence[Path]) -> tuple[list[Path], Path | None]:
     """Separate the files with servers from the file with our own settings, if there is one."""
     with_servers = [path for path in files if path.suffix != ".toml" or _has_servers(path)]
     return with_servers, next((path for path in files if path not in with_servers), None)

@@ -14,21 +14,21 @@ from typing import Annotated
 
 import click
 
-from antiphon.cli.arguments import similar
-from antiphon.cli.config_files import ask_for_trust, home, read_config, shown
+from antiphon.cli.arguments import suggest_similar
+from antiphon.cli.config_files import ask_for_trust, describe_servers, find_config_folder, read_config
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list
-from antiphon.cli.signatures import Argument, Option
-from antiphon.client.connection.server_files import filled
+from antiphon.cli.signatures import Argument, CommandOption
+from antiphon.client.connection.server_files import substitute_variables
 from antiphon.errors import ConfigError
-from antiphon.gateway.hosts.installation import KNOWN, Change, Installation, place_of
-from antiphon.host.checks.redact import mask
-from antiphon.host.checks.visible import inert
+from antiphon.gateway.hosts.installation import KNOWN, FileChange, Installation, place_of
+from antiphon.host.checks.redact import mask_text
+from antiphon.host.checks.visible import make_inert
 from antiphon.host.config.default_model import USUAL
 from antiphon.host.config.toml_files import load_config
 from antiphon.host.config.trust import Trust
 from antiphon.host.providers.api_keys import key_variables
-from antiphon.host.store.location import state_folder
+from antiphon.host.store.store_location import state_folder
 
 __all__ = ["File", "HostName", "command", "find_installation", "list_hosts", "uninstall"]
 
@@ -42,7 +42,7 @@ HostName = Annotated[str, Argument(metavar="HOST", help=_HOST_HELP, complete=_co
 OptionalHost = Annotated[str | None, Argument(metavar="[HOST]", help=_HOST_HELP, complete=_complete_host)]
 File = Annotated[
     Path | None,
-    Option("--file", metavar="PATH", help="The host's configuration file, if it is not in the usual place."),
+    CommandOption("--file", metavar="PATH", help="The host's configuration file, if it is not in the usual place."),
 ]
 _OF_THE_DESKTOP = (
     *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "BROWSER", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"),
@@ -56,11 +56,11 @@ def command(
     *,
     file: File = None,
     keep: Annotated[
-        bool, Option("--keep", help="Leave the host's servers where they are, and only add the gateway.")
+        bool, CommandOption("--keep", help="Leave the host's servers where they are, and only add the gateway.")
     ] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    dry_run: Annotated[bool, CommandOption("--dry-run", help="Show what would change, and change nothing.")] = False,
     trust: Annotated[
-        bool, Option("--trust", help="Trust the servers of a project's file as they are, without being asked.")
+        bool, CommandOption("--trust", help="Trust the servers of a project's file as they are, without being asked.")
     ] = False,
     as_json: Json = False,
 ) -> int:
@@ -72,34 +72,34 @@ def command(
     if host is None:
         return _print_hosts(as_json=as_json)
     place = find_installation(host, file)
-    change = place.plan(_program(), keep=keep, variables=_variables())
+    change = place.plan(_find_program(), keep=keep, variables=_list_variables())
     if not change.served and not keep:
         _check_own_servers(KNOWN[host].title)
     if dry_run:
         before, after = change.before.splitlines(keepends=True), change.after.splitlines(keepends=True)
         for line in difflib.unified_diff(before, after, str(place.path), str(place.path)):
-            print(inert(mask(line.rstrip("\n"))))
+            print(make_inert(mask_text(line.rstrip("\n"))))
         if not place.is_users:
-            print(*shown(change.servers), sep="\n")
+            print(*describe_servers(change.servers), sep="\n")
     else:
-        _install(place, change, trust=trust)
+        _install_gateway(place, change, trust=trust)
         undo = f"antiphon uninstall {host}" + (f" --file {shlex.quote(str(file))}" if file is not None else "")
         print(f"{place.path}: antiphon gateway added; {undo} undoes it.")
-    for line in _report(place, change, KNOWN[host].title):
-        print(inert(line))
+    for line in _report_change(place, change, KNOWN[host].title):
+        print(make_inert(line))
     if not dry_run:
         print(f"Restart {KNOWN[host].title} to use it.")
     return 0
 
 
-def _install(place: Installation, change: Change, *, trust: bool) -> None:
+def _install_gateway(place: Installation, change: FileChange, *, trust: bool) -> None:
     """Carry out a change; entries of a project's file are shown, and a person is asked whether to trust them."""
     if place.is_users or not change.moved:
         place.install(change)
         return
     data = change.before.encode()
     if trust:
-        print(f"{place.path} is trusted as it is:", *shown(change.servers), sep="\n")
+        print(f"{place.path} is trusted as it is:", *describe_servers(change.servers), sep="\n")
     else:
         ask_for_trust(place.path, data, change.servers, option=", or install with --trust")
     place.install(change)
@@ -108,7 +108,7 @@ def _install(place: Installation, change: Change, *, trust: bool) -> None:
     record.add(place.path, data, environment=record.covers(place.path, data, environment=True), is_moved=True)
 
 
-def _report(place: Installation, change: Change, title: str) -> Iterator[str]:
+def _report_change(place: Installation, change: FileChange, title: str) -> Iterator[str]:
     """Say what has become of each server, and what a person still has to do."""
     if change.served:
         yield f"Served by the gateway: {', '.join(change.served)}."
@@ -119,7 +119,7 @@ def _report(place: Installation, change: Change, title: str) -> Iterator[str]:
         yield f"Left as it is: {name} ({why})."
     for name, entry in change.servers.items():
         try:
-            filled(entry, os.environ, place.path.parent, name)
+            substitute_variables(entry, os.environ, place.path.parent, name)
         except ConfigError as error:
             yield f"Cannot start: {error}."
         if entry.url is not None and not any(header.lower() == "authorization" for header in entry.headers):
@@ -164,17 +164,17 @@ def find_installation(host: str, file: Path | None) -> Installation:
         ConfigError: there is no such host.
     """
     if host not in KNOWN:
-        raise ConfigError(f"{host!r} is not a known host; {similar(host, list(KNOWN))}")
+        raise ConfigError(f"{host!r} is not a known host; {suggest_similar(host, list(KNOWN))}")
     known = KNOWN[host]
     usual = place_of(known, os.environ)
     path = Path(os.path.realpath(file or usual))
     # Each file of a project counts as a separate installation.
     is_users = path == Path(os.path.realpath(usual))
     name = host if is_users else f"{host}-{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
-    return Installation(name, known, path, home=home(), state=state_folder(os.environ), is_users=is_users)
+    return Installation(name, known, path, home=find_config_folder(), state=state_folder(os.environ), is_users=is_users)
 
 
-def _variables() -> Sequence[str]:
+def _list_variables() -> Sequence[str]:
     """Return the variables that a gateway needs of its host: those of the desktop, and keys of the models.
 
     Raises:
@@ -191,12 +191,12 @@ def _check_own_servers(title: str) -> None:
     Raises:
         ConfigError: the user's own configuration has no servers, either.
     """
-    own = home() / "servers.json"
+    own = find_config_folder() / "servers.json"
     if not own.is_file() or not read_config(own):
         raise ConfigError(f"{title} has no servers that the gateway could serve: add one to it first, or to {own}")
 
 
-def _program() -> str:
+def _find_program() -> str:
     """Return the full path of this program, because hosts have a PATH of their own."""
     beside = Path(sys.executable).with_name("antiphon")
     found = str(beside) if beside.is_file() else shutil.which("antiphon")
@@ -218,5 +218,5 @@ def uninstall(host: HostName, *, file: File = None) -> int:
     if done.edited is not None:
         print(f"What was changed in the gateway's list of servers is kept in {done.edited}.")
     if done.restored:
-        print(inert(f"The host's own again: {', '.join(done.restored)}."))
+        print(make_inert(f"The host's own again: {', '.join(done.restored)}."))
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from antiphon.cli.open_client import name_left_out, opened, run
+from antiphon.cli.open_client import name_left_out, open_client, run_coroutine
 from antiphon.cli.options import Json, Reach, TargetText
 from antiphon.cli.output.formats import first_line, print_list
 from antiphon.client.client import Client
@@ -13,7 +13,7 @@ from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.tools import Tool
 
-__all__ = ["prompts", "resources", "signature", "tools"]
+__all__ = ["format_signature", "prompts", "resources", "tools"]
 
 
 T = TypeVar("T")
@@ -28,10 +28,10 @@ def tools(
     """List the tools of a server."""
     columns: dict[str, Callable[[Tool], str]] = {
         "tool": lambda tool: tool.name,
-        "arguments": signature,
+        "arguments": format_signature,
         "description": lambda tool: first_line(tool.description or tool.title),
     }
-    return run(_print_all(target, reach, Client.tools, columns, noun="tools", as_json=as_json))
+    return run_coroutine(_print_all(target, reach, Client.tools, columns, noun="tools", as_json=as_json))
 
 
 def resources(
@@ -50,7 +50,7 @@ def resources(
         "name": lambda one: one.title or one.name,
         "description": lambda one: first_line(one.description),
     }
-    return run(_print_all(target, reach, _iterate_resources, columns, noun="resources", as_json=as_json))
+    return run_coroutine(_print_all(target, reach, _iterate_resources, columns, noun="resources", as_json=as_json))
 
 
 def prompts(
@@ -67,7 +67,7 @@ def prompts(
         ),
         "description": lambda prompt: first_line(prompt.description or prompt.title),
     }
-    return run(_print_all(target, reach, Client.prompts, columns, noun="prompts", as_json=as_json))
+    return run_coroutine(_print_all(target, reach, Client.prompts, columns, noun="prompts", as_json=as_json))
 
 
 async def _print_all(
@@ -79,7 +79,7 @@ async def _print_all(
     noun: str,
     as_json: bool,
 ) -> int:
-    async with opened(target, reach) as client:
+    async with open_client(target, reach) as client:
         found = [item async for item in iterate(client)]
         code = await name_left_out(client)
     print_list(found, columns, as_json=as_json, nothing=f"The server has no {noun}.")
@@ -93,15 +93,15 @@ async def _iterate_resources(client: Client) -> AsyncIterator[Resource | Resourc
         yield template
 
 
-def signature(tool: Tool) -> str:
+def format_signature(tool: Tool) -> str:
     """Return the arguments of a tool in short form: optional ones with a question mark, each with its type."""
     properties = tool.input_schema.get("properties")
     required = tool.input_schema.get("required")
     names = cast("dict[str, object]", properties) if isinstance(properties, dict) else {}
     needed = cast("list[Any]", required) if isinstance(required, list) else []
-    return ", ".join(f"{name}{'' if name in needed else '?'}: {_type(spec)}" for name, spec in names.items())
+    return ", ".join(f"{name}{'' if name in needed else '?'}: {_format_type(spec)}" for name, spec in names.items())
 
 
-def _type(spec: object) -> str:
+def _format_type(spec: object) -> str:
     kind = cast("Mapping[str, Any]", spec).get("type", "any") if isinstance(spec, dict) else "any"
     return " or ".join(map(str, cast("list[Any]", kind))) if isinstance(kind, list) else str(kind)

@@ -12,24 +12,24 @@ from typing import Annotated
 from antiphon.auth.client.device import Device, DevicePage
 from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Document, Login
-from antiphon.auth.client.token_endpoint import revoke
-from antiphon.cli.failures import Failed, placed
-from antiphon.cli.logins import chosen_page, of_server, server_of, until, usual_logins
-from antiphon.cli.open_client import run
+from antiphon.auth.client.token_endpoint import revoke_login
+from antiphon.cli.error_messages import Failed, prefix_errors
+from antiphon.cli.login_access import chosen_page, describe_validity, of_server, server_of, usual_logins
+from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import Config, For, Json, TargetText
 from antiphon.cli.output.formats import print_json, print_list, print_text
-from antiphon.cli.signatures import Option
-from antiphon.cli.targets import address_of, resolve_target
+from antiphon.cli.signatures import CommandOption
+from antiphon.cli.target_text import address_of, resolve_target
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address
 from antiphon.errors import Unauthorized
-from antiphon.host.checks.visible import inert
+from antiphon.host.checks.visible import make_inert
 
 __all__ = ["command", "logins", "logout"]
 
 ClientId = Annotated[
     str | None,
-    Option(
+    CommandOption(
         "--client-id",
         metavar="ID",
         help="ID of an OAuth client that you have registered; its secret, if it has one, is read from "
@@ -38,28 +38,32 @@ ClientId = Annotated[
 ]
 MetadataUrl = Annotated[
     str | None,
-    Option(
+    CommandOption(
         "--client-metadata",
         metavar="URL",
         help="URL of a document that describes the client; the URL is then its client ID.",
     ),
 ]
 Scopes = Annotated[
-    list[str] | None, Option("--scope", metavar="SCOPE", help="Ask for this scope, too; may be repeated.")
+    list[str] | None, CommandOption("--scope", metavar="SCOPE", help="Ask for this scope, too; may be repeated.")
 ]
-Issuer = Annotated[str | None, Option("--issuer", metavar="URL", help="Sign in at this authorization server only.")]
+Issuer = Annotated[
+    str | None, CommandOption("--issuer", metavar="URL", help="Sign in at this authorization server only.")
+]
 RedirectUri = Annotated[
     str | None,
-    Option("--redirect-uri", metavar="URL", help="The URL the browser returns to, as registered for the client."),
+    CommandOption(
+        "--redirect-uri", metavar="URL", help="The URL the browser returns to, as registered for the client."
+    ),
 ]
 Paste = Annotated[
     bool,
-    Option(
+    CommandOption(
         "--paste",
         help="Print an address to open in a browser on any machine, and paste here the address at which it ends.",
     ),
 ]
-OnDevice = Annotated[bool, Option("--device", help="Show a code to enter on another device, such as a phone.")]
+OnDevice = Annotated[bool, CommandOption("--device", help="Show a code to enter on another device, such as a phone.")]
 
 
 def command(
@@ -86,7 +90,7 @@ def command(
         client_metadata_url=client_metadata,
         issuer=issuer,
         scopes=scope,
-        grant=Device(_tell) if device else None,
+        grant=Device(_show_device_page) if device else None,
         redirect_uri=redirect_uri,
         open_page=None if device else chosen_page(paste=paste),
         store=usual_logins(principal),
@@ -94,16 +98,16 @@ def command(
     address = address_of(resolve_target(target, config))
     if address is None:
         raise Failed(f"{target}: is started on this machine, and gets its secrets by its environment")
-    return run(_login(address, settings))
+    return run_coroutine(_sign_in(address, settings))
 
 
-async def _login(address: Address, settings: OAuth) -> int:
+async def _sign_in(address: Address, settings: OAuth) -> int:
     server = server_of(address)
     store, label = settings.store, settings.label
     # A stored login may be another person's, or lack scopes: this command always signs in anew.
-    before = await store.change(lambda kept: _taken(kept, server, label))
+    before = await store.change(lambda kept: _take_login(kept, server, label))
     try:
-        with placed(server):
+        with prefix_errors(server):
             async with Client(address.url, auth=settings, headers=address.headers) as client:
                 if client.server_capabilities.tools is not None:
                     # Some servers allow the handshake without a login, and require one for the
@@ -117,29 +121,29 @@ async def _login(address: Address, settings: OAuth) -> int:
         print_text(f"{server} lets you in without a login")
         return 0
     print_text(f"Signed in to {server} at {login.metadata.issuer}")
-    print_text(f"scopes: {' '.join(login.scopes) or 'none named'}; {until(login)}")
+    print_text(f"scopes: {' '.join(login.scopes) or 'none named'}; {describe_validity(login)}")
     return 0
 
 
-def _taken(kept: Document, server: str, label: str) -> Login | None:
+def _take_login(kept: Document, server: str, label: str) -> Login | None:
     login = kept.find(server, label)
     kept.drop(server, label)
     return login
 
 
-async def _tell(page: DevicePage) -> None:
-    sys.stderr.write(f"On any device, open {inert(page.address)} and type this code: {inert(page.code)}\n")
+async def _show_device_page(page: DevicePage) -> None:
+    sys.stderr.write(f"On any device, open {make_inert(page.address)} and type this code: {make_inert(page.code)}\n")
     if page.complete is not None:
-        sys.stderr.write(f"or open {inert(page.complete)}\n")
+        sys.stderr.write(f"or open {make_inert(page.complete)}\n")
     sys.stderr.flush()
 
 
 def logins(*, principal: For = None, as_json: Json = False) -> int:
     """List where you are signed in."""
-    return run(_logins(principal, as_json=as_json))
+    return run_coroutine(_list_logins(principal, as_json=as_json))
 
 
-async def _logins(principal: str | None, *, as_json: bool) -> None:
+async def _list_logins(principal: str | None, *, as_json: bool) -> None:
     found = sorted((await usual_logins(principal).read()).logins, key=lambda one: one.server)
     if as_json:
         for one in found:
@@ -162,7 +166,7 @@ async def _logins(principal: str | None, *, as_json: bool) -> None:
             "signed in at": lambda one: one.metadata.issuer,
             "as client": lambda one: one.identity.client_id,
             "scopes": lambda one: " ".join(one.scopes) or "none named",
-            "lasts": until,
+            "lasts": describe_validity,
         },
         as_json=False,
         nothing="You are signed in nowhere.",
@@ -174,10 +178,10 @@ def logout(target: TargetText, *, principal: For = None, config: Config = None) 
     address = address_of(resolve_target(target, config))
     if address is None:
         raise Failed(f"{target}: is started on this machine: there is no login to it")
-    return run(_logout(server_of(address), principal))
+    return run_coroutine(_forget_login(server_of(address), principal))
 
 
-async def _logout(server: str, principal: str | None) -> int:
+async def _forget_login(server: str, principal: str | None) -> int:
     def forget(kept: Document) -> list[Login]:
         gone = [one for one in kept.logins if one.server == server]
         for login in gone:
@@ -194,7 +198,7 @@ async def _logout(server: str, principal: str | None) -> int:
     for login in gone:
         told = "its tokens were revoked"
         try:
-            if not await revoke(login):
+            if not await revoke_login(login):
                 told = f"{login.metadata.issuer} revokes no tokens: they end by themselves"
         except Unauthorized as error:
             told = f"its tokens could not be revoked ({error.message})"

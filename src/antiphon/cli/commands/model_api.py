@@ -12,19 +12,19 @@ from itertools import count
 from typing import Annotated
 
 from antiphon.cli.host_options import choose_host
-from antiphon.cli.open_client import run
+from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import ConfigFile, PageAnswers
-from antiphon.cli.signatures import Argument, Option
+from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.errors import ConfigError
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.identity import launch_of
 from antiphon.wire.common import Implementation
-from antiphon.wire.origin import Equipment, Origin, coarser, describe_target, identify
+from antiphon.wire.origin import Equipment, Origin, describe_target, identify_target, list_coarser
 
 __all__ = ["command"]
 
 Line = Annotated[list[str], Argument(metavar="-- COMMAND...", help="The program and its arguments, after two dashes.")]
-Name = Annotated[str | None, Option("--as", metavar="NAME", help="The program's name in reviews.")]
+Name = Annotated[str | None, CommandOption("--as", metavar="NAME", help="The program's name in reviews.")]
 _GRACE = 2.0
 """Seconds that the program has to end after it was told to."""
 
@@ -45,15 +45,15 @@ def command(
     The exit code is that of the program.
     """
     host = choose_host(answers, config=config, soon=True, model_api=True)
-    return run(_run(host, line, name))
+    return run_coroutine(_run_program(host, line, name))
 
 
-async def _run(host: ConfiguredHost, line: Sequence[str], name: str | None) -> int:
+async def _run_program(host: ConfiguredHost, line: Sequence[str], name: str | None) -> int:
     async with host:
         equipment = await host.equip(_Origins(line, name))
         assert equipment is not None
         try:
-            return await _finished(line, equipment)
+            return await _run_to_end(line, equipment)
         finally:
             equipment.ended()
 
@@ -69,15 +69,15 @@ class _Origins:
     def __call__(self) -> Origin:
         return Origin(
             id=f"api-{os.getpid()}-{next(self._numbers)}",
-            identity=identify(self._launch),
-            coarser=coarser(self._launch),
+            identity=identify_target(self._launch),
+            coarser=list_coarser(self._launch),
             pinned=self._launch.pinned,
             target=describe_target(self._launch),
             server=self._server,
         )
 
 
-async def _finished(line: Sequence[str], equipment: Equipment) -> int:
+async def _run_to_end(line: Sequence[str], equipment: Equipment) -> int:
     """Run the program at this terminal; return its exit code."""
     env: Mapping[str, str] = equipment.environment(os.environ)
     try:
@@ -90,13 +90,13 @@ async def _finished(line: Sequence[str], equipment: Equipment) -> int:
         code = await process.wait()
     except asyncio.CancelledError:
         # Ctrl-C reaches the program as well; if it ignores that, it is ended.
-        await _ended(process)
+        await _end_process(process)
         raise
     # As shells say it: 128 and the number of the signal.
     return code if code >= 0 else 128 - code
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
+async def _end_process(process: asyncio.subprocess.Process) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM):
         with suppress(ProcessLookupError):
             process.send_signal(number)

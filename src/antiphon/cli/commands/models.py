@@ -10,15 +10,15 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from antiphon.cli.failures import FAILED
-from antiphon.cli.host_options import configuration
+from antiphon.cli.error_messages import FAILED
+from antiphon.cli.host_options import read_configuration
 from antiphon.cli.options import Config, Json
 from antiphon.cli.output.formats import print_json, print_list, print_text
-from antiphon.cli.output.scores import cells, verdict
+from antiphon.cli.output.scores import describe_verdict, make_score_columns
 from antiphon.cli.request_file import read_request
-from antiphon.cli.signatures import Argument, Option
+from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.errors import ConfigError
-from antiphon.host.catalogue import Model, Price
+from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.models.models import Models
 from antiphon.host.models.selection import Selection
 from antiphon.host.providers.api_keys import key_variables, missing_key
@@ -39,10 +39,14 @@ RequestFile = Annotated[
         " for standard input.",
     ),
 ]
-Server = Annotated[str | None, Option("--server", metavar="IDENTITY", help="For explain: choose as for this server.")]
+Server = Annotated[
+    str | None, CommandOption("--server", metavar="IDENTITY", help="For explain: choose as for this server.")
+]
 Left = Annotated[
     str | None,
-    Option("--left", metavar="DOLLARS", help="For explain: choose as if this many US dollars were left to spend."),
+    CommandOption(
+        "--left", metavar="DOLLARS", help="For explain: choose as if this many US dollars were left to spend."
+    ),
 ]
 
 
@@ -61,7 +65,7 @@ def command(
 
     Exit code 1 if no model could answer the request that was to be explained.
     """
-    configured = configuration(config, os.environ)
+    configured = read_configuration(config, os.environ)
     models = Models(configured.catalogue(), os.environ)
     if action == "list":
         if request is not None:
@@ -71,7 +75,7 @@ def command(
     if request is None:
         raise ConfigError("explain needs a file: antiphon models explain REQUEST.json")
     allowed = configured.for_server(server or "").models
-    selection = models.select(read_request(request), allowed=allowed, left=_dollars(left))
+    selection = models.select(read_request(request), allowed=allowed, left=_parse_dollars(left))
     _print_selection(selection, as_json=as_json)
     return FAILED if selection.winner is None else 0
 
@@ -90,27 +94,27 @@ def _print_models(models: Models, environ: Mapping[str, str], *, as_json: bool) 
         {
             "model": lambda model: f"{model.name}{' (default)' if model.name == models.catalogue.default else ''}",
             "served by": lambda model: f"{model.provider}: {model.model}",
-            "$ per million": lambda model: _price(model.price),
-            "context": lambda model: _known(model.context),
-            "takes": _takes,
-            "speed": lambda model: _known(model.speed),
-            "intelligence": lambda model: _known(model.intelligence),
-            "key": lambda model: _key(model, environ),
+            "$ per million": lambda model: _format_price(model.price),
+            "context": lambda model: _format_known(model.context),
+            "takes": _describe_inputs,
+            "speed": lambda model: _format_known(model.speed),
+            "intelligence": lambda model: _format_known(model.intelligence),
+            "key": lambda model: _describe_key(model, environ),
         },
         as_json=False,
         nothing="There are no models.",
     )
 
 
-def _price(price: Price | None) -> str:
+def _format_price(price: ModelPrice | None) -> str:
     return "unknown" if price is None else f"{price.input.normalize():f} in, {price.output.normalize():f} out"
 
 
-def _known(value: int | None) -> str:
+def _format_known(value: int | None) -> str:
     return "unknown" if value is None else str(value)
 
 
-def _takes(model: Model) -> str:
+def _describe_inputs(model: Model) -> str:
     if model.embeddings:
         return "text, for embeddings only"
     kinds = list(model.inputs or ("text",))
@@ -119,7 +123,7 @@ def _takes(model: Model) -> str:
     return f"{text} ({' and '.join(unknown)} unknown)" if unknown else text
 
 
-def _key(model: Model, environ: Mapping[str, str]) -> str:
+def _describe_key(model: Model, environ: Mapping[str, str]) -> str:
     variables = key_variables(model)
     if not variables:
         return "none needed"
@@ -133,11 +137,11 @@ def _print_selection(selection: Selection, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(selection))
         return
-    print_list(list(selection.candidates), cells(selection), as_json=False, nothing="There are no models.")
-    print_text(f"=> {verdict(selection)}")
+    print_list(list(selection.candidates), make_score_columns(selection), as_json=False, nothing="There are no models.")
+    print_text(f"=> {describe_verdict(selection)}")
 
 
-def _dollars(text: str | None) -> Decimal | None:
+def _parse_dollars(text: str | None) -> Decimal | None:
     try:
         amount = None if text is None else Decimal(text)
     except InvalidOperation:

@@ -8,11 +8,11 @@ from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Annotated
 
-from antiphon.cli.arguments import read_texts, similar
-from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import Answers, Json, Reach, TargetText, Texts
-from antiphon.cli.output.files import Output, contents_text, data_of, part_of, save, text_of_block
+from antiphon.cli.arguments import read_texts, suggest_similar
+from antiphon.cli.open_client import open_client, run_coroutine
+from antiphon.cli.options import AnswerOptions, Json, Reach, TargetText, Texts
 from antiphon.cli.output.formats import is_terminal, print_json, print_text
+from antiphon.cli.output.output_files import Output, contents_text, data_of, part_of, save_parts, text_of_block
 from antiphon.cli.signatures import Argument
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, PeerError
@@ -28,17 +28,19 @@ def command(
     *,
     output: Output = None,
     as_json: Json = False,
-    answers: Answers,
+    answers: AnswerOptions,
     reach: Reach,
 ) -> int:
     """Read a resource of a server.
 
     Text is printed; binary data goes into a pipe or a file.
     """
-    return run(_read(opened(target, reach, answers), uri, output, as_json=as_json))
+    return run_coroutine(_read_resource(open_client(target, reach, answers), uri, output, as_json=as_json))
 
 
-async def _read(opening: AbstractAsyncContextManager[Client], uri: str, output: Path | None, *, as_json: bool) -> None:
+async def _read_resource(
+    opening: AbstractAsyncContextManager[Client], uri: str, output: Path | None, *, as_json: bool
+) -> None:
     async with opening as client:
         try:
             result = await client.read_resource(uri)
@@ -49,10 +51,10 @@ async def _read(opening: AbstractAsyncContextManager[Client], uri: str, output: 
     if as_json:
         print_json(result)
     elif output is not None:
-        save([part_of(contents) for contents in result.contents], output)
+        save_parts([part_of(contents) for contents in result.contents], output)
     else:
         for contents in result.contents:
-            _show(contents)
+            _show_contents(contents)
 
 
 async def _close_to(client: Client, uri: str) -> str | None:
@@ -66,7 +68,7 @@ async def _close_to(client: Client, uri: str) -> str | None:
     return None
 
 
-def _show(contents: ResourceContents) -> None:
+def _show_contents(contents: ResourceContents) -> None:
     if contents.text is not None or is_terminal():
         print_text(contents_text(contents))
         return
@@ -81,14 +83,16 @@ def prompt(
     arguments: Texts = None,
     *,
     as_json: Json = False,
-    answers: Answers,
+    answers: AnswerOptions,
     reach: Reach,
 ) -> int:
     """Print a prompt of a server, filled in."""
-    return run(_prompt(opened(target, reach, answers), name, read_texts(arguments or ()), as_json=as_json))
+    return run_coroutine(
+        _print_prompt(open_client(target, reach, answers), name, read_texts(arguments or ()), as_json=as_json)
+    )
 
 
-async def _prompt(
+async def _print_prompt(
     opening: AbstractAsyncContextManager[Client], name: str, arguments: dict[str, str], *, as_json: bool
 ) -> None:
     async with opening as client:
@@ -100,14 +104,14 @@ async def _prompt(
     if as_json:
         print_json(result)
     else:
-        print_text(_written(result))
+        print_text(_write_messages(result))
 
 
 async def _check_there(client: Client, name: str) -> None:
     names = [prompt.name async for prompt in client.prompts()]
     if name not in names:
-        raise ConfigError(f"the server has no prompt {name!r}: {similar(name, names)}") from None
+        raise ConfigError(f"the server has no prompt {name!r}: {suggest_similar(name, names)}") from None
 
 
-def _written(result: GetPromptResult) -> str:
+def _write_messages(result: GetPromptResult) -> str:
     return "\n\n".join(f"{message.role}:\n{text_of_block(message.content)}" for message in result.messages)

@@ -11,27 +11,28 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
-from antiphon.cli.failures import Failed
-from antiphon.cli.network_options import Listening, Place
-from antiphon.cli.signatures import Argument, Option
+from antiphon.cli.error_messages import Failed
+from antiphon.cli.network_options import ListenOptions, ListenPlace
+from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.server.app import Server
 from antiphon.server.serving.network import ServeOptions
 from antiphon.server.serving.run import MAX_WORKERS
 
-__all__ = ["command", "find_server", "load"]
+__all__ = ["command", "find_server", "load_file"]
 
 File = Annotated[
     str, Argument(metavar="FILE[:NAME]", help="A Python file and, if it has several servers, the name of the variable.")
 ]
 ConfigFile = Annotated[
-    Path | None, Option("--config", metavar="FILE", help="Read from [auth] of this antiphon.toml who may connect.")
+    Path | None,
+    CommandOption("--config", metavar="FILE", help="Read from [auth] of this antiphon.toml who may connect."),
 ]
 
 Stateless = Annotated[
     bool,
-    Option(
+    CommandOption(
         "--stateless",
         help="Keep no sessions for clients of the older revisions, so that any process can serve any request. "
         "Only for servers that ask nothing of such clients; with --http.",
@@ -40,7 +41,7 @@ Stateless = Annotated[
 
 Workers = Annotated[
     int,
-    Option(
+    CommandOption(
         "--workers",
         metavar="N",
         min=1,
@@ -53,7 +54,7 @@ Workers = Annotated[
 def command(
     file: File,
     *,
-    listening: Listening,
+    listening: ListenOptions,
     config: ConfigFile = None,
     stateless: Stateless = False,
     workers: Workers = 1,
@@ -62,10 +63,10 @@ def command(
 
     Over stdio, until the client disconnects; or, with --http, --sse or --ws, over a network until Ctrl-C.
     """
-    path, name = _split(file)
+    path, name = _split_name(file)
     # Standard output belongs to the protocol, so what the file prints while loading goes to standard error.
     with contextlib.redirect_stdout(sys.stderr):
-        server = find_server(load(path), name, str(path))
+        server = find_server(load_file(path), name, str(path))
     place = listening.place
     if place is not None:
         options = listening.options(load_config(os.environ, file=config).auth if config is not None else None)
@@ -86,7 +87,7 @@ def _serve_over_stdio(server: Server) -> int:
     return 0
 
 
-def _serve_at(place: Place, server: Server, options: ServeOptions, workers: int) -> int:
+def _serve_at(place: ListenPlace, server: Server, options: ServeOptions, workers: int) -> int:
     def tell(port: int) -> None:
         by = f" with {workers} workers" if workers > 1 else ""
         print(f"Serving {server.name!r} at {place.url(options, port)}{by}. Ctrl-C ends it.", file=sys.stderr)
@@ -96,14 +97,14 @@ def _serve_at(place: Place, server: Server, options: ServeOptions, workers: int)
     return 0
 
 
-def _split(file: str) -> tuple[Path, str | None]:
+def _split_name(file: str) -> tuple[Path, str | None]:
     stem, colon, name = file.rpartition(":")
     if colon and stem.endswith(".py") and name.isidentifier():
         return Path(stem), name
     return Path(file), None
 
 
-def load(path: Path) -> ModuleType:
+def load_file(path: Path) -> ModuleType:
     """Import a file as a module of its own name, with its folder on the path, as ``python FILE`` would.
 
     Raises:
@@ -126,11 +127,11 @@ def load(path: Path) -> ModuleType:
     except AntiphonError:
         raise
     except Exception as error:
-        raise Failed(f"{_place(error, path)}: {type(error).__name__}: {error}") from error
+        raise Failed(f"{_find_line(error, path)}: {type(error).__name__}: {error}") from error
     return module
 
 
-def _place(error: Exception, path: Path) -> str:
+def _find_line(error: Exception, path: Path) -> str:
     """Return the line of the file at which it failed."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"

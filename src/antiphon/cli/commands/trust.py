@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from antiphon.cli.config_files import read_bytes, shown
-from antiphon.cli.failures import FAILED
+from antiphon.cli.config_files import describe_servers, read_bytes
+from antiphon.cli.error_messages import FAILED
 from antiphon.cli.groups import ListGroup
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list, print_text
-from antiphon.cli.quantities import shown as moment
-from antiphon.cli.signatures import Argument, Option
+from antiphon.cli.quantities import format_time as moment
+from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.client.connection.server_files import read_servers
 from antiphon.host.config.trust import Trust, Trusted
 
@@ -35,7 +35,7 @@ def list_(*, as_json: Json = False) -> int:
             "file": lambda one: one.path,
             "since": lambda one: moment(one.since),
             "environment": lambda one: "whole" if one.environment else "minimal",
-            "state": _state,
+            "state": _describe_state,
         },
         as_json=as_json,
         nothing="No project's file is trusted.",
@@ -49,7 +49,7 @@ def add(
     *,
     environment: Annotated[
         bool,
-        Option(
+        CommandOption(
             "--environment", help="Also let a gateway give their servers your whole environment, with the keys in it."
         ),
     ] = False,
@@ -58,7 +58,7 @@ def add(
     for path in files:
         data = read_bytes(path)
         servers = read_servers(data, path)
-        for line in shown(servers):
+        for line in describe_servers(servers):
             print_text(line)
         Trust().add(path, data, environment=environment)
         given = "with your whole environment" if environment else "with a minimal environment"
@@ -79,7 +79,7 @@ def revoke(files: Files) -> int:
     return FAILED if unknown else 0
 
 
-def _state(one: Trusted) -> str:
+def _describe_state(one: Trusted) -> str:
     if one.is_moved:
         return "its servers are behind the gateway"
     path = Path(one.path)

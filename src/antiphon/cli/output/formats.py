@@ -15,15 +15,15 @@ from typing import TextIO, TypeVar
 
 import click
 
-from antiphon.host.checks.visible import cells_of, inert, inert_line, replace_hidden, wrap
-from antiphon.wire.envelope import encode
+from antiphon.host.checks.visible import cells_of, inert_line, make_inert, replace_hidden, wrap_line
+from antiphon.wire.envelope import encode_value
 
 __all__ = [
     "first_line",
     "is_interactive",
     "is_terminal",
     "json_line",
-    "paint",
+    "paint_text",
     "print_json",
     "print_list",
     "print_text",
@@ -50,7 +50,7 @@ def is_terminal() -> bool:
 
 def json_line(value: object) -> str:
     """Encode a value as one line of JSON, with control characters of terminals escaped."""
-    return replace_hidden(encode(value).decode(), lambda char: json.dumps(char)[1:-1])
+    return replace_hidden(encode_value(value).decode(), lambda char: json.dumps(char)[1:-1])
 
 
 def write_line(text: str, stream: TextIO | None = None) -> None:
@@ -88,7 +88,7 @@ def print_list(items: Sequence[T], columns: Mapping[str, Callable[[T], str]], *,
         _print_table(list(columns), [[cell(item) for cell in columns.values()] for item in items])
 
 
-def paint(text: str, style: str) -> str:
+def paint_text(text: str, style: str) -> str:
     """Give a text a style, such as ``bold red``, unless the environment wants none. ``click.echo`` prints it."""
     words = style.split()
     if not words or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
@@ -103,14 +103,14 @@ def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     kept = [at for at in range(len(titles)) if any(row[at] for row in rows)]
     titles = [titles[at] for at in kept]
     inert_rows = [[inert_line(row[at]) for at in kept] for row in rows]
-    widths = _needed(titles, inert_rows)
+    widths = _measure_columns(titles, inert_rows)
     fits = sum(widths) + _GAP * (len(widths) - 1) <= width
-    lines = _side_by_side(titles, inert_rows, widths, width) if fits else _stacked(titles, inert_rows, width)
+    lines = _side_by_side(titles, inert_rows, widths, width) if fits else _stack_cells(titles, inert_rows, width)
     for line in lines:
         click.echo(line)
 
 
-def _needed(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+def _measure_columns(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the width of each column, so that only very long words are broken."""
     columns = zip(titles, *rows, strict=True)
     longest = [max(cells_of(word) for cell in column for word in (cell.split() or [""])) for column in columns]
@@ -125,10 +125,10 @@ def _side_by_side(
     while sum(widths) + _GAP * (len(widths) - 1) > width:
         at = max(range(len(widths)), key=lambda one: (widths[one] > least[one], widths[one]))
         widths[at] -= 1
-    yield paint(_in_columns(titles, widths).rstrip(), "bold")
+    yield paint_text(_in_columns(titles, widths).rstrip(), "bold")
     yield "─" * (sum(widths) + _GAP * (len(widths) - 1))
     for row in rows:
-        wrapped = [wrap(cell, size) for cell, size in zip(row, widths, strict=True)]
+        wrapped = [wrap_line(cell, size) for cell, size in zip(row, widths, strict=True)]
         yield from (_in_columns(parts, widths).rstrip() for parts in zip_longest(*wrapped, fillvalue=""))
 
 
@@ -137,21 +137,21 @@ def _in_columns(parts: Sequence[str], widths: Sequence[int]) -> str:
     return "".join(padded)
 
 
-def _stacked(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+def _stack_cells(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     """Lay out a table for a narrow terminal: each cell on a line of its own, and an empty line between rows."""
     label = max(map(cells_of, titles))
     for at, row in enumerate(rows):
         if at:
             yield ""
         for title, cell in zip(titles, row, strict=True):
-            for number, part in enumerate(wrap(cell, max(2, width - label - _GAP)) if cell else ()):
+            for number, part in enumerate(wrap_line(cell, max(2, width - label - _GAP)) if cell else ()):
                 beside = _in_columns([title if number == 0 else ""], [label])
-                yield paint(beside, "bold") + part
+                yield paint_text(beside, "bold") + part
 
 
 def print_text(text: str) -> None:
     """Print a server's text: inert on a terminal, unchanged into a pipe."""
-    write_line(inert(text) if is_terminal() else text)
+    write_line(make_inert(text) if is_terminal() else text)
 
 
 def first_line(text: str | None) -> str:

@@ -15,8 +15,8 @@ from typing import TextIO
 
 import click
 
-from antiphon.cli.output.formats import paint, write_line
-from antiphon.host.checks.visible import inert, inert_line, wrap
+from antiphon.cli.output.formats import paint_text, write_line
+from antiphon.host.checks.visible import inert_line, make_inert, wrap_line
 from antiphon.machine.asyncio_tasks import end_tasks
 
 __all__ = ["Teller"]
@@ -44,7 +44,7 @@ class Teller:
         self._since: float | None = None
 
     def say(self, text: str, style: str = "") -> None:
-        """Write a text, made inert; ``style`` is as for ``paint``."""
+        """Write a text, made inert; ``style`` is as for ``paint_text``."""
         if self._asking == 0:
             self._write(text, style)
         elif len(self._held) < _MOST_HELD:
@@ -83,8 +83,8 @@ class Teller:
         elapsed = "" if self._since is None else f"{time.monotonic() - self._since:.0f} s"
         done, total = self._reached or (0.0, None)
         count = "" if self._reached is None else f"{done:g}/{total:g}" if total else f"{done:g}"
-        bar = _bar(min(40, columns // 3), done / total) if total else ""
-        row = next(wrap("  ".join(filter(None, [self._doing, bar, count, elapsed])), columns - 1))
+        bar = _draw_bar(min(40, columns // 3), done / total) if total else ""
+        row = next(wrap_line("  ".join(filter(None, [self._doing, bar, count, elapsed])), columns - 1))
         self._has_bar = True
         click.echo(f"\r{row}{_REST}", file=self._stream, nl=False)
 
@@ -117,11 +117,11 @@ class Teller:
     def _write(self, text: str, style: str) -> None:
         self.clear()
         if self._is_terminal:
-            click.echo(paint(inert(text), style), file=self._stream)
+            click.echo(paint_text(make_inert(text), style), file=self._stream)
         else:
-            write_line(inert(text), self._stream)
+            write_line(make_inert(text), self._stream)
 
 
-def _bar(width: int, part: float) -> str:
+def _draw_bar(width: int, part: float) -> str:
     filled = round(width * min(1.0, max(0.0, part)))
     return "━" * filled + "─" * (width - filled)

@@ -9,24 +9,24 @@ from collections.abc import Callable, Mapping
 
 from antiphon.host.models.selection import Candidate, Selection
 
-__all__ = ["cells", "verdict"]
+__all__ = ["describe_verdict", "make_score_columns"]
 
 
-def cells(selection: Selection) -> Mapping[str, Callable[[Candidate], str]]:
+def make_score_columns(selection: Selection) -> Mapping[str, Callable[[Candidate], str]]:
     """Return the columns of the score table, with functions for the cells."""
     return {
         "model": lambda each: each.name,
         "eligible": lambda each: "; ".join(one.detail for one in each.obstacles) or "yes",
-        "hints": lambda each: _hinted(each, selection),
+        "hints": lambda each: _describe_hint(each, selection),
         "$ at worst": lambda each: "unknown" if each.cost is None else f"{each.cost:.6f}",
-        "cost": lambda each: _score(each.scores.cost if each.scores else None),
-        "speed": lambda each: _score(each.scores.speed if each.scores else None),
-        "intelligence": lambda each: _score(each.scores.intelligence if each.scores else None),
-        "score": lambda each: _score(each.scores.total if each.scores else None),
+        "cost": lambda each: _format_score(each.scores.cost if each.scores else None),
+        "speed": lambda each: _format_score(each.scores.speed if each.scores else None),
+        "intelligence": lambda each: _format_score(each.scores.intelligence if each.scores else None),
+        "score": lambda each: _format_score(each.scores.total if each.scores else None),
     }
 
 
-def verdict(selection: Selection) -> str:
+def describe_verdict(selection: Selection) -> str:
     """Say which model was chosen, and by which rule."""
     if selection.winner is None:
         return "none of them can answer"
@@ -39,11 +39,11 @@ def verdict(selection: Selection) -> str:
     return f"{selection.winner}: {rules.get(selection.rule, selection.rule)}{hint}"
 
 
-def _hinted(candidate: Candidate, selection: Selection) -> str:
+def _describe_hint(candidate: Candidate, selection: Selection) -> str:
     if selection.hint is None:
         return "none followed" if candidate.eligible else "-"
     return f"{selection.match}: {selection.hint}" if candidate.left_by_hints else "-"
 
 
-def _score(value: float | None) -> str:
+def _format_score(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"

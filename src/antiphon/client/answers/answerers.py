@@ -28,7 +28,7 @@ from antiphon.wire.common import (
 )
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.roots import ListRootsResult, Root
@@ -48,7 +48,7 @@ __all__ = [
     "Roots",
     "Sampler",
     "asked_by",
-    "shaped",
+    "shape_answer",
     "shaped_answers",
 ]
 
@@ -92,7 +92,7 @@ class Forwards(Protocol):
         ...
 
 
-async def _forwarded(forwards: Forwards, ask: Received, origin: Origin, key: str | None) -> Wire | Received:
+async def _forward_ask(forwards: Forwards, ask: Received, origin: Origin, key: str | None) -> Wire | Received:
     try:
         return await forwards.forward(ask, origin, key)
     except Rejected:
@@ -175,7 +175,7 @@ class Answers:
         """Middleware around every answer."""
         self.timeout = timeout
         """Seconds an answerer may take; ``None`` for no limit."""
-        self.reports = _told(sampling) is not None or _told(elicitation) is not None
+        self.reports = _find_end_reporter(sampling) is not None or _find_end_reporter(elicitation) is not None
         """Whether an answerer wants to know what becomes of its answers, as a ``Host`` does."""
         self._reports: set[asyncio.Future[None]] = set()
         self._aside: OrderedDict[tuple[str, int], Mapping[str, PutAside]] = OrderedDict()
@@ -190,24 +190,24 @@ class Answers:
         return ClientCapabilities(
             experimental=more.experimental,
             extensions=more.extensions,
-            sampling=_own(self._sampling, "sampling", SamplingCapability()),
-            elicitation=_own(self._elicitation, "elicitation", ElicitationCapability(form={})),
-            roots=self._declared_roots(),
+            sampling=_read_capability(self._sampling, "sampling", SamplingCapability()),
+            elicitation=_read_capability(self._elicitation, "elicitation", ElicitationCapability(form={})),
+            roots=self._declare_roots(),
         )
 
     async def equip(self, origin: Callable[[], Origin]) -> Equipment | None:
         """Return what an answerer gives to a server's process, as a ``Host`` with a model API does."""
-        give = _owned(self._sampling, "equip") or _owned(self._elicitation, "equip")
+        give = _find_method(self._sampling, "equip") or _find_method(self._elicitation, "equip")
         return None if give is None else await give(origin)
 
-    def _declared_roots(self) -> RootsCapability | None:
+    def _declare_roots(self) -> RootsCapability | None:
         if isinstance(self._roots, Forwards):
-            return _own(self._roots, "roots", RootsCapability())
+            return _read_capability(self._roots, "roots", RootsCapability())
         return RootsCapability(list_changed=True) if self._roots is not None else None
 
     def admit(self, params: Wire) -> Wire:
         """Check an ask, and return it as an answerer may see it. See the function ``admit``."""
-        return admit(params, offers_context=self._offers_context)
+        return admit_ask(params, offers_context=self._offers_context)
 
     async def answer(
         self,
@@ -259,7 +259,7 @@ class Answers:
 
         async def forwarded(passed: Wire) -> Wire:
             ask = Received(passed_on(sent.carrying(passed)), passed)
-            answers[:] = [await _forwarded(forwards, ask, origin, key)]
+            answers[:] = [await _forward_ask(forwards, ask, origin, key)]
             return answers[0].read if isinstance(answers[0], Received) else answers[0]
 
         if self.around is None:
@@ -281,12 +281,12 @@ class Answers:
 
     def report_to(self, decider: object, origin: Origin, why: str | None = None) -> None:
         """Tell ``decider``, a ``Host`` for example, what became of its answer. Does not wait for it."""
-        told = _told(decider)
+        told = _find_end_reporter(decider)
         recording = None if told is None else told(origin, why)
         if recording is not None:
             task = asyncio.ensure_future(recording)
             self._reports.add(task)
-            task.add_done_callback(self._reported)
+            task.add_done_callback(self._report_ask)
 
     def put_aside(self, pending: PendingRound[Any], given: Mapping[str, PutAside]) -> None:
         """Keep the answers to a round by hand until it is resumed, when ``taken_up`` finds out which were sent."""
@@ -294,7 +294,7 @@ class Answers:
         if len(self._aside) > _ASIDE:
             self._aside.popitem(last=False)
 
-    def taken_up(self, pending: PendingRound[Any], answers: Mapping[str, object]) -> list[tuple[Wire, Origin]]:
+    def take_up_asks(self, pending: PendingRound[Any], answers: Mapping[str, object]) -> list[tuple[Wire, Origin]]:
         """Return the asks of a round whose answers are sent now; report the others as cancelled."""
         sent: list[tuple[Wire, Origin]] = []
         for key, each in self._aside.pop((pending.call, pending.number), {}).items():
@@ -304,7 +304,7 @@ class Answers:
                 self.report(each.params, each.origin, "cancelled")
         return sent
 
-    def _reported(self, task: asyncio.Future[None]) -> None:
+    def _report_ask(self, task: asyncio.Future[None]) -> None:
         self._reports.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.warning("what became of an answer could not be recorded: %s", type(error).__name__)
@@ -336,13 +336,13 @@ class Answers:
             answer = self._sampling(params, origin)
             if not hasattr(answer, "__await__"):
                 raise _not_async("sampling", answer)
-            return _message(await answer)
+            return _make_message(await answer)
         if isinstance(params, ElicitRequestParams) and self._elicitation is not None:
             try:
                 choice = self._elicitation(params, origin)
                 if not hasattr(choice, "__await__"):
                     raise _not_async("elicitation", choice)
-                return _elicited(await choice)
+                return _make_elicit_result(await choice)
             except Rejected:
                 return ElicitResult(action="decline")
         if self._roots is not None:
@@ -355,7 +355,7 @@ class Answers:
             return []
         roots = await given() if callable(given) else given
         _check_roots(roots)
-        return [_root(one) for one in roots]
+        return [_make_root(one) for one in roots]
 
     def set_roots(self, roots: Roots) -> None:
         """Replace the roots that are offered from now on."""
@@ -363,12 +363,12 @@ class Answers:
         self._roots = roots
 
 
-def _told(answerer: object) -> Callable[[Origin, str | None], Awaitable[None] | None] | None:
+def _find_end_reporter(answerer: object) -> Callable[[Origin, str | None], Awaitable[None] | None] | None:
     """Return the function that reports the end of an answer to an answerer, if it has one."""
-    return _owned(answerer, "handed_over")
+    return _find_method(answerer, "handed_over")
 
 
-def _owned(answerer: object, name: str) -> Any:
+def _find_method(answerer: object, name: str) -> Any:
     """Return a method of the object that answers, or ``None`` if it has none of this name."""
     owner: Any = answerer.__self__ if inspect.ismethod(answerer) else answerer
     return getattr(owner, name, None)
@@ -400,11 +400,11 @@ def _check_roots(roots: object) -> None:
         raise ConfigError(f"roots= must be a list of paths, URIs and Roots, or an async function; got {roots!r}")
 
 
-def _own(answerer: object, kind: str, plain: Any) -> Any:
+def _read_capability(answerer: object, kind: str, plain: Any) -> Any:
     """Return the capability an answerer declares by ``capabilities`` (a ``Host`` does), or else the plain one."""
     if answerer is None:
         return None
-    declared = _owned(answerer, "capabilities")
+    declared = _find_method(answerer, "capabilities")
     return getattr(declared, kind) if isinstance(declared, ClientCapabilities) else plain
 
 
@@ -415,20 +415,20 @@ def asked_by(params: Wire) -> str:
     return "elicitation/create" if isinstance(params, ElicitRequestParams) else "roots/list"
 
 
-def shaped(method: str, given: object) -> Wire:
+def shape_answer(method: str, given: object) -> Wire:
     """Convert an answer in a short form (a string, a mapping, ``None``, a list of roots) to the result that is sent.
 
     Raises:
         LocalProtocolError: it is no answer to this method.
     """
     if method == "sampling/createMessage":
-        return _message(given)
+        return _make_message(given)
     if method == "elicitation/create":
-        return _elicited(given)
+        return _make_elicit_result(given)
     if isinstance(given, ListRootsResult):
         return given
     if isinstance(given, Sequence) and not isinstance(given, str):
-        return ListRootsResult(roots=[_root(one) for one in cast("Sequence[str | Path | Root]", given)])
+        return ListRootsResult(roots=[_make_root(one) for one in cast("Sequence[str | Path | Root]", given)])
     raise LocalProtocolError(f"{method} is answered with a list of roots, not with {type(given).__name__}")
 
 
@@ -441,10 +441,10 @@ def shaped_answers(pending: PendingRound[Any], answers: Mapping[str, object]) ->
     unknown = [key for key in answers if key not in pending.asks]
     if unknown:
         raise LocalProtocolError(f"The round has no ask {unknown[0]!r}: it has {', '.join(pending.asks) or 'none'}")
-    return {key: shaped(pending.asks[key].method, given) for key, given in answers.items()}
+    return {key: shape_answer(pending.asks[key].method, given) for key, given in answers.items()}
 
 
-def _message(answer: object) -> CreateMessageResult:
+def _make_message(answer: object) -> CreateMessageResult:
     if isinstance(answer, CreateMessageResult):
         return answer
     if isinstance(answer, str):
@@ -459,7 +459,7 @@ def _message(answer: object) -> CreateMessageResult:
         ) from None
 
 
-def _elicited(answer: object) -> ElicitResult:
+def _make_elicit_result(answer: object) -> ElicitResult:
     if isinstance(answer, ElicitResult):
         return answer
     if answer is None:
@@ -471,7 +471,7 @@ def _elicited(answer: object) -> ElicitResult:
     )
 
 
-def _root(given: str | Path | Root) -> Root:
+def _make_root(given: str | Path | Root) -> Root:
     if isinstance(given, Root):
         return given
     if isinstance(given, str) and "://" in given:
@@ -487,7 +487,7 @@ MAX_FORM = 256 * 1024
 """Most bytes of an elicitation: its message, its form or its address."""
 
 
-def admit(params: Wire, *, offers_context: bool = False) -> Wire:
+def admit_ask(params: Wire, *, offers_context: bool = False) -> Wire:
     """Check an ask, and return it as an answerer may see it.
 
     A ``maxTokens`` above ``MAX_TOKENS`` is lowered to that, which the specification leaves to the client; an
@@ -500,7 +500,7 @@ def admit(params: Wire, *, offers_context: bool = False) -> Wire:
         check_counts(params)
         check_conversation(params.messages)
         return _cut_back(params, offers_context)
-    if isinstance(params, ElicitRequestParams) and len(encode(params)) > MAX_FORM:
+    if isinstance(params, ElicitRequestParams) and len(encode_value(params)) > MAX_FORM:
         raise InvalidParams(f"params: more than {MAX_FORM} bytes", data={"place": "params"})
     return params
 

@@ -132,13 +132,13 @@ class OpenCalls:
             # that are still open.
             self._shared = max(0, self._shared - (self._limits.asks - call.asked)) if self._calls else 0
         if call.pending:
-            _withdraw(call.pending)
+            _withdraw_asks(call.pending)
         if self._shared_pending and not self._calls:
-            _withdraw(self._shared_pending)
+            _withdraw_asks(self._shared_pending)
         if self._queue:
             self._next()
 
-    def rested(self) -> None:
+    def note_rest(self) -> None:
         """Note that a request without rounds has ended: asks that came during it are no longer counted."""
         if self._shared and not self._calls:
             self._shared = 0
@@ -239,7 +239,7 @@ class OpenCalls:
             turn.set_result(None)
 
 
-def _withdraw(asks: Collection[Request]) -> None:
+def _withdraw_asks(asks: Collection[Request]) -> None:
     for ask in list(asks):
         if ask.on_cancel is not None:
             ask.on_cancel("the call it belongs to has ended")

@@ -14,11 +14,11 @@ from msgspec import DecodeError, Raw
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, PeerError, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession, is_modern_error
-from antiphon.transports.http.client.failures import is_broken, is_refused_outright
+from antiphon.transports.http.client.error_replies import is_broken, is_refused_outright
 from antiphon.wire.common import Wire
-from antiphon.wire.envelope import decode
+from antiphon.wire.envelope import decode_wire
 from antiphon.wire.lifecycle import DiscoverResult, InitializeResult
-from antiphon.wire.revisions import REVISIONS, Revision, revision
+from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
 __all__ = ["PROBE_TIMEOUT", "Reopen", "allowed_revisions", "open_session"]
 
@@ -38,14 +38,14 @@ class Reopen(Protocol):
 
 
 def allowed_revisions(choice: str) -> tuple[Revision, ...]:
-    """Return the revisions that the ``revision`` option of a client allows.
+    """Return the revisions that the ``find_revision`` option of a client allows.
 
     Raises:
         ConfigError: there is no such revision.
     """
     if choice == "auto":
         return REVISIONS
-    chosen = revision(choice)
+    chosen = find_revision(choice)
     if chosen is None:
         names = ", ".join(one.name for one in REVISIONS)
         raise ConfigError(f'unknown protocol revision {choice!r}: choose "auto" or one of {names}')
@@ -67,7 +67,7 @@ async def open_session(
     """
     if any(one.modern for one in allowed):
         try:
-            if await _probe(peer, allowed):
+            if await _probe_server(peer, allowed):
                 return peer
         except ConnectionClosed:
             if all(one.modern for one in allowed):
@@ -81,7 +81,7 @@ async def open_session(
     except PeerError as error:
         # A server that starts slowly may answer the probe after its deadline, and be in the modern era then:
         # probe again.
-        if is_modern_error(error) and legacy != allowed and await _probe(peer, allowed):
+        if is_modern_error(error) and legacy != allowed and await _probe_server(peer, allowed):
             return peer
         if not too_old(error):
             raise
@@ -95,12 +95,12 @@ async def open_session(
 
 async def _shake_hands(peer: Peer, legacy: tuple[Revision, ...]) -> None:
     raw = await peer.request(peer.session.initialize(legacy[-1]), timeout=None)
-    wait = peer.send(peer.session.initialized(_read(raw, InitializeResult), legacy))
+    wait = peer.send(peer.session.handle_initialized(_decode_result(raw, InitializeResult), legacy))
     if wait is not None:
         await wait
 
 
-async def _probe(peer: Peer, allowed: tuple[Revision, ...], *, again: bool = True) -> bool:
+async def _probe_server(peer: Peer, allowed: tuple[Revision, ...], *, again: bool = True) -> bool:
     """Probe the server; tell whether it is modern and the session is open.
 
     After a refusal with -32022 that names a revision we speak, it probes once more (2026-07-28 basic/versioning).
@@ -108,7 +108,7 @@ async def _probe(peer: Peer, allowed: tuple[Revision, ...], *, again: bool = Tru
     only_modern = all(one.modern for one in allowed)
     try:
         raw = await peer.request(peer.session.probe(allowed[-1]), timeout=None if only_modern else PROBE_TIMEOUT)
-        found = _read(raw, DiscoverResult)
+        found = _decode_result(raw, DiscoverResult)
     except (CallTimeout, RemoteProtocolError):
         # Silence, or an answer that no modern server gives.
         return False
@@ -118,22 +118,22 @@ async def _probe(peer: Peer, allowed: tuple[Revision, ...], *, again: bool = Tru
             raise
         if not is_modern_error(error):
             return False
-        if again and _offers(error, allowed, modern=True):
-            return await _probe(peer, allowed, again=False)
-        if _offers(error, allowed, modern=False):
+        if again and _offers_era(error, allowed, modern=True):
+            return await _probe_server(peer, allowed, again=False)
+        if _offers_era(error, allowed, modern=False):
             return False
         raise
-    return peer.session.discovered(found, allowed) is not None
+    return peer.session.handle_discovery(found, allowed) is not None
 
 
-def _read(raw: Raw, kind: type[R]) -> R:
+def _decode_result(raw: Raw, kind: type[R]) -> R:
     try:
-        return decode(raw, kind)
+        return decode_wire(raw, kind)
     except DecodeError as error:
         raise RemoteProtocolError(f"The server's answer cannot be read as {kind.__name__}: {error}") from None
 
 
-def _offers(error: PeerError, allowed: tuple[Revision, ...], *, modern: bool) -> bool:
+def _offers_era(error: PeerError, allowed: tuple[Revision, ...], *, modern: bool) -> bool:
     """Tell whether a server that refuses our revision names one of this era that we speak (2026-07-28 versioning)."""
     if not isinstance(error.data, dict):
         return False

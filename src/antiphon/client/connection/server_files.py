@@ -19,7 +19,15 @@ from antiphon.errors import ConfigError
 from antiphon.machine.files import read_file
 from antiphon.machine.toml import parse_toml
 
-__all__ = ["MAX_FILE", "Entry", "filled", "is_switched_off", "read_json", "read_servers", "variables_in"]
+__all__ = [
+    "MAX_FILE",
+    "ServerEntry",
+    "is_switched_off",
+    "read_json",
+    "read_servers",
+    "substitute_variables",
+    "variables_in",
+]
 
 MAX_FILE = 1024 * 1024
 """Most bytes; a file with a hundred servers has 50 kB."""
@@ -43,7 +51,7 @@ class FileOrigin(Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ServerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One server: a command with its arguments, or an address. Members for other purposes are ignored."""
 
     command: str | None = None
@@ -87,7 +95,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return (*enabled, *(f"!{_literal_glob(name)}" for name in self.disabled_tools))
 
 
-def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
+def read_servers(data: bytes, place: Path) -> dict[str, ServerEntry]:
     """Read the servers in a file; ``place`` is its path, whose suffix distinguishes TOML from JSON.
 
     An entry of the wrong form costs the other servers nothing: its ``fault`` names the member.
@@ -102,17 +110,17 @@ def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
     except UnicodeDecodeError:
         raise ConfigError(f"{place}: not UTF-8") from None
     try:
-        section, found = _section(_toml(text) if place.suffix == ".toml" else read_json(text))
+        section, found = _find_section(_parse_toml(text) if place.suffix == ".toml" else read_json(text))
     except ConfigError as error:
         raise ConfigError(f"{place}{error}") from None
-    servers: dict[str, Entry] = {}
+    servers: dict[str, ServerEntry] = {}
     for name, members in found.items():
         if is_switched_off(members):
             continue
         try:
-            servers[name] = _entry(members)
+            servers[name] = _read_entry(members)
         except (msgspec.ValidationError, ConfigError) as error:
-            servers[name] = Entry(fault=f"{section}.{name}: {error}")
+            servers[name] = ServerEntry(fault=f"{section}.{name}: {error}")
     return servers
 
 
@@ -122,14 +130,14 @@ def is_switched_off(members: object) -> bool:
     return said.get("disabled") is True or said.get("enabled") is False
 
 
-def variables_in(entry: Entry) -> list[str]:
+def variables_in(entry: ServerEntry) -> list[str]:
     """Return the environment variables that an entry refers to, each once."""
     pieces = (piece for text in entry.texts for piece in _FOLDERS.split(text)[::2])
     referred = (found["name"] or found["bare"] for piece in pieces for found in _VARIABLE.finditer(piece))
     return list(dict.fromkeys([*referred, *entry.env_vars]))
 
 
-def filled(entry: Entry, environ: Mapping[str, str], folder: Path, place: str) -> Entry:
+def substitute_variables(entry: ServerEntry, environ: Mapping[str, str], folder: Path, place: str) -> ServerEntry:
     """Substitute ``${NAME}``, ``${NAME:-default}``, ``${env:NAME}``, ``{env:NAME}`` and two folders.
 
     ``folder``: that of the project, for ``${workspaceFolder}``. ``place``: how messages name the entry.
@@ -219,7 +227,7 @@ def read_json(text: str) -> object:
         raise ConfigError(": not JSON that can be read: a number is too long") from None
 
 
-def _toml(text: str) -> object:
+def _parse_toml(text: str) -> object:
     try:
         return parse_toml(text)
     except RecursionError:
@@ -228,7 +236,7 @@ def _toml(text: str) -> object:
         raise ConfigError(f": not TOML: {error}") from None
 
 
-def _section(read: object) -> tuple[str, dict[str, Any]]:
+def _find_section(read: object) -> tuple[str, dict[str, Any]]:
     """Return the servers in a file, and the name of the member that holds them."""
     if not isinstance(read, dict):
         raise ConfigError(": is no object with servers in it")
@@ -254,7 +262,7 @@ class _ForwardedVariable(Struct):
     name: str
 
 
-class _Members(Struct):
+class _EntryMembers(Struct):
     """All names that hosts use for the members of an entry."""
 
     command: str | list[str] | None = None
@@ -284,7 +292,7 @@ class _Members(Struct):
     origin: FileOrigin | None = None
 
     @property
-    def allowed_tools(self) -> list[str] | None:
+    def list_allowed_tools(self) -> list[str] | None:
         """The tools that all lists of allowed tools have; ``None`` without such a list."""
         # Gemini CLI allows "name(arguments)" in a list; it decides by the name.
         include = None if self.include_tools is None else [name.partition("(")[0] for name in self.include_tools]
@@ -300,18 +308,18 @@ class _Members(Struct):
         return self.start_timeout or self.startup_timeout_sec or (in_ms / 1000 if in_ms else None)
 
 
-def _entry(members: object) -> Entry:
+def _read_entry(members: object) -> ServerEntry:
     if isinstance(members, dict) and isinstance(cast("dict[str, Any]", members).get("command"), dict):
         # Zed before 2025: {"command": {"path": ..., "args": [...], "env": {...}}}.
         inner = cast("dict[str, Any]", members)["command"]
         members = {**inner, "command": inner.get("path"), "args": inner.get("args") or []}
-    said = msgspec.convert(members, _Members)
+    said = msgspec.convert(members, _EntryMembers)
     words = [said.command] if isinstance(said.command, str) else said.command or []
     headers = {**(said.http_headers or {}), **(said.headers or {})}
     headers |= {name: f"${{{variable}}}" for name, variable in (said.env_http_headers or {}).items()}
     if said.bearer_token_env_var:
         headers["Authorization"] = f"Bearer ${{{said.bearer_token_env_var}}}"
-    return Entry(
+    return ServerEntry(
         command=words[0] if words else None,
         args=[*words[1:], *(said.args or [])],
         env={**(said.environment or {}), **(said.env or {})},
@@ -320,7 +328,7 @@ def _entry(members: object) -> Entry:
         cwd=said.cwd,
         url=said.url or said.server_url or said.http_url,
         headers=headers,
-        enabled_tools=said.allowed_tools,
+        enabled_tools=said.list_allowed_tools,
         disabled_tools=[*said.disabled_tools, *said.exclude_tools, *said.switched_off_tools],
         start_timeout=said.seconds_to_start,
         origin=said.origin,

@@ -21,7 +21,7 @@ from antiphon.auth.client.oauth import Auth
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError, PeerError
 from antiphon.identity import command_of, launch_of
-from antiphon.transports.http.client.access import Access, Pause
+from antiphon.transports.http.client.credentials import Credentials, Pause
 from antiphon.wire.origin import MEMORY, Equipment, Launch
 
 __all__ = [
@@ -30,9 +30,9 @@ __all__ = [
     "Opened",
     "Serves",
     "Target",
-    "located",
-    "reach",
-    "resolve",
+    "describe_location",
+    "locate_target",
+    "open_channel",
     "speaks_oldest",
     "with_options",
 ]
@@ -72,7 +72,7 @@ class Address(Struct, frozen=True, kw_only=True):
     """Seconds that a gateway lets it take to open a session."""
     ssl: tls.SSLContext | bool = True
     proxy: str | None = None
-    access: Access | None = None
+    access: Credentials | None = None
     """Lets requests in."""
 
 
@@ -81,14 +81,14 @@ Target = Serves | str | Path | Sequence[str] | Mapping[str, Any]
 """A server in memory, a URL, a file, a command line as a text or a list, or an entry of a configuration."""
 
 
-def resolve(target: Target) -> Serves | Command | Address:
+def locate_target(target: Target) -> Serves | Command | Address:
     """Resolve a target.
 
     Raises:
         ConfigError: it is no target; the message says what could be one.
     """
     if isinstance(target, Mapping):
-        return _entry(target)
+        return _read_entry(target)
     if isinstance(target, Path) or (isinstance(target, str) and target.endswith(".py") and Path(target).is_file()):
         if not Path(target).is_file():
             raise ConfigError(f"no such file: {target}")
@@ -97,8 +97,8 @@ def resolve(target: Target) -> Serves | Command | Address:
         scheme, mark, rest = target.partition("://")
         if mark and scheme.lower() in _SCHEMES:
             # RFC 3986, section 3.1: schemes are case-insensitive.
-            return _address(f"{scheme.lower()}://{rest}", None)
-        return Command(argv=_split(target))
+            return _make_address(f"{scheme.lower()}://{rest}", None)
+        return Command(argv=_split_line(target))
     if isinstance(target, Sequence):
         if not target:
             raise ConfigError("the command line is empty")
@@ -110,7 +110,7 @@ def resolve(target: Target) -> Serves | Command | Address:
     )
 
 
-def _address(url: str, headers: Mapping[str, str] | None) -> Address:
+def _make_address(url: str, headers: Mapping[str, str] | None) -> Address:
     try:
         # ``urlsplit`` validates the port only when it is read.
         _ = urlsplit(url).port
@@ -133,10 +133,10 @@ def with_options(
         raise ConfigError("headers, ssl, proxy and auth are for a URL; this target is none")
     merged = {**(where.headers or {}), **(headers or {})}
     where = structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
-    return where if auth is None else structs.replace(where, access=_access(where, auth))
+    return where if auth is None else structs.replace(where, access=_make_access(where, auth))
 
 
-def _access(where: Address, auth: Auth) -> Access:
+def _make_access(where: Address, auth: Auth) -> Credentials:
     if any(name.lower() == "authorization" for name in where.headers or {}):
         raise ConfigError("auth= and a header Authorization exclude each other: give one of them")
     from antiphon.auth.client.access import access_to
@@ -144,7 +144,7 @@ def _access(where: Address, auth: Auth) -> Access:
     return access_to(where.url, auth, ssl=where.ssl, proxy=where.proxy)
 
 
-def located(where: Serves | Command | Address) -> str | list[str] | Launch:
+def describe_location(where: Serves | Command | Address) -> str | list[str] | Launch:
     """Return what identifies a server to a host: its URL, what its command line would run, or its name in memory.
 
     Call this before the server is started, because a running server could change the files that are examined.
@@ -156,7 +156,7 @@ def located(where: Serves | Command | Address) -> str | list[str] | Launch:
     return [MEMORY, str(getattr(where, "name", ""))]
 
 
-def _split(line: str) -> list[str]:
+def _split_line(line: str) -> list[str]:
     try:
         argv = shlex.split(line)
     except ValueError as error:
@@ -166,7 +166,7 @@ def _split(line: str) -> list[str]:
     return argv
 
 
-def _entry(entry: Mapping[str, Any]) -> Command | Address:
+def _read_entry(entry: Mapping[str, Any]) -> Command | Address:
     try:
         read = convert(entry, _Entry, strict=True)
     except ValidationError as error:
@@ -175,7 +175,7 @@ def _entry(entry: Mapping[str, Any]) -> Command | Address:
         raise ConfigError(read.fault)
     if read.url is not None:
         scheme, mark, rest = read.url.partition("://")
-        where = _address(f"{scheme.lower()}{mark}{rest}", read.headers)
+        where = _make_address(f"{scheme.lower()}{mark}{rest}", read.headers)
         return structs.replace(where, start_timeout=read.start_timeout)
     if read.command is None:
         raise ConfigError(f"the configuration entry has neither command nor url; it may have {_ENTRY}")
@@ -211,7 +211,7 @@ class Opened(Struct, frozen=True):
     serving: asyncio.Task[None] | None = None
 
 
-async def reach(
+async def open_channel(
     where: Serves | Command | Address,
     *,
     errlog: Callable[[str], object] | None = None,
@@ -226,7 +226,7 @@ async def reach(
     process gets beyond its environment.
     """
     if isinstance(where, Address):
-        return Opened(await _dial(where, oldest=oldest, pause=pause))
+        return Opened(await _dial_address(where, oldest=oldest, pause=pause))
     if isinstance(where, Command):
         from antiphon.transports.stdio.client import StdioClientChannel
 
@@ -243,10 +243,10 @@ async def reach(
     from antiphon.transports.memory import memory_pair
 
     ours, theirs = memory_pair()
-    return Opened(ours, asyncio.get_running_loop().create_task(_serve(where, theirs)))
+    return Opened(ours, asyncio.get_running_loop().create_task(_serve_in_memory(where, theirs)))
 
 
-async def _dial(where: Address, *, oldest: bool, pause: Pause) -> Channel:
+async def _dial_address(where: Address, *, oldest: bool, pause: Pause) -> Channel:
     # Imported here, so that clients of local servers do not load the HTTP library.
     if where.url.startswith(("ws://", "wss://")):
         from antiphon.transports.websocket.client import WebSocketClientChannel as Kind
@@ -269,7 +269,7 @@ def speaks_oldest(where: Serves | Command | Address) -> Callable[[PeerError], bo
     """Return a function that tells from a server's error reply to ``initialize`` that HTTP+SSE must be used."""
     if not isinstance(where, Address) or not where.url.startswith("http"):
         return lambda _error: False
-    from antiphon.transports.http.client.failures import http_status, is_not_streamable
+    from antiphon.transports.http.client.error_replies import http_status, is_not_streamable
 
     def may_be(error: PeerError) -> bool:
         # Some servers refuse with an HTTP status, others with a JSON-RPC error; trying costs one request.
@@ -278,7 +278,7 @@ def speaks_oldest(where: Serves | Command | Address) -> Callable[[PeerError], bo
     return may_be
 
 
-async def _serve(where: Serves, channel: Channel) -> None:
+async def _serve_in_memory(where: Serves, channel: Channel) -> None:
     try:
         await where.serve(channel)
     finally:

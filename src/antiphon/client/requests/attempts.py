@@ -31,7 +31,7 @@ from antiphon.engine.requests import OnProgress
 from antiphon.errors import AntiphonError, CallTimeout, InvalidParams, PeerError, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Outgoing
-from antiphon.transports.http.client.failures import (
+from antiphon.transports.http.client.error_replies import (
     BROKEN,
     is_broken,
     is_not_accepted,
@@ -39,7 +39,7 @@ from antiphon.transports.http.client.failures import (
     is_unreachable,
 )
 from antiphon.wire.common import CALL_KEY, RoundParams, Wire
-from antiphon.wire.envelope import ErrorObject, RequestId, decode, decode_envelope, problem_of
+from antiphon.wire.envelope import ErrorObject, RequestId, decode_envelope, decode_wire, problem_of
 from antiphon.wire.failure import from_wire
 from antiphon.wire.lifecycle import ProgressNotificationParams
 from antiphon.wire.lists import readable_list
@@ -153,7 +153,7 @@ class Sending(Struct, Generic[R], eq=False):
         if time.seconds == 0.0:
             raise time.too_late(self.call.method)
         method = self.call.method
-        report = None if self.progress is None else _reporter(self.progress)
+        report = None if self.progress is None else _make_reporter(self.progress)
         meta = self.meta
         if isinstance(self.peer, RepeatingConnection):
             meta = self.peer.with_key(method, params, meta)
@@ -174,7 +174,7 @@ class Sending(Struct, Generic[R], eq=False):
             time.seconds = 0.0
             raise time.too_late(method) from None
         except PeerError as error:
-            raise lifted(method, error) from None
+            raise lift_error(method, error) from None
         if passed is not None:
             passed.result = raw = readable_list(raw, self.result, partial(_left_out, method))
         return self._read(raw)
@@ -196,7 +196,7 @@ class Sending(Struct, Generic[R], eq=False):
             await asyncio.sleep(rest)
 
 
-def _reporter(progress: Callable[..., object]) -> OnProgress:
+def _make_reporter(progress: Callable[..., object]) -> OnProgress:
     def report(params: ProgressNotificationParams) -> object:
         outcome = progress(params.progress, params.total, params.message)
         return outcome if inspect.iscoroutine(outcome) else None
@@ -208,7 +208,7 @@ _may_be_round = re.compile(INPUT_REQUIRED.encode()).search
 """Distinguishes a round from nearly all results by searching for one word."""
 
 
-def lifted(method: str, error: PeerError) -> PeerError:
+def lift_error(method: str, error: PeerError) -> PeerError:
     """Return an error reply in the form of the newest revision."""
     if method != "resources/read":
         return error
@@ -225,9 +225,9 @@ def read_legacy(raw: Raw, method: str, result: type[R]) -> R:
         RemoteProtocolError: it does not fit its type.
     """
     try:
-        return _decode(raw, method, result)
+        return _decode_result(raw, method, result)
     except (DecodeError, UnicodeDecodeError) as error:
-        raise _unreadable(method, error) from None
+        raise _make_unreadable_error(method, error) from None
 
 
 def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResult:
@@ -240,14 +240,14 @@ def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResu
     if _may_be_round(raw) and _result_type(raw) == INPUT_REQUIRED:
         return read_legacy(raw, method, InputRequiredResult)
     try:
-        done = _decode(raw, method, result)
+        done = _decode_result(raw, method, result)
     except (DecodeError, UnicodeDecodeError) as error:
         found = _result_type(raw)
         if found == INPUT_REQUIRED:
             return read_legacy(raw, method, InputRequiredResult)
         if found == TASK and method == "tools/call":
             raise BecameTask(read_legacy(raw, method, CreateTaskResult)) from None
-        raise _unreadable(method, error) from None
+        raise _make_unreadable_error(method, error) from None
     kind = getattr(done, "result_type", None)
     if kind in (None, "complete"):
         return done
@@ -257,29 +257,29 @@ def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResu
     raise RemoteProtocolError(f"The server's answer to {method} has the unknown resultType {kind!r}")
 
 
-def _decode(raw: Raw, method: str, result: type[R]) -> R:
+def _decode_result(raw: Raw, method: str, result: type[R]) -> R:
     try:
-        return decode(raw, result)
+        return decode_wire(raw, result)
     except DecodeError:
         readable = readable_list(raw, result, partial(_left_out, method))
         if readable is raw:
             raise
-    return decode(readable, result)
+    return decode_wire(readable, result)
 
 
 def _left_out(method: str, problems: str) -> None:
     log.warning("the server's answer to %s has unreadable entries, which are left out: %s", method, problems)
 
 
-def _unreadable(method: str, error: Exception) -> RemoteProtocolError:
+def _make_unreadable_error(method: str, error: Exception) -> RemoteProtocolError:
     return RemoteProtocolError(f"The server's answer to {method} cannot be read: {problem_of(error)}")
 
 
-class _Peek(Struct, frozen=True, rename="camel"):
+class _ResultPeek(Struct, frozen=True, rename="camel"):
     result_type: str | None = None
 
 
-_peek = json.Decoder(_Peek).decode
+_peek = json.Decoder(_ResultPeek).decode
 
 
 def _result_type(raw: Raw) -> str | None:
@@ -326,7 +326,7 @@ class RepeatingConnection(Connection[ClientSession]):
             if not _is_passing(error) or self.session.revision is None:
                 raise
             lost = error
-        params: Any = decode(decode_envelope(outgoing.data).params, outgoing.method.params)
+        params: Any = decode_wire(decode_envelope(outgoing.data).params, outgoing.method.params)
         if not self._may_repeat(lost, outgoing.method.name, params):
             raise _not_repeated(lost, outgoing.method.name, params) if is_broken(lost) else lost
         self._current = current = self._current or {}
@@ -345,7 +345,7 @@ class RepeatingConnection(Connection[ClientSession]):
                     raise _not_repeated(lost, outgoing.method.name, params) if is_broken(lost) else lost from None
             finally:
                 current.pop(outgoing.id, None)
-        raise _told(lost, f"it was sent {len(PAUSES) + 1} times; call it again once the server can be reached")
+        raise _extend_error(lost, f"it was sent {len(PAUSES) + 1} times; call it again once the server can be reached")
 
     def with_key(self, method: str, params: object, meta: dict[str, Any] | None) -> dict[str, Any] | None:
         """Add a name of the call to the ``_meta`` of its first request, so that a server recognises a repetition.
@@ -383,7 +383,7 @@ class RepeatingConnection(Connection[ClientSession]):
 def _still_lost(error: PeerError, lost: PeerError, params: object) -> PeerError:
     """Return the error of another attempt whose reply was lost, too; raise an error that is an answer."""
     if isinstance(error, InvalidParams) and getattr(params, "request_state", None) is not None:
-        raise _void(lost) from None
+        raise _make_void_error(lost) from None
     if not _is_passing(error):
         raise error
     return error
@@ -396,18 +396,20 @@ def _is_passing(error: PeerError) -> bool:
 
 def _not_repeated(lost: PeerError, method: str, params: object) -> PeerError:
     what = f"the tool {getattr(params, 'name', '')!r}" if method == "tools/call" else method
-    return _told(
+    return _extend_error(
         lost,
         f"it was not sent again, since {what} is not marked readOnlyHint or idempotentHint in a list this client has "
         "seen; find out what it did before you call it again",
     )
 
 
-def _void(lost: PeerError) -> PeerError:
-    return _told(lost, "when it was sent again, the server had given up the call; since it may be repeated, call again")
+def _make_void_error(lost: PeerError) -> PeerError:
+    return _extend_error(
+        lost, "when it was sent again, the server had given up the call; since it may be repeated, call again"
+    )
 
 
-def _told(lost: PeerError, more: str) -> PeerError:
+def _extend_error(lost: PeerError, more: str) -> PeerError:
     told = PeerError(f"{lost.message}; {more}", code=BROKEN, data=lost.data)
     told.remote = lost.remote
     return told

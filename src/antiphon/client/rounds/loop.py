@@ -15,10 +15,10 @@ from msgspec import DecodeError, Raw, Struct, field, structs
 
 from antiphon.errors import ConfigError, InvalidParams, LocalProtocolError, RemoteProtocolError
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.protocol.session import shortened
+from antiphon.protocol.session import shorten_text
 from antiphon.wire.common import RoundParams, Wire
-from antiphon.wire.envelope import decode, encode, problem_of
-from antiphon.wire.lossless import merge
+from antiphon.wire.envelope import decode_wire, encode_value, problem_of
+from antiphon.wire.lossless import merge_change
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.origin import Round
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
@@ -26,18 +26,18 @@ from antiphon.wire.rounds import InputRequest, InputRequiredResult
 __all__ = [
     "DEFAULT_LIMITS",
     "Ask",
-    "Asked",
     "PendingRound",
+    "RoundAsk",
     "RoundLimits",
     "answer_all",
     "answer_rounds",
+    "make_retry",
     "read_round",
-    "retry",
 ]
 
 R = TypeVar("R", bound=Wire)
 Admit = Callable[[MethodSpec, Wire], Wire]
-Answer = Callable[["Asked", Round], Awaitable[Wire | Raw]]
+Answer = Callable[["RoundAsk", Round], Awaitable[Wire | Raw]]
 Send = Callable[[RoundParams], Awaitable[R | InputRequiredResult]]
 
 MAX_STATE = 1024 * 1024
@@ -70,7 +70,7 @@ class RoundLimits(Struct, frozen=True, kw_only=True):
 DEFAULT_LIMITS = RoundLimits()
 
 
-class Asked(NamedTuple):
+class RoundAsk(NamedTuple):
     """One ask of a round that passed the checks. ``raw``: the params as JSON, with unknown members."""
 
     spec: MethodSpec
@@ -79,7 +79,7 @@ class Asked(NamedTuple):
     key: str
 
 
-Inspect = Callable[[InputRequiredResult, Mapping[str, Asked], Round, int], Awaitable[object]]
+Inspect = Callable[[InputRequiredResult, Mapping[str, RoundAsk], Round, int], Awaitable[object]]
 
 
 def _as_it_is(_spec: MethodSpec, params: Wire) -> Wire:
@@ -115,14 +115,14 @@ async def answer_rounds(
         if inspect is not None:
             await inspect(result, asks, this, asked)
         answers = await answer_all(asks, answer, this, limits.at_once)
-        params = retry(params, answers, result.request_state)
+        params = make_retry(params, answers, result.request_state)
         result = await send(params)
     return result
 
 
 def read_round(
     result: InputRequiredResult, number: int, asked: int, limits: RoundLimits, admit: Admit = _as_it_is
-) -> dict[str, Asked]:
+) -> dict[str, RoundAsk]:
     """Read the asks of a round; ``asked`` counts those of all rounds so far, including this one.
 
     Raises:
@@ -136,29 +136,29 @@ def read_round(
         raise RemoteProtocolError("The server asked for input, but said neither what nor in which state")
     if result.request_state is not None and len(result.request_state) > MAX_STATE:
         raise RemoteProtocolError(f"The server's requestState is longer than {MAX_STATE} characters")
-    return {key: _read(key, ask, admit) for key, ask in (result.input_requests or {}).items()}
+    return {key: _read_ask(key, ask, admit) for key, ask in (result.input_requests or {}).items()}
 
 
-def _read(key: str, ask: InputRequest, admit: Admit) -> Asked:
+def _read_ask(key: str, ask: InputRequest, admit: Admit) -> RoundAsk:
     spec = METHODS.get(ask.method)
     if spec is None or not spec.ask:
-        raise RemoteProtocolError(f"{_place(key, ask.method)}: this is nothing a round may ask")
+        raise RemoteProtocolError(f"{_name_place(key, ask.method)}: this is nothing a round may ask")
     try:
-        read = decode(ask.params, spec.params)
+        read = decode_wire(ask.params, spec.params)
         params = admit(spec, read)
     except InvalidParams as error:
-        raise RemoteProtocolError(f"{_place(key, ask.method)}: {error.message}") from None
+        raise RemoteProtocolError(f"{_name_place(key, ask.method)}: {error.message}") from None
     except (DecodeError, RemoteProtocolError) as error:
-        raise RemoteProtocolError(f"{_place(key, ask.method)}: {problem_of(error)}") from None
-    raw = ask.params if params is read else Raw(merge(ask.params or b"{}", read, params))
-    return Asked(spec, params, raw, key)
+        raise RemoteProtocolError(f"{_name_place(key, ask.method)}: {problem_of(error)}") from None
+    raw = ask.params if params is read else Raw(merge_change(ask.params or b"{}", read, params))
+    return RoundAsk(spec, params, raw, key)
 
 
-def _place(key: str, method: str) -> str:
-    return f"inputRequests.{shortened(key)} ({shortened(method)})"
+def _name_place(key: str, method: str) -> str:
+    return f"inputRequests.{shorten_text(key)} ({shorten_text(method)})"
 
 
-async def answer_all(asks: Mapping[str, Asked], answer: Answer, this: Round, at_once: int) -> dict[str, Wire | Raw]:
+async def answer_all(asks: Mapping[str, RoundAsk], answer: Answer, this: Round, at_once: int) -> dict[str, Wire | Raw]:
     """Answer the asks of a round, ``at_once`` of them at the same time.
 
     The first failure cancels the others and is raised by itself, never in a group. If an answerer finds an ask invalid,
@@ -166,12 +166,12 @@ async def answer_all(asks: Mapping[str, Asked], answer: Answer, this: Round, at_
     """
     if len(asks) <= 1:
         # Usually a round has one ask, which needs no task of its own.
-        return {key: await _answered(key, ask, answer, this) for key, ask in asks.items()}
+        return {key: await _answer_ask(key, ask, answer, this) for key, ask in asks.items()}
     turns = asyncio.Semaphore(at_once)
 
-    async def in_turn(key: str, ask: Asked) -> Wire | Raw:
+    async def in_turn(key: str, ask: RoundAsk) -> Wire | Raw:
         async with turns:
-            return await _answered(key, ask, answer, this)
+            return await _answer_ask(key, ask, answer, this)
 
     tasks = {key: asyncio.ensure_future(in_turn(key, ask)) for key, ask in asks.items()}
     try:
@@ -182,20 +182,20 @@ async def answer_all(asks: Mapping[str, Asked], answer: Answer, this: Round, at_
     return dict(zip(tasks, answers, strict=True))
 
 
-async def _answered(key: str, ask: Asked, answer: Answer, this: Round) -> Wire | Raw:
+async def _answer_ask(key: str, ask: RoundAsk, answer: Answer, this: Round) -> Wire | Raw:
     try:
         return await answer(ask, this)
     except InvalidParams as error:
         if error.remote:
             # The error of a call that the answerer itself made, so it is not about this ask.
             raise
-        raise RemoteProtocolError(f"{_place(key, ask.spec.name)}: {error.message}") from None
+        raise RemoteProtocolError(f"{_name_place(key, ask.spec.name)}: {error.message}") from None
 
 
-def retry(params: RoundParams, answers: Mapping[str, Wire | Raw], state: str | None) -> RoundParams:
+def make_retry(params: RoundParams, answers: Mapping[str, Wire | Raw], state: str | None) -> RoundParams:
     """Make the params of a retry: those of the call, the answers, and the state unchanged."""
     # "If the result does not contain requestState, the client MUST NOT include one in the retry."
-    encoded = {key: Raw(encode(given)) for key, given in answers.items()}
+    encoded = {key: Raw(encode_value(given)) for key, given in answers.items()}
     return structs.replace(params, input_responses=encoded or None, request_state=state)
 
 
@@ -210,7 +210,7 @@ class Ask(Struct, frozen=True, kw_only=True):
     @property
     def params(self) -> Any:
         """The params, decoded: ``CreateMessageRequestParams``, ``ElicitRequestParams`` or ``RequestParams``."""
-        return decode(self.raw, METHODS[self.method].params)
+        return decode_wire(self.raw, METHODS[self.method].params)
 
 
 class PendingRound(Struct, Generic[R_co], frozen=True, kw_only=True, omit_defaults=True):
@@ -261,5 +261,5 @@ class PendingRound(Struct, Generic[R_co], frozen=True, kw_only=True, omit_defaul
         spec = METHODS.get(self.method)
         if spec is None or not spec.rounds:
             raise LocalProtocolError(f"{self.method} has no rounds")
-        read: Any = decode(self.params, spec.params)
+        read: Any = decode_wire(self.params, spec.params)
         return read

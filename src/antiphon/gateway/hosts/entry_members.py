@@ -36,16 +36,16 @@ class MemberRule(Struct, frozen=True, kw_only=True):
     """What a number is multiplied by."""
 
 
-def _translated(*names: str, **renamed: str) -> dict[str, MemberRule]:
+def _translate_members(*names: str, **renamed: str) -> dict[str, MemberRule]:
     same = {name: MemberRule(fate="translated", to=name) for name in names}
     return same | {name: MemberRule(fate="translated", to=to) for name, to in renamed.items()}
 
 
-def _kept(reason: str, *names: str) -> dict[str, MemberRule]:
+def _keep_members(reason: str, *names: str) -> dict[str, MemberRule]:
     return {name: MemberRule(fate="kept", to=reason) for name in names}
 
 
-def _refused(reason: str, *names: str) -> dict[str, MemberRule]:
+def _refuse_members(reason: str, *names: str) -> dict[str, MemberRule]:
     return {name: MemberRule(fate="refused", to=reason) for name in names}
 
 
@@ -53,82 +53,82 @@ _ASKS = "the gateway asks by its own rules"
 _WAITS = "the host waits for the gateway as its own entry says"
 _SIGNS_IN = "its host signs in in a way of its own"
 _EVERY = {
-    **_translated("command", "args", "env", "cwd", "url", "headers", enabled="", disabled=""),
-    **_kept("", "type", "name", "description"),
+    **_translate_members("command", "args", "env", "cwd", "url", "headers", enabled="", disabled=""),
+    **_keep_members("", "type", "name", "description"),
 }
 _GEMINI = {
-    **_translated("includeTools", "excludeTools", httpUrl="url"),
-    **_kept(_WAITS, "timeout"),
-    **_kept(_ASKS, "trust"),
-    **_kept("", "extension", "extensionName"),
-    **_refused(_SIGNS_IN, "oauth", "authProviderType", "targetAudience", "targetServiceAccount"),
-    **_refused("is a transport of its host", "tcp"),
+    **_translate_members("includeTools", "excludeTools", httpUrl="url"),
+    **_keep_members(_WAITS, "timeout"),
+    **_keep_members(_ASKS, "trust"),
+    **_keep_members("", "extension", "extensionName"),
+    **_refuse_members(_SIGNS_IN, "oauth", "authProviderType", "targetAudience", "targetServiceAccount"),
+    **_refuse_members("is a transport of its host", "tcp"),
 }
 MEMBERS: Mapping[str, Mapping[str, MemberRule]] = {
     "claude-desktop": _EVERY,
     "claude-code": {
         **_EVERY,
-        **_kept(_WAITS, "timeout"),
-        **_kept("is about the host's own search for tools", "alwaysLoad"),
-        **_refused("its host runs a program that makes the headers", "headersHelper"),
-        **_refused(_SIGNS_IN, "oauth"),
+        **_keep_members(_WAITS, "timeout"),
+        **_keep_members("is about the host's own search for tools", "alwaysLoad"),
+        **_refuse_members("its host runs a program that makes the headers", "headersHelper"),
+        **_refuse_members(_SIGNS_IN, "oauth"),
     },
-    "cursor": {**_EVERY, **_translated("envFile"), **_refused(_SIGNS_IN, "auth")},
+    "cursor": {**_EVERY, **_translate_members("envFile"), **_refuse_members(_SIGNS_IN, "auth")},
     "vscode": {
         **_EVERY,
-        **_translated("envFile"),
-        **_kept("is for developing the server", "dev"),
-        **_kept("", "gallery", "version"),
-        **_refused("its host runs it in a sandbox", "sandboxEnabled", "sandbox"),
-        **_refused(_SIGNS_IN, "oauth"),
+        **_translate_members("envFile"),
+        **_keep_members("is for developing the server", "dev"),
+        **_keep_members("", "gallery", "version"),
+        **_refuse_members("its host runs it in a sandbox", "sandboxEnabled", "sandbox"),
+        **_refuse_members(_SIGNS_IN, "oauth"),
     },
     "windsurf": {
         **_EVERY,
-        **_translated("disabledTools", serverUrl="url"),
-        **_kept(_ASKS, "alwaysAllow"),
-        **_kept("", "registry"),
+        **_translate_members("disabledTools", serverUrl="url"),
+        **_keep_members(_ASKS, "alwaysAllow"),
+        **_keep_members("", "registry"),
     },
     "zed": {
         **_EVERY,
-        **_kept("", "source"),
-        **_kept(_WAITS, "timeout"),
-        **_refused("its host runs it on another machine", "remote"),
-        **_refused("belongs to an extension of its host", "settings"),
-        **_refused(_SIGNS_IN, "oauth"),
+        **_keep_members("", "source"),
+        **_keep_members(_WAITS, "timeout"),
+        **_refuse_members("its host runs it on another machine", "remote"),
+        **_refuse_members("belongs to an extension of its host", "settings"),
+        **_refuse_members(_SIGNS_IN, "oauth"),
     },
     "goose": {
         **_EVERY,
-        **_translated(cmd="command", uri="url", envs="env", available_tools="enabled_tools"),
-        **_kept(_WAITS, "timeout"),
-        **_kept("", "display_name", "bundled"),
-        **_refused("its host keeps the values in its keyring", "env_keys"),
-        **_refused("is a transport of its host", "socket"),
+        **_translate_members(cmd="command", uri="url", envs="env", available_tools="enabled_tools"),
+        **_keep_members(_WAITS, "timeout"),
+        **_keep_members("", "display_name", "bundled"),
+        **_refuse_members("its host keeps the values in its keyring", "env_keys"),
+        **_refuse_members("is a transport of its host", "socket"),
     },
     "codex": {
         **_EVERY,
-        **_translated("env_vars", "http_headers", "env_http_headers", "bearer_token_env_var"),
-        **_translated("startup_timeout_sec", "startup_timeout_ms", "enabled_tools", "disabled_tools"),
-        **_kept(_WAITS, "tool_timeout_sec", "required", "supports_parallel_tool_calls"),
-        **_kept(_ASKS, "default_tools_approval_mode", "tools"),
-        **_refused(_SIGNS_IN, "scopes", "oauth", "oauth_resource", "bearer_token"),
-        **_refused("its host runs it in another environment", "experimental_environment", "environment_id"),
+        **_translate_members("env_vars", "http_headers", "env_http_headers", "bearer_token_env_var"),
+        **_translate_members("startup_timeout_sec", "startup_timeout_ms", "enabled_tools", "disabled_tools"),
+        **_keep_members(_WAITS, "tool_timeout_sec", "required", "supports_parallel_tool_calls"),
+        **_keep_members(_ASKS, "default_tools_approval_mode", "tools"),
+        **_refuse_members(_SIGNS_IN, "scopes", "oauth", "oauth_resource", "bearer_token"),
+        **_refuse_members("its host runs it in another environment", "experimental_environment", "environment_id"),
     },
     "gemini": {**_EVERY, **_GEMINI},
-    "qwen": {**_EVERY, **_GEMINI, **_translated("discoveryTimeoutMs"), **_kept("", "scope")},
+    "qwen": {**_EVERY, **_GEMINI, **_translate_members("discoveryTimeoutMs"), **_keep_members("", "scope")},
     "copilot": {
         **_EVERY,
-        **_translated("tools"),
-        **_kept(_WAITS, "timeout"),
-        **_kept("", "source", "isDefaultServer"),
-        **_refused("its host filters its results", "filterMapping"),
-        **_refused(_SIGNS_IN, "oauthClientId", "oauthPublicClient", "oauthGrantType", "auth", "oidc"),
+        **_translate_members("tools"),
+        **_keep_members(_WAITS, "timeout"),
+        **_keep_members("", "source", "isDefaultServer"),
+        **_refuse_members("its host filters its results", "filterMapping"),
+        **_refuse_members(_SIGNS_IN, "oauthClientId", "oauthPublicClient", "oauthGrantType", "auth", "oidc"),
     },
-    "lm-studio": {**_EVERY, **_kept(_WAITS, "timeout")},
+    "lm-studio": {**_EVERY, **_keep_members(_WAITS, "timeout")},
     "opencode": {
         **_EVERY,
-        **_translated(environment="env"),
+        **_translate_members(environment="env"),
         "timeout": MemberRule(fate="translated", to="start_timeout", factor=0.001),
-        **_refused(_SIGNS_IN, "oauth"),
+        **_refuse_members(_SIGNS_IN, "oauth"),
     },
 }
 """What becomes of each documented member, by host."""
@@ -177,7 +177,7 @@ def translate_entry(host: str, entry: object) -> tuple[dict[str, Any], dict[str,
     """
     rules = MEMBERS[host]
     said = cast("dict[str, Any]", json.loads(json.dumps(entry, default=str)) if isinstance(entry, Mapping) else {})
-    if not any(_becomes(rules.get(name)) in ("command", "url") for name in said):
+    if not any(_find_translation(rules.get(name)) in ("command", "url") for name in said):
         raise ConfigError("not a server that can be started or reached")
     if is_switched_off(said):
         raise ConfigError("switched off")
@@ -203,5 +203,5 @@ def translate_entry(host: str, entry: object) -> tuple[dict[str, Any], dict[str,
     return moved, kept
 
 
-def _becomes(rule: MemberRule | None) -> str | None:
+def _find_translation(rule: MemberRule | None) -> str | None:
     return None if rule is None or rule.fate != "translated" else rule.to

@@ -21,13 +21,13 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from antiphon.client.connection.server_files import Entry, read_servers, variables_in
+from antiphon.client.connection.server_files import ServerEntry, read_servers, variables_in
 from antiphon.errors import ConfigError
-from antiphon.gateway.hosts.documents import Document, read_document
 from antiphon.gateway.hosts.entry_members import RULES, find_rule, translate_entry
+from antiphon.gateway.hosts.host_documents import HostDocument, read_document
 from antiphon.machine.files import read_file, replace_file
 
-__all__ = ["ENTRY", "KNOWN", "PROJECT_ENTRY", "Change", "HostFile", "Installation", "Undone", "place_of"]
+__all__ = ["ENTRY", "KNOWN", "PROJECT_ENTRY", "FileChange", "HostFile", "Installation", "Undone", "place_of"]
 
 ENTRY = "antiphon"
 """What our entry is called in a user's file."""
@@ -37,7 +37,7 @@ PROJECT_ENTRY = "project"
 Shape = Literal["plain", "typed", "codex", "copilot", "goose", "opencode"]
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
     """What ``install`` will do to a file."""
 
     before: str
@@ -52,9 +52,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """Members of the moved entries that do not move with them, each with the reason."""
 
     @property
-    def servers(self) -> Mapping[str, Entry]:
+    def servers(self) -> Mapping[str, ServerEntry]:
         """The entries that move now."""
-        return _entries(self.moved)
+        return _convert_entries(self.moved)
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ class Installation:
         """Whether ``install`` was carried out, and not undone."""
         return self._record.exists()
 
-    def plan(self, command: str, *, keep: bool, variables: Sequence[str] = ()) -> Change:
+    def plan(self, command: str, *, keep: bool, variables: Sequence[str] = ()) -> FileChange:
         """Return what ``install`` will do; nothing is changed.
 
         Args:
@@ -131,19 +131,19 @@ class Installation:
         document = read_document(self.path, data or b"", self._host.section)
         moved, kept, left = ({}, {}, {}) if keep else self._movable(document)
         if not self.is_users:
-            origin = {"file": str(self.path), "sha256": _digest(data or b"")}
+            origin = {"file": str(self.path), "sha256": _compute_digest(data or b"")}
             moved = {name: {**entry, "origin": origin} for name, entry in moved.items()}
         # What somebody has changed in the file stays as it is.
         served = {**(self._served() if self._known() is not None else {}), **moved}
         # Without entries of the host the gateway serves the user's own configuration.
         args = ["gateway", "--config", str(self.servers)] if served else ["gateway"]
-        named = [name for entry in _entries(moved).values() for name in variables_in(entry)]
+        named = [name for entry in _convert_entries(moved).values() for name in variables_in(entry)]
         ours = self._host.entry(command, args, list(dict.fromkeys([*variables, *named])))
         after = document.changed(without=[*moved, *self._ours(document)], added={self._entry: ours})
         left |= self._of_projects(data or b"")
-        return Change(before=(data or b"").decode(), after=after, served=served, moved=moved, kept=kept, left=left)
+        return FileChange(before=(data or b"").decode(), after=after, served=served, moved=moved, kept=kept, left=left)
 
-    def install(self, change: Change) -> None:
+    def install(self, change: FileChange) -> None:
         """Carry out a change: write the backup first, then the entries, then the host's file.
 
         Raises:
@@ -155,22 +155,22 @@ class Installation:
         before = self._known()
         is_edited = before is not None and self._is_edited(before)
         if before is None:
-            _write(self.backup, data or b"", private=True)
+            _write_file(self.backup, data or b"", private=True)
         if change.served:
-            _write(self.servers, _pretty({"mcpServers": change.served}), private=True)
+            _write_file(self.servers, _encode_pretty({"mcpServers": change.served}), private=True)
         after = change.after.encode()
         there = read_document(self.path, data or b"", self._host.section).servers()
         moved = {name: json.loads(json.dumps(there[name], default=str)) for name in change.moved}
         record = _Record(
             path=str(self.path),
-            after=_digest(after),
+            after=_compute_digest(after),
             existed=data is not None if before is None else before.existed,
-            is_whole=before is None or (before.is_whole and before.after == _digest(data or b"")),
+            is_whole=before is None or (before.is_whole and before.after == _compute_digest(data or b"")),
             moved={**({} if before is None else before.moved), **moved},
             served="" if is_edited else self._digest_of_served(),
         )
-        _write(self._record, msgspec.json.encode(record), private=True)
-        _write(self.path, after)
+        _write_file(self._record, msgspec.json.encode(record), private=True)
+        _write_file(self.path, after)
 
     def uninstall(self) -> Undone:
         """Restore the host's file.
@@ -181,17 +181,17 @@ class Installation:
         record, data = self._known(), self._read()
         if record is None:
             raise ConfigError(f"{self._host.title}: antiphon has not been installed in {self.path}")
-        exactly = record.is_whole and data is not None and _digest(data) == record.after
+        exactly = record.is_whole and data is not None and _compute_digest(data) == record.after
         if exactly and not record.existed:
             self.path.unlink()
         elif exactly:
-            _write(self.path, read_file(self.backup))
+            _write_file(self.path, read_file(self.backup))
         elif data is not None:
             document = read_document(self.path, data, self._host.section)
             ours = self._ours(document)
             there = [name for name in document.servers() if name not in ours]
             back = {name: entry for name, entry in self._original(record).items() if name not in there}
-            _write(self.path, document.changed(without=ours, added=back).encode())
+            _write_file(self.path, document.changed(without=ours, added=back).encode())
         edited = None
         if self._is_edited(record):
             edited = self.servers.with_suffix(f".{self._digest_of_served()[:8]}.edited")
@@ -210,12 +210,12 @@ class Installation:
         entry = document.servers().get(self._entry)
         if entry is None or not self._ours(document):
             return f"{self.path} has no entry of the gateway any more"
-        command = _words(entry)[0]
+        command = _get_words(entry)[0]
         return None if Path(command).is_file() else f"{self.path} starts {command}, which is not there"
 
     # --- entries ----------------------------------------------------------------------------------------------------
 
-    def _movable(self, document: Document) -> tuple[dict[str, Any], dict[str, Mapping[str, str]], dict[str, str]]:
+    def _movable(self, document: HostDocument) -> tuple[dict[str, Any], dict[str, Mapping[str, str]], dict[str, str]]:
         """Return the entries that move, their members that do not, and the entries that stay with the reason."""
         moved: dict[str, Any] = {}
         kept: dict[str, Mapping[str, str]] = {}
@@ -233,7 +233,7 @@ class Installation:
             except ConfigError as error:
                 left[name] = str(error)
                 continue
-            if _entries({name: said})[name].fault is not None:
+            if _convert_entries({name: said})[name].fault is not None:
                 left[name] = "has a form that is not known"
                 continue
             moved[name] = said
@@ -248,9 +248,9 @@ class Installation:
             return {}
         return read_document(path, read_file(path), section).servers()
 
-    def _ours(self, document: Document) -> list[str]:
+    def _ours(self, document: HostDocument) -> list[str]:
         """Return the name of our entry, if it is in the file."""
-        return [self._entry] if "gateway" in _words(document.servers().get(self._entry))[1:2] else []
+        return [self._entry] if "gateway" in _get_words(document.servers().get(self._entry))[1:2] else []
 
     def _of_projects(self, data: bytes) -> dict[str, str]:
         """Return the servers that the file has for single projects, which the gateway does not get."""
@@ -259,7 +259,7 @@ class Installation:
         return {
             f"{name} in {folder}": remedy
             for folder, project in projects.items()
-            for name in _mapping(_mapping(project).get("mcpServers"))
+            for name in _check_mapping(_check_mapping(project).get("mcpServers"))
         }
 
     # --- files ------------------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class Installation:
         return read_document(self.servers, read_file(self.servers), "mcpServers").servers()
 
     def _digest_of_served(self) -> str:
-        return _digest(read_file(self.servers)) if self.servers.exists() else ""
+        return _compute_digest(read_file(self.servers)) if self.servers.exists() else ""
 
     def _is_edited(self, record: _Record) -> bool:
         return self.servers.exists() and self._digest_of_served() != record.served
@@ -303,32 +303,32 @@ class Installation:
             raise ConfigError(f"{self.path}: {error.strerror}") from None
 
 
-def _entries(moved: Mapping[str, Any]) -> Mapping[str, Entry]:
-    return read_servers(_pretty({"mcpServers": moved}), Path("mcp.json"))
+def _convert_entries(moved: Mapping[str, Any]) -> Mapping[str, ServerEntry]:
+    return read_servers(_encode_pretty({"mcpServers": moved}), Path("mcp.json"))
 
 
-def _words(entry: Any) -> list[str]:
+def _get_words(entry: Any) -> list[str]:
     """Return the command line of an entry, in any host's form."""
-    said = _mapping(entry)
+    said = _check_mapping(entry)
     command: Any = said.get("command", said.get("cmd", ""))
     words: list[Any] = cast("list[Any]", command) if isinstance(command, list) else [command]
     args: list[Any] = said.get("args") or []
     return [str(word) for word in (*words, *args)]
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _check_mapping(value: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
-def _pretty(value: object) -> bytes:
+def _encode_pretty(value: object) -> bytes:
     return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
-def _digest(data: bytes) -> str:
+def _compute_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _write(path: Path, data: bytes, *, private: bool = False) -> None:
+def _write_file(path: Path, data: bytes, *, private: bool = False) -> None:
     """Write a file completely or not at all. An existing file keeps its mode; a ``private`` one gets mode 0600."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)

@@ -22,8 +22,8 @@ from antiphon.wire.content import (
     ResourceLink,
     TextContent,
 )
-from antiphon.wire.envelope import encode
-from antiphon.wire.origin import MEMORY, ChangedCall, Origin, identify
+from antiphon.wire.envelope import encode_value
+from antiphon.wire.origin import MEMORY, ChangedCall, Origin, identify_target
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
 __all__ = [
@@ -173,7 +173,7 @@ async def call_tool(
     if confirm is not None:
         # It knows no server, so that its class stands for who it is.
         place = [MEMORY, f"{type(source).__module__}.{type(source).__qualname__}"]
-        origin = Origin(id=token_hex(8), identity=identify(place), target=" ".join(place), tool=offered.tool)
+        origin = Origin(id=token_hex(8), identity=identify_target(place), target=" ".join(place), tool=offered.tool)
         allowed = await confirm.confirm(CallToolRequestParams.of(name, arguments), origin)
         if isinstance(allowed, ChangedCall):
             if allowed.params is None:
@@ -246,13 +246,13 @@ def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolRes
     """
     blocks = [_accepted(block) for block in result.content]
     if not blocks and result.structured_content is not None:
-        blocks = [TextContent(text=encode(result.structured_content).decode())]
+        blocks = [TextContent(text=encode_value(result.structured_content).decode())]
     kept: list[ContentBlock] = []
     for at, block in enumerate(blocks):
         if at == _MOST_BLOCKS:
             kept.append(TextContent(text=f"[left out: {len(blocks) - at:,} more blocks]"))
             break
-        size = len(block.text) if isinstance(block, TextContent) else len(encode(block))
+        size = len(block.text) if isinstance(block, TextContent) else len(encode_value(block))
         if size <= most:
             kept.append(block)
         elif isinstance(block, TextContent):

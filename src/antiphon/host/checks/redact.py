@@ -15,20 +15,29 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from antiphon.host.checks.contents import Leaf, leaves, rewritten
-from antiphon.host.checks.limits import check_options
-from antiphon.host.checks.visible import bare
-from antiphon.host.providers.embeddings import EmbeddingParams
-from antiphon.wire.envelope import encode
+from antiphon.host.checks.ask_limits import check_options
+from antiphon.host.checks.message_parts import Leaf, list_leaves, rewrite_texts
+from antiphon.host.checks.visible import strip_invisible
+from antiphon.host.providers.vectors import EmbeddingParams
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Finding", "Redaction", "find_secrets", "has_secrets", "mask", "masked", "masked_json", "secrets_of"]
+__all__ = [
+    "Redaction",
+    "SecretFinding",
+    "find_secrets",
+    "has_secrets",
+    "mask_content",
+    "mask_text",
+    "masked_json",
+    "secrets_of",
+]
 
 Asked = TypeVar("Asked", CreateMessageRequestParams, EmbeddingParams, CreateMessageResult)
 RedactionMode = Literal["allow", "mask", "block"]
 
 
-class Form(NamedTuple):
+class SecretForm(NamedTuple):
     """One kind of secret."""
 
     kind: str
@@ -90,58 +99,62 @@ def _is_unquoted(value: str) -> bool:
     return is_password(value) and (_is_token(value) or not value.isalpha())
 
 
-def _form(kind: str, signs: str, pattern: str, fits: Callable[[str], bool] | None = None) -> Form:
-    return Form(kind, tuple(signs.split("|")), re.compile(pattern), fits)
+def _make_form(kind: str, signs: str, pattern: str, fits: Callable[[str], bool] | None = None) -> SecretForm:
+    return SecretForm(kind, tuple(signs.split("|")), re.compile(pattern), fits)
 
 
 # Of two that begin at the same place the earlier form is reported, so more specific ones come first. Lengths are
 # minima, so that a truncated key is found, too.
-FORMS: tuple[Form, ...] = (
-    _form(
+FORMS: tuple[SecretForm, ...] = (
+    _make_form(
         "private key",
         "private key",
         r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^-]{0,20000}+-----END[A-Z0-9 ]{0,60}+(?:-----)?)?",
     ),
-    _form(
+    _make_form(
         "AWS access key",
         "akia|asia|abia|acca|a3t",
         _NO_WORD + r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])",
     ),
-    _form("Anthropic API key", "sk-ant-", _NO_KEY + r"sk-ant-[A-Za-z0-9_-]{16,}+"),
-    _form("API key", "sk-", _NO_KEY + r"sk-[A-Za-z0-9_-]{16,}+", _is_token),
-    _form("Google API key", "aiza", _NO_KEY + r"AIza[0-9A-Za-z_-]{35}"),
-    _form("Google token", "ya29.|gocspx-", _NO_KEY + r"(?:ya29\.|GOCSPX-)[0-9A-Za-z_-]{20,}+"),
-    _form(
+    _make_form("Anthropic API key", "sk-ant-", _NO_KEY + r"sk-ant-[A-Za-z0-9_-]{16,}+"),
+    _make_form("API key", "sk-", _NO_KEY + r"sk-[A-Za-z0-9_-]{16,}+", _is_token),
+    _make_form("Google API key", "aiza", _NO_KEY + r"AIza[0-9A-Za-z_-]{35}"),
+    _make_form("Google token", "ya29.|gocspx-", _NO_KEY + r"(?:ya29\.|GOCSPX-)[0-9A-Za-z_-]{20,}+"),
+    _make_form(
         "GitHub token",
         "ghp_|gho_|ghu_|ghs_|ghr_|github_pat_",
         _NO_KEY + r"(?:gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_[A-Za-z0-9_]{20,}+)",
     ),
-    _form(
+    _make_form(
         "GitLab token",
         "glpat-|gldt-|glft-|glsoat-|glrt-|glcbt-|glimt-|glptt-|glagent-|gloas-|glffct-|gr1348941",
         _NO_KEY + r"(?:gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas|ffct)-|GR1348941)[A-Za-z0-9_.-]{16,}+",
     ),
-    _form("Hugging Face token", "hf_|api_org_", _NO_KEY + r"(?:hf_|api_org_)[A-Za-z0-9]{20,}+"),
-    _form("npm token", "npm_|_authtoken", _NO_KEY + r"npm_[A-Za-z0-9]{30,}+|:_authToken\s{0,4}=\s{0,4}[^\s\"']{8,}+"),
-    _form("PyPI token", "pypi-", _NO_KEY + r"pypi-[A-Za-z0-9_-]{40,}+"),
-    _form("Stripe key", "_live_|_test_|whsec_", _NO_KEY + r"(?:(?:sk|rk)_(?:live|test)_|whsec_)[A-Za-z0-9+/=]{16,}+"),
-    _form(
+    _make_form("Hugging Face token", "hf_|api_org_", _NO_KEY + r"(?:hf_|api_org_)[A-Za-z0-9]{20,}+"),
+    _make_form(
+        "npm token", "npm_|_authtoken", _NO_KEY + r"npm_[A-Za-z0-9]{30,}+|:_authToken\s{0,4}=\s{0,4}[^\s\"']{8,}+"
+    ),
+    _make_form("PyPI token", "pypi-", _NO_KEY + r"pypi-[A-Za-z0-9_-]{40,}+"),
+    _make_form(
+        "Stripe key", "_live_|_test_|whsec_", _NO_KEY + r"(?:(?:sk|rk)_(?:live|test)_|whsec_)[A-Za-z0-9+/=]{16,}+"
+    ),
+    _make_form(
         "Slack token",
         "xox|xapp-|hooks.slack.com",
         _NO_KEY + r"(?:xox[abceoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}+|xapp-[A-Za-z0-9-]{20,}+)"
         r"|hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{20,}+",
     ),
-    _form(
+    _make_form(
         "Azure key",
         "accountkey=|sharedaccesskey=|accesskey=|sig=|q~",
         r"(?i:\b(?:AccountKey|SharedAccessKey|AccessKey)=)[A-Za-z0-9+/=]{32,}+|[?&](?i:sig)=[A-Za-z0-9%+/=_-]{40,}+"
         r"|(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,}+",
     ),
-    _form("SendGrid key", "sg.", _NO_KEY + r"SG\.[A-Za-z0-9_-]{16,64}+\.[A-Za-z0-9_-]{16,}+"),
-    _form("Telegram token", ":aa", r"(?<![A-Za-z0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
-    _form("Twilio key", "sk", _NO_KEY + r"SK[0-9a-f]{32}(?![0-9a-zA-Z])"),
-    _form(
+    _make_form("SendGrid key", "sg.", _NO_KEY + r"SG\.[A-Za-z0-9_-]{16,64}+\.[A-Za-z0-9_-]{16,}+"),
+    _make_form("Telegram token", ":aa", r"(?<![A-Za-z0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
+    _make_form("Twilio key", "sk", _NO_KEY + r"SK[0-9a-f]{32}(?![0-9a-zA-Z])"),
+    _make_form(
         "vendor token",
         "gsk_|xai-|r8_|pplx-|hvs.|hvb.|dop_v1_|doo_v1_|shpat_|shpss_|shpca_|shppa_|dapi|dckr_pat_|lin_api_|ntn_|glsa_"
         "|glc_|pat-na|sq0|eaa|age-secret-key-1|ops_|tvly-|nvapi-|fig|phc_|phx_|atatt3|rubygems_|sntrys_",
@@ -151,28 +164,28 @@ FORMS: tuple[Form, ...] = (
         r"|tvly-|nvapi-|fig[dou]_|ph[cx]_|ATATT3|rubygems_|sntrys_)[A-Za-z0-9_=-]{20,}+",
         _is_token,
     ),
-    _form(
+    _make_form(
         "JSON web token",
         "eyj",
         r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.(?:eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+|[A-Za-z0-9_-]*+\.[A-Za-z0-9_-]++"
         r"\.[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++)",
     ),
-    _form("bearer token", "bearer", r"(?i)\bbearer\s{1,4}+(?P<value>[A-Za-z0-9._~+/=-]{16,}+)", _is_token),
-    _form("password in a header", "basic", r"(?i)\bbasic\s{1,4}+(?P<value>[A-Za-z0-9+/]{8,}+={0,2})", _is_pair),
-    _form(
+    _make_form("bearer token", "bearer", r"(?i)\bbearer\s{1,4}+(?P<value>[A-Za-z0-9._~+/=-]{16,}+)", _is_token),
+    _make_form("password in a header", "basic", r"(?i)\bbasic\s{1,4}+(?P<value>[A-Za-z0-9+/]{8,}+={0,2})", _is_pair),
+    _make_form(
         "password in a URL",
         "://",
         r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}+://[^\s/:@?#]{0,100}+:(?P<value>[^\s/@\"'<>]{1,200}+)@",
         lambda value: value[0] not in "$<{*[",
     ),
-    _form(
+    _make_form(
         "key in a URL",
         "key=|token=|secret=|password=|passwd=|signature=",
         r"(?i)[?&](?:api_?key|access_?key|access_?token|auth_?token|token|key|client_?secret|secret|password|passwd|x-amz-signature)"
         r"=(?P<value>[^\s&#\"'<>]{8,}+)",
         is_password,
     ),
-    _form(
+    _make_form(
         "password",
         "passw|passp|passc|pwd|secret|key|token|credential",
         rf"(?i)(?:{_PASSWORD_NAMES})(?:[_-]?(?:\d{{1,3}}|id|key|value|text|old|new))?[\"'`\]]{{0,2}}+"
@@ -195,7 +208,7 @@ class Redaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         check_options(self)
 
 
-class Finding(NamedTuple):
+class SecretFinding(NamedTuple):
     """One place in a text that looks like a secret, without the secret itself."""
 
     kind: str
@@ -208,44 +221,44 @@ class Secret(NamedTuple):
     """One place in a message that looks like a secret."""
 
     leaf: Leaf
-    finding: Finding
+    finding: SecretFinding
 
 
-def find_secrets(text: str) -> list[Finding]:
+def find_secrets(text: str) -> list[SecretFinding]:
     """Return the places that look like secrets, in order, without overlaps (the one that starts first wins).
 
     A text is examined unchanged, with its escapes replaced by what they stand for, and without invisible characters, so
     that none of these can hide a secret or join one to its neighbour.
     """
-    found = _matches(text)
+    found = _find_matches(text)
     if "\\" in text:
         # Of the same length, so that places stay the same.
-        found += _matches(_ESCAPE.sub(lambda escape: " " * len(escape[0]), text))
-    seen = bare(text)
+        found += _find_matches(_ESCAPE.sub(lambda escape: " " * len(escape[0]), text))
+    seen = strip_invisible(text)
     if seen is not None:
         plain, place = seen
-        found += [Finding(kind, place(start), place(end - 1) + 1) for kind, start, end in _matches(plain)]
-    return _apart(found)
+        found += [SecretFinding(kind, place(start), place(end - 1) + 1) for kind, start, end in _find_matches(plain)]
+    return _drop_overlaps(found)
 
 
 def secrets_of(value: msgspec.Struct | msgspec.Raw) -> list[Secret]:
     """Return what looks like a secret anywhere in a message: in each text, and across neighbouring blocks of text."""
     found: list[Secret] = []
     beside: list[Leaf] = []
-    for leaf in leaves(value):
+    for leaf in list_leaves(value):
         if not leaf.is_name and leaf.name != "type":
             if leaf.name == "text" and _is_beside(beside, leaf):
                 beside.append(leaf)
             elif leaf.name == "text":
-                found += _across(beside)
+                found += _find_across_blocks(beside)
                 beside = [leaf]
         found += [Secret(leaf, finding) for finding in _in_leaf(leaf)]
-    return found + _across(beside)
+    return found + _find_across_blocks(beside)
 
 
-def mask(text: str) -> str:
+def mask_text(text: str) -> str:
     """Replace everything that looks like a secret by its kind in brackets."""
-    return _replaced(text, find_secrets(text))
+    return _replace_findings(text, find_secrets(text))
 
 
 def has_secrets(asked: CreateMessageRequestParams | CreateMessageResult) -> bool:
@@ -253,24 +266,26 @@ def has_secrets(asked: CreateMessageRequestParams | CreateMessageResult) -> bool
     return bool(secrets_of(asked))
 
 
-def masked(asked: Asked) -> Asked:
+def mask_content(asked: Asked) -> Asked:
     """Return a request or an answer with all secrets in its texts masked."""
-    return msgspec.json.decode(encode(_masked(asked)), type=type(asked))
+    return msgspec.json.decode(encode_value(_mask_value(asked)), type=type(asked))
 
 
 def masked_json(value: msgspec.Struct | msgspec.Raw) -> str:
     """Return a message as JSON with all secrets in its texts masked."""
-    return encode(_masked(value)).decode()
+    return encode_value(_mask_value(value)).decode()
 
 
-def _masked(value: msgspec.Struct | msgspec.Raw) -> Any:
-    found: dict[tuple[str, bool], list[Finding]] = {}
+def _mask_value(value: msgspec.Struct | msgspec.Raw) -> Any:
+    found: dict[tuple[str, bool], list[SecretFinding]] = {}
     for leaf, finding in secrets_of(value):
         found.setdefault((leaf.place, leaf.is_name), []).append(finding)
-    return rewritten(value, lambda leaf: _replaced(leaf.text, _apart(found.get((leaf.place, leaf.is_name), []))))
+    return rewrite_texts(
+        value, lambda leaf: _replace_findings(leaf.text, _drop_overlaps(found.get((leaf.place, leaf.is_name), [])))
+    )
 
 
-def _replaced(text: str, findings: list[Finding]) -> str:
+def _replace_findings(text: str, findings: list[SecretFinding]) -> str:
     parts: list[str] = []
     at = 0
     for finding in findings:
@@ -279,21 +294,21 @@ def _replaced(text: str, findings: list[Finding]) -> str:
     return "".join(parts) + text[at:]
 
 
-def _matches(text: str) -> list[Finding]:
+def _find_matches(text: str) -> list[SecretFinding]:
     lowered = text.lower()
     # A flat list in one comprehension: most texts are short, and have none of the signs.
     possible = [form for sign, form in _SIGNS if sign in lowered]
     return [
-        Finding(form.kind, *match.span())
+        SecretFinding(form.kind, *match.span())
         for form in dict.fromkeys(possible)
         for match in form.pattern.finditer(text)
         if form.fits is None or form.fits(match.groupdict().get("value") or match[0])
     ]
 
 
-def _apart(findings: list[Finding]) -> list[Finding]:
+def _drop_overlaps(findings: list[SecretFinding]) -> list[SecretFinding]:
     """Sort findings, and leave out those that overlap with one that begins earlier."""
-    kept: list[Finding] = []
+    kept: list[SecretFinding] = []
     # The sort is stable: of two that start together the earlier form, which is more specific, is kept.
     for finding in sorted(findings, key=lambda each: each.start):
         if not kept or finding.start >= kept[-1].end:
@@ -303,10 +318,10 @@ def _apart(findings: list[Finding]) -> list[Finding]:
     return kept
 
 
-def _in_leaf(leaf: Leaf) -> list[Finding]:
+def _in_leaf(leaf: Leaf) -> list[SecretFinding]:
     # {"password": "..."}: the value looks like a secret only together with the name.
     if not leaf.is_name and leaf.name and names_password(leaf.name) and is_password(leaf.text):
-        return [Finding("password", 0, len(leaf.text))]
+        return [SecretFinding("password", 0, len(leaf.text))]
     return find_secrets(leaf.text)
 
 
@@ -318,7 +333,7 @@ def _is_beside(beside: list[Leaf], leaf: Leaf) -> bool:
     return before is not None and after is not None and before[1] == after[1] and int(before[2]) + 1 == int(after[2])
 
 
-def _across(beside: list[Leaf]) -> list[Secret]:
+def _find_across_blocks(beside: list[Leaf]) -> list[Secret]:
     """Find secrets that appear only when the texts of neighbouring blocks are read together, as a model does."""
     if len(beside) < 2:
         return []
@@ -328,7 +343,7 @@ def _across(beside: list[Leaf]) -> list[Secret]:
         first, last = bisect_right(begins, start) - 1, bisect_left(begins, end) - 1
         if first < last:
             found += [
-                Secret(leaf, Finding(kind, max(start - begins[at], 0), min(end - begins[at], len(leaf.text))))
+                Secret(leaf, SecretFinding(kind, max(start - begins[at], 0), min(end - begins[at], len(leaf.text))))
                 for at, leaf in enumerate(beside[first : last + 1], first)
             ]
     return found

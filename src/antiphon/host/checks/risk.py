@@ -15,12 +15,12 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.host.checks.contents import Leaf, binaries, leaves
-from antiphon.host.checks.redact import Asked, has_secrets, masked, masked_json, secrets_of
-from antiphon.host.checks.visible import blank_runs, first_hidden, hidden
+from antiphon.host.checks.message_parts import Leaf, list_binaries, list_leaves
+from antiphon.host.checks.redact import Asked, has_secrets, mask_content, masked_json, secrets_of
+from antiphon.host.checks.visible import blank_runs, count_hidden, first_hidden
 from antiphon.machine.side_process.pool import run_aside
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
@@ -30,11 +30,11 @@ __all__ = [
     "MAX_SECONDS",
     "Place",
     "Risk",
-    "cleaned",
     "first_instruction",
     "holds_secret",
     "kept_json",
-    "redefined",
+    "make_redefined_risk",
+    "mask_in_side_process",
     "risks_of",
     "secret_spots",
 ]
@@ -95,30 +95,53 @@ class Risk(msgspec.Struct, frozen=True, kw_only=True):
     """The places, at most the first few; empty if it concerns the request as a whole."""
 
 
-def assess(params: CreateMessageRequestParams, origin: Origin, result: CreateMessageResult | None = None) -> list[Risk]:
+def assess_risks(
+    params: CreateMessageRequestParams, origin: Origin, result: CreateMessageResult | None = None
+) -> list[Risk]:
     """List the risks of a request, or of the ``result`` that would answer it, warnings first."""
     looked_at = params if result is None else result
-    found = list(leaves(looked_at))
-    risks = [*_size(found), *_media(looked_at), *_hidden(found), *_blank(found), *_secrets(looked_at)]
+    found = list(list_leaves(looked_at))
+    risks = [
+        *_assess_size(found),
+        *_assess_media(looked_at),
+        *_assess_hidden_text(found),
+        *_assess_blank_space(found),
+        *_assess_secrets(looked_at),
+    ]
     if result is None:
-        risks += [*_origin(origin), *_request(params)]
+        risks += [*_assess_origin(origin), *_assess_request(params)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
 
 def assess_elicitation(params: ElicitRequestParams, origin: Origin) -> list[Risk]:
     """List the risks of an elicitation."""
-    found = list(leaves(params))
-    risks = [*_hidden(found), *_blank(found), *_origin(origin), *_secret_fields(params), *_address(params)]
+    found = list(list_leaves(params))
+    risks = [
+        *_assess_hidden_text(found),
+        *_assess_blank_space(found),
+        *_assess_origin(origin),
+        *_secret_fields(params),
+        *_assess_address(params),
+    ]
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
 
 def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
     """List the risks of a tool call before it is sent, and of what the server says of the tool."""
-    found = list(leaves(params))
-    said = [] if origin.tool is None else [leaf._replace(place=f"tool.{leaf.place}") for leaf in leaves(origin.tool)]
+    found = list(list_leaves(params))
+    said = (
+        [] if origin.tool is None else [leaf._replace(place=f"tool.{leaf.place}") for leaf in list_leaves(origin.tool)]
+    )
     seen = [*found, *said]
-    risks = [*_size(found), *_hidden(seen), *_blank(seen), *_secrets(params), *_tool(origin), *_version(origin)]
-    risks += _instructions(said)
+    risks = [
+        *_assess_size(found),
+        *_assess_hidden_text(seen),
+        *_assess_blank_space(seen),
+        *_assess_secrets(params),
+        *_assess_tool(origin),
+        *_assess_version(origin),
+    ]
+    risks += _assess_instructions(said)
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
 
@@ -140,102 +163,106 @@ def _secret_places(risks: Iterable[Risk]) -> Iterator[Place]:
     return (place for risk in risks if risk.kind == "secret" for place in risk.places)
 
 
-def _tool(origin: Origin) -> Iterator[Risk]:
+def _assess_tool(origin: Origin) -> Iterator[Risk]:
     if origin.tool is None:
-        yield _risk("unlisted", "warning", "the server does not list this tool")
+        yield _make_risk("unlisted", "warning", "the server does not list this tool")
     elif origin.tool.annotations is not None:
         hints = origin.tool.annotations
         if hints.destructive_hint:
-            yield _risk("destructive", "warning", "the server says that the tool may destroy something")
+            yield _make_risk("destructive", "warning", "the server says that the tool may destroy something")
         claims = {"read-only": hints.read_only_hint, "idempotent": hints.idempotent_hint}
         claimed = ", ".join(name for name, hint in claims.items() if hint)
         if claimed:
-            yield _risk("claims", "note", f"the server claims of this tool, and nobody has checked it: {claimed}")
+            yield _make_risk("claims", "note", f"the server claims of this tool, and nobody has checked it: {claimed}")
 
 
-def redefined() -> Risk:
+def make_redefined_risk() -> Risk:
     """Return the risk that the definition of a tool has changed since it was allowed."""
-    return _risk("redefined", "warning", "the server has changed the definition of this tool since it was allowed")
+    return _make_risk("redefined", "warning", "the server has changed the definition of this tool since it was allowed")
 
 
-def _instructions(found: Iterable[Leaf]) -> Iterator[Risk]:
+def _assess_instructions(found: Iterable[Leaf]) -> Iterator[Risk]:
     places = [Place(leaf.place, *span) for leaf in found if (span := first_instruction(leaf.text)) is not None]
     if places:
-        yield _risk("instructions", "warning", "the server's text about the tool gives orders to the model", places)
+        yield _make_risk(
+            "instructions", "warning", "the server's text about the tool gives orders to the model", places
+        )
 
 
-def _risk(kind: RiskKind, level: Level, text: str, places: Iterable[Place] = ()) -> Risk:
+def _make_risk(kind: RiskKind, level: Level, text: str, places: Iterable[Place] = ()) -> Risk:
     return Risk(kind=kind, level=level, text=text, places=tuple(islice(places, _MOST_PLACES)))
 
 
-def _origin(origin: Origin) -> Iterator[Risk]:
+def _assess_origin(origin: Origin) -> Iterator[Risk]:
     if origin.unclear:
-        yield _risk("unclear", "warning", "nobody knows for which call: several are open, or one was given up")
+        yield _make_risk("unclear", "warning", "nobody knows for which call: several are open, or one was given up")
     elif origin.call is None:
-        yield _risk("background", "warning", "asked in the background: it belongs to no call of yours")
-    yield from _version(origin)
+        yield _make_risk("background", "warning", "asked in the background: it belongs to no call of yours")
+    yield from _assess_version(origin)
 
 
-def _version(origin: Origin) -> Iterator[Risk]:
+def _assess_version(origin: Origin) -> Iterator[Risk]:
     if not origin.pinned:
-        yield _risk("unpinned", "note", "not pinned: whichever version is newest runs, so no permission is kept")
+        yield _make_risk("unpinned", "note", "not pinned: whichever version is newest runs, so no permission is kept")
 
 
-def _request(params: CreateMessageRequestParams) -> Iterator[Risk]:
+def _assess_request(params: CreateMessageRequestParams) -> Iterator[Risk]:
     if params.tools:
-        yield _risk("tools", "warning", f"the model may ask for {_count(len(params.tools), 'tool')} of the server's")
+        yield _make_risk(
+            "tools", "warning", f"the model may ask for {_format_count(len(params.tools), 'tool')} of the server's"
+        )
     if params.include_context not in (None, "none"):
-        yield _risk("context", "warning", "the server wants context of other conversations; none is given")
+        yield _make_risk("context", "warning", "the server wants context of other conversations; none is given")
     if params.max_tokens > LARGE_TOKENS:
-        yield _risk("tokens", "warning", f"an answer of up to {params.max_tokens} tokens")
+        yield _make_risk("tokens", "warning", f"an answer of up to {params.max_tokens} tokens")
     turns = sum(message.role == "assistant" for message in params.messages)
     if turns:
-        yield _risk("turns", "note", f"the server wrote {_count(turns, 'message')} in the assistant's name")
+        yield _make_risk("turns", "note", f"the server wrote {_format_count(turns, 'message')} in the assistant's name")
 
 
-def _size(found: Iterable[Leaf]) -> Iterator[Risk]:
+def _assess_size(found: Iterable[Leaf]) -> Iterator[Risk]:
     characters = sum(len(leaf.text) for leaf in found)
     if characters > LARGE_TEXT:
-        yield _risk("size", "warning", f"{characters} characters of text")
+        yield _make_risk("size", "warning", f"{characters} characters of text")
 
 
-def _media(looked_at: CreateMessageRequestParams | CreateMessageResult) -> Iterator[Risk]:
-    kinds = Counter(binary.mime_type.partition("/")[0] for binary in binaries(looked_at))
+def _assess_media(looked_at: CreateMessageRequestParams | CreateMessageResult) -> Iterator[Risk]:
+    kinds = Counter(binary.mime_type.partition("/")[0] for binary in list_binaries(looked_at))
     for kind, count in sorted(kinds.items()):
         # The server chose the type, so only the two known ones are repeated.
         name = kind if kind in ("image", "audio") else "file"
-        yield _risk("media", "note", _count(count, name))
+        yield _make_risk("media", "note", _format_count(count, name))
 
 
-def _hidden(found: Iterable[Leaf]) -> Iterator[Risk]:
+def _assess_hidden_text(found: Iterable[Leaf]) -> Iterator[Risk]:
     total: Counter[str] = Counter()
     places: list[Place] = []
     for leaf in found:
-        counted = hidden(leaf.text)
+        counted = count_hidden(leaf.text)
         total.update(counted)
         if counted and len(places) < _MOST_PLACES:
             at = first_hidden(leaf.text)
             places.append(Place(leaf.place, at, at + 1))
     if total:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(total.items()))
-        yield _risk("hidden", "warning", f"characters that cannot be seen ({kinds}), shown as marks", places)
+        yield _make_risk("hidden", "warning", f"characters that cannot be seen ({kinds}), shown as marks", places)
 
 
-def _blank(found: Iterable[Leaf]) -> Iterator[Risk]:
+def _assess_blank_space(found: Iterable[Leaf]) -> Iterator[Risk]:
     runs = [(leaf, count) for leaf in found if (count := blank_runs(leaf.text))]
     if runs:
-        places = _count(sum(count for _, count in runs), "place")
+        places = _format_count(sum(count for _, count in runs), "place")
         text = f"blank room in {places} pushes text out of sight; it is folded"
-        yield _risk("blank", "warning", text, (Place(leaf.place) for leaf, _ in runs))
+        yield _make_risk("blank", "warning", text, (Place(leaf.place) for leaf, _ in runs))
 
 
-def _secrets(looked_at: msgspec.Struct) -> Iterator[Risk]:
+def _assess_secrets(looked_at: msgspec.Struct) -> Iterator[Risk]:
     places: dict[str, list[Place]] = {}
     for leaf, (kind, start, end) in secrets_of(looked_at):
         places.setdefault(kind, []).append(Place(leaf.place, start, end))
     for kind, where in sorted(places.items()):
         times = f" ({len(where)} times)" if len(where) > 1 else ""
-        yield _risk("secret", "warning", f"looks like a secret: {kind}{times}", where)
+        yield _make_risk("secret", "warning", f"looks like a secret: {kind}{times}", where)
 
 
 def _secret_fields(params: ElicitRequestParams) -> Iterator[Risk]:
@@ -245,21 +272,21 @@ def _secret_fields(params: ElicitRequestParams) -> Iterator[Risk]:
     words = {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
     asked = sorted(_SECRET_NAMES & words)
     if asked:
-        yield _risk("field", "warning", f"asks for what looks like a secret ({', '.join(asked)}); forms must not")
+        yield _make_risk("field", "warning", f"asks for what looks like a secret ({', '.join(asked)}); forms must not")
 
 
-def _address(params: ElicitRequestParams) -> Iterator[Risk]:
+def _assess_address(params: ElicitRequestParams) -> Iterator[Risk]:
     if params.url is None:
         return
     if not params.url.lower().startswith("https://"):
-        yield _risk("address", "warning", "the address is not https")
+        yield _make_risk("address", "warning", "the address is not https")
     if not params.url.isascii() or "xn--" in params.url.lower():
-        yield _risk("address", "warning", "the address has letters that may look like others")
+        yield _make_risk("address", "warning", "the address has letters that may look like others")
     if "@" in params.url.partition("://")[2].partition("/")[0]:
-        yield _risk("address", "warning", "the address has a user name before its host")
+        yield _make_risk("address", "warning", "the address has a user name before its host")
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -331,24 +358,24 @@ async def risks_of(
         case = _Case(origin, elicitation=params)
     else:
         case = _Case(origin, tool=params)
-    size = len(encode(params if result is None else result))
+    size = len(encode_value(params if result is None else result))
     if case.tool is not None and origin.tool is not None:
-        size += _SEARCHED * len(encode(origin.tool))
+        size += _SEARCHED * len(encode_value(origin.tool))
     if size <= MAX_HERE:
-        return _risks(case)
-    return msgspec.json.decode(await _aside(assess_document, case), type=tuple[Risk, ...])
+        return _assess_case(case)
+    return msgspec.json.decode(await _run_aside(assess_document, case), type=tuple[Risk, ...])
 
 
-async def cleaned(asked: Asked) -> Asked | None:
+async def mask_in_side_process(asked: Asked) -> Asked | None:
     """Return a request or an answer with all secrets masked; ``None`` if it contains none.
 
     Raises:
         TooCostly: examining it would exceed the limits of time or memory.
     """
-    if len(encode(asked)) <= MAX_HERE:
-        return masked(asked) if has_secrets(asked) else None
+    if len(encode_value(asked)) <= MAX_HERE:
+        return mask_content(asked) if has_secrets(asked) else None
     job = mask_request if isinstance(asked, CreateMessageRequestParams) else mask_result
-    answer = await _aside(job, asked)
+    answer = await _run_aside(job, asked)
     return msgspec.json.decode(answer, type=type(asked)) if answer else None
 
 
@@ -358,32 +385,32 @@ async def kept_json(value: msgspec.Struct) -> str:
     Raises:
         TooCostly: examining it would exceed the limits of time or memory.
     """
-    if len(encode(value)) <= MAX_HERE:
+    if len(encode_value(value)) <= MAX_HERE:
         return masked_json(value)
     if isinstance(value, CreateMessageRequestParams):
-        return encode(await cleaned(value) or value).decode()
+        return encode_value(await mask_in_side_process(value) or value).decode()
     if isinstance(value, CreateMessageResult):
-        return encode(await cleaned(value) or value).decode()
-    return (await _aside(mask_document, value)).decode()
+        return encode_value(await mask_in_side_process(value) or value).decode()
+    return (await _run_aside(mask_document, value)).decode()
 
 
-async def _aside(job: Callable[[bytes], bytes], value: msgspec.Struct) -> bytes:
-    return await run_aside(job, encode(value), seconds=MAX_SECONDS)
+async def _run_aside(job: Callable[[bytes], bytes], value: msgspec.Struct) -> bytes:
+    return await run_aside(job, encode_value(value), seconds=MAX_SECONDS)
 
 
 def assess_document(payload: bytes) -> bytes:
     """Find risks, in a side process."""
-    return encode(_risks(msgspec.json.decode(payload, type=_Case)))
+    return encode_value(_assess_case(msgspec.json.decode(payload, type=_Case)))
 
 
 def mask_request(payload: bytes) -> bytes:
     """Mask the secrets of a request, in a side process; returns nothing if there are none."""
-    return _masked(msgspec.json.decode(payload, type=CreateMessageRequestParams))
+    return _mask_message(msgspec.json.decode(payload, type=CreateMessageRequestParams))
 
 
 def mask_result(payload: bytes) -> bytes:
     """Mask the secrets of an answer, in a side process; returns nothing if there are none."""
-    return _masked(msgspec.json.decode(payload, type=CreateMessageResult))
+    return _mask_message(msgspec.json.decode(payload, type=CreateMessageResult))
 
 
 def mask_document(payload: bytes) -> bytes:
@@ -391,13 +418,13 @@ def mask_document(payload: bytes) -> bytes:
     return masked_json(msgspec.Raw(payload)).encode()
 
 
-def _masked(asked: CreateMessageRequestParams | CreateMessageResult) -> bytes:
+def _mask_message(asked: CreateMessageRequestParams | CreateMessageResult) -> bytes:
     return masked_json(asked).encode() if has_secrets(asked) else b""
 
 
-def _risks(case: _Case) -> tuple[Risk, ...]:
+def _assess_case(case: _Case) -> tuple[Risk, ...]:
     if case.sampling is not None:
-        return tuple(assess(case.sampling, case.origin, case.result))
+        return tuple(assess_risks(case.sampling, case.origin, case.result))
     if case.elicitation is not None:
         return tuple(assess_elicitation(case.elicitation, case.origin))
     return () if case.tool is None else tuple(assess_tool(case.tool, case.origin))

@@ -11,7 +11,7 @@ import binascii
 import math
 from typing import NamedTuple
 
-from antiphon.host.checks.contents import binaries, message_blocks, texts
+from antiphon.host.checks.message_parts import list_binaries, list_texts, message_blocks
 from antiphon.wire.content import (
     AudioContent,
     EmbeddedResource,
@@ -21,7 +21,7 @@ from antiphon.wire.content import (
     ToolResultContent,
     ToolUseContent,
 )
-from antiphon.wire.envelope import encode, too_deep
+from antiphon.wire.envelope import encode_value, too_deep
 from antiphon.wire.sampling import (
     MAX_BLOCKS,
     CreateMessageRequestParams,
@@ -32,7 +32,7 @@ from antiphon.wire.sampling import (
     refuse_place,
 )
 
-__all__ = ["inspect_media", "validate", "validate_result"]
+__all__ = ["inspect_media", "validate_request", "validate_result"]
 
 MAX_TEXT = 10 * 1024 * 1024
 """Most bytes of all text together: ten times the context of the largest models of 2026, at four bytes a token."""
@@ -45,7 +45,7 @@ _RESULT_BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, Embedde
 _TOP_BLOCKS = (TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent)
 
 
-def validate(params: CreateMessageRequestParams) -> None:
+def validate_request(params: CreateMessageRequestParams) -> None:
     """Check a request.
 
     Raises:
@@ -137,13 +137,13 @@ def _check_tool_result(place: str, result: ToolResultContent) -> None:
 
 def _check_contents(asked: CreateMessageRequestParams | CreateMessageResult) -> None:
     size = 0
-    for place, text in texts(asked):
+    for place, text in list_texts(asked):
         # A text has at least as many bytes as characters, so one that is too long need not be encoded.
         size += len(text) if len(text) > MAX_TEXT else len(text.encode("utf-8", "surrogatepass"))
         if size > MAX_TEXT:
             refuse_place(place, f"more than {MAX_TEXT} bytes of text in one request")
     size = 0
-    for place, data, mime_type, playable in binaries(asked):
+    for place, data, mime_type, playable in list_binaries(asked):
         # Four characters of base64 are three bytes, so what is too large is refused without decoding it.
         size += len(data) * 3 // 4
         if size > MAX_MEDIA:
@@ -165,7 +165,7 @@ def _check_binary(place: str, data: str, mime_type: str, playable: bool) -> None
 
 def _check_depth(place: str, value: object) -> None:
     try:
-        deep = too_deep(encode(value), MAX_JSON_DEPTH)
+        deep = too_deep(encode_value(value), MAX_JSON_DEPTH)
     except (RecursionError, TypeError, ValueError, OverflowError):
         refuse_place(place, "not JSON, or nested too deep")
     if deep:
@@ -209,13 +209,13 @@ def inspect_media(data: str, declared: str) -> Media:
         raw = binascii.a2b_base64(data, strict_mode=True)
     except (binascii.Error, ValueError):
         raise ValueError("not valid base64") from None
-    actual = _sniff(raw)
+    actual = _sniff_type(raw)
     if actual is None:
         raise ValueError("not in an accepted format (png, jpeg, gif, webp; wav, mp3, ogg, flac, aac, mp4, webm)")
     said = declared.partition(";")[0].strip().lower()
     if _ALIASES.get(said, said) != actual:
         raise ValueError(f"declared as another type than its content, which is {actual}")
-    pixels = _pixels(raw, actual)
+    pixels = _count_pixels(raw, actual)
     if pixels > MAX_PIXELS:
         raise ValueError(f"a picture of more than {MAX_PIXELS} pixels")
     return Media(actual, len(raw), pixels)
@@ -238,7 +238,7 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
 )
 
 
-def _sniff(raw: bytes) -> str | None:
+def _sniff_type(raw: bytes) -> str | None:
     for offset, magic, mime_type in _MAGIC:
         if raw[offset : offset + len(magic)] == magic and (offset != 8 or raw[:4] == b"RIFF"):
             return mime_type
@@ -248,7 +248,7 @@ def _sniff(raw: bytes) -> str | None:
     return None
 
 
-def _pixels(raw: bytes, mime_type: str) -> int:
+def _count_pixels(raw: bytes, mime_type: str) -> int:
     if mime_type == "image/png":
         return int.from_bytes(raw[16:20], "big") * int.from_bytes(raw[20:24], "big")
     if mime_type == "image/gif":

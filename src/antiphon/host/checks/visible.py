@@ -20,18 +20,18 @@ from itertools import accumulate
 from typing import Literal
 
 __all__ = [
-    "bare",
     "blank_runs",
-    "cells",
     "cells_of",
+    "count_cells",
+    "count_hidden",
     "first_hidden",
     "gutter_of",
-    "hidden",
-    "inert",
     "inert_line",
     "inert_parts",
+    "make_inert",
     "replace_hidden",
-    "wrap",
+    "strip_invisible",
+    "wrap_line",
 ]
 
 Hidden = Literal["control", "bidi", "zero-width", "tag", "variation", "filler", "private", "stacked"]
@@ -80,7 +80,7 @@ _TAGGED = re.compile(rf"(?:{_OPEN}U\+E00[0-7][0-9A-F]{_CLOSE}){{2,}}+")
 _CODE = re.compile(r"U\+([0-9A-F]++)")
 
 
-def inert(text: str) -> str:
+def make_inert(text: str) -> str:
     """Return the text with every character that is not plainly visible replaced by a mark.
 
     Line ends stay, a tab becomes four spaces. More than three equal marks in a row, more than five equal lines, more
@@ -88,64 +88,64 @@ def inert(text: str) -> str:
     a count, so that nothing can be pushed out of sight.
     Tag characters, which repeat ASCII invisibly, are decoded. Nothing is left out.
     """
-    text = replace_hidden(text.replace("\r\n", "\n"), _mark)
+    text = replace_hidden(text.replace("\r\n", "\n"), _make_mark)
     text = _FILLING.sub(_count_signs, _SAME_LINES.sub(_count_same, text))
     # A line end is put in front, so that empty lines at the beginning are found like all others.
     return _one_line(_EMPTY_LINES.sub(_count_lines, f"\n{text}")[1:])
 
 
 def inert_parts(text: str) -> Iterator[str]:
-    """Yield the text as ``inert`` makes it, in parts, so that other tasks can run between the parts of a long text.
+    """Yield the text as ``make_inert`` makes it, in parts, so that other tasks can run between them.
 
-    It is cut behind a line end if possible, else between two letters. A run that ``inert`` would replace by one count
-    may be cut, and is then replaced by several.
+    It is cut behind a line end if possible, else between two letters. A run that ``make_inert`` would replace by one
+    count may be cut, and is then replaced by several.
     """
     start = 0
     while len(text) - start > _PART:
-        end = _cut(text, start + _PART)
-        yield inert(text[start:end])
+        end = _find_cut(text, start + _PART)
+        yield make_inert(text[start:end])
         start = end
-    yield inert(text[start:])
+    yield make_inert(text[start:])
 
 
-def _cut(text: str, at: int) -> int:
+def _find_cut(text: str, at: int) -> int:
     line = text.rfind("\n", at - _LOOKED_BACK, at) + 1
     plain = (place for place in range(at, at - _LOOKED_BACK, -1) if text[place - 1 : place + 1].isalnum())
     return line or next(plain, at)
 
 
 def inert_line(text: str) -> str:
-    """Return the text as one line: like ``inert``, with line ends marked as well."""
-    return _one_line(replace_hidden(text, _mark).replace("\n", f"{_OPEN}U+000A{_CLOSE}"))
+    """Return the text as one line: like ``make_inert``, with line ends marked as well."""
+    return _one_line(replace_hidden(text, _make_mark).replace("\n", f"{_OPEN}U+000A{_CLOSE}"))
 
 
-def hidden(text: str) -> dict[Hidden, int]:
+def count_hidden(text: str) -> dict[Hidden, int]:
     """Count the marked characters by kind. Ordinary text has none; Windows line ends do not count."""
     if _is_plain(text):
         return {}
     counted: Counter[Hidden] = Counter()
     present = Counter(text)
     for char, count in present.items():
-        kind = _JOINERS.get(char) or _kind(char)
+        kind = _JOINERS.get(char) or _find_kind(char)
         if kind is not None and ord(char) not in _FORGERIES:
             counted[kind] += count
     if "\r" in present:
         counted["control"] -= text.count("\r\n")
-    for joiner, joined in _joined(present):
+    for joiner, joined in _list_joiner_patterns(present):
         counted[_JOINERS[joiner]] -= sum(1 for _ in joined.finditer(text))
-    stacks = _stacks(present)
+    stacks = _make_stack_pattern(present)
     if stacks is not None:
         counted["stacked"] = sum(len(run[0]) - _LONGEST_STACK for run in stacks.finditer(text))
     return {kind: count for kind, count in counted.items() if count > 0}
 
 
 def first_hidden(text: str) -> int:
-    """Return the position of the first character that ``hidden`` counts; -1 if there is none."""
+    """Return the position of the first character that ``count_hidden`` counts; -1 if there is none."""
     if _is_plain(text):
         return -1
     present = Counter(text)
-    joined = dict(_joined(present))
-    stacks = _stacks(present)
+    joined = dict(_list_joiner_patterns(present))
+    stacks = _make_stack_pattern(present)
     stack = stacks.search(text) if stacks is not None else None
     first = len(text) if stack is None else stack.start() + _LONGEST_STACK
     unseen = "".join(re.escape(char) for char in present if char in _JOINERS or _is_unseen(char))
@@ -157,7 +157,7 @@ def first_hidden(text: str) -> int:
     return first if first < len(text) else -1
 
 
-def bare(text: str) -> tuple[str, Callable[[int], int]] | None:
+def strip_invisible(text: str) -> tuple[str, Callable[[int], int]] | None:
     """Return a text without invisible characters, and a function from positions in it to positions in the whole text.
 
     Returns ``None`` if there are none. Line ends and tabs stay.
@@ -179,13 +179,13 @@ def bare(text: str) -> tuple[str, Callable[[int], int]] | None:
 
 
 def _is_unseen(char: str) -> bool:
-    return char != "\r" and ord(char) not in _FORGERIES and _kind(char) is not None
+    return char != "\r" and ord(char) not in _FORGERIES and _find_kind(char) is not None
 
 
 def blank_runs(text: str) -> int:
-    """Count the places where blank space, which ``inert`` folds, pushes text out of sight."""
+    """Count the places where blank space, which ``make_inert`` folds, pushes text out of sight."""
     lines = sum(1 for _ in _EMPTY_LINES.finditer(f"\n{text}"))
-    return lines + (sum(_cells(run[0]) > _ROOM for run in _BLANKS.finditer(text)) if _may_have_room(text) else 0)
+    return lines + (sum(_count_cells(run[0]) > _ROOM for run in _BLANKS.finditer(text)) if _may_have_room(text) else 0)
 
 
 def replace_hidden(text: str, replacement: Callable[[str], str]) -> str:
@@ -194,16 +194,16 @@ def replace_hidden(text: str, replacement: Callable[[str], str]) -> str:
         return text
     present = Counter(text)
     table: dict[int, str] = {
-        ord(char): replacement(char) for char in present if char in _JOINERS or _kind(char) is not None
+        ord(char): replacement(char) for char in present if char in _JOINERS or _find_kind(char) is not None
     }
     free = (code for code in _STAND_INS if chr(code) not in present)
-    for joiner, joined in _joined(present):
+    for joiner, joined in _list_joiner_patterns(present):
         code = next(free)
         table[code] = joiner
         text = joined.sub(chr(code), text)
-    stacks = _stacks(present)
+    stacks = _make_stack_pattern(present)
     if stacks is not None:
-        above = {ord(char): next(free) for char in _combining(present)}
+        above = {ord(char): next(free) for char in _list_combining(present)}
         table.update({code: replacement(chr(char)) for char, code in above.items()})
         text = stacks.sub(lambda run: run[0][:_LONGEST_STACK] + run[0][_LONGEST_STACK:].translate(above), text)
     return text.translate(table)
@@ -213,7 +213,7 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
 
 
-def _mark(char: str) -> str:
+def _make_mark(char: str) -> str:
     return f"{_OPEN}U+{ord(char):04X}{_CLOSE}"
 
 
@@ -250,11 +250,11 @@ def _count_signs(run: re.Match[str]) -> str:
 
 
 def _count_room(run: re.Match[str]) -> str:
-    cells = _cells(run[0])
+    cells = _count_cells(run[0])
     return f" {_OPEN}{cells - 2} spaces{_CLOSE} " if cells > _ROOM else run[0]
 
 
-def _cells(blanks: str) -> int:
+def _count_cells(blanks: str) -> int:
     """Count the cells of blank space: a tab is drawn as four, an ideographic space as two."""
     return len(blanks) + 3 * blanks.count("\t") + blanks.count("\u3000")
 
@@ -266,7 +266,7 @@ def _read_out(run: re.Match[str]) -> str:
     return f'{_OPEN}{len(codes)} tags U+{codes[0]} to U+{codes[-1]}: "{said}"{_CLOSE}'
 
 
-def _joined(present: Counter[str]) -> Iterator[tuple[str, re.Pattern[str]]]:
+def _list_joiner_patterns(present: Counter[str]) -> Iterator[tuple[str, re.Pattern[str]]]:
     """Yield the joiner and the selector, each with a pattern for those that are part of an ordinary emoji.
 
     The selector follows a symbol or the digit of a key cap; the joiner stands between two symbols. Selectors come
@@ -281,19 +281,19 @@ def _joined(present: Counter[str]) -> Iterator[tuple[str, re.Pattern[str]]]:
         yield "\u200d", re.compile(f"(?<=[{symbols}\ufe0f{stand_ins}])\u200d(?=[{symbols}])")
 
 
-def _stacks(present: Counter[str]) -> re.Pattern[str] | None:
+def _make_stack_pattern(present: Counter[str]) -> re.Pattern[str] | None:
     """Return a pattern for runs of more combining marks than are shown on one letter; ``None`` if there are none."""
-    combining = _combining(present)
+    combining = _list_combining(present)
     if sum(present[char] for char in combining) <= _LONGEST_STACK:
         return None
     return re.compile(f"[{''.join(map(re.escape, combining))}]{{{_LONGEST_STACK + 1},}}+")
 
 
-def _combining(present: Counter[str]) -> list[str]:
-    return [char for char in present if unicodedata.category(char) in ("Mn", "Me") and not _kind(char)]
+def _list_combining(present: Counter[str]) -> list[str]:
+    return [char for char in present if unicodedata.category(char) in ("Mn", "Me") and not _find_kind(char)]
 
 
-def _kind(char: str) -> Hidden | None:
+def _find_kind(char: str) -> Hidden | None:
     """Return why a character is marked in every context, or ``None``."""
     code = ord(char)
     if 0x20 <= code < 0x7F or char in "\n\t" or char in _JOINERS:
@@ -326,7 +326,7 @@ _LOOKED_AT = 1_000
 
 
 @lru_cache(maxsize=4096)
-def cells(char: str) -> int:
+def count_cells(char: str) -> int:
     """Return the most cells that a character takes.
 
     The emoji variation selector counts as one cell, because it can widen a narrow character to two. A row filled
@@ -348,10 +348,10 @@ def cells_of(text: str) -> int:
     from wcwidth import wcswidth
 
     width = wcswidth(text)
-    return width if width >= 0 else sum(map(cells, text))
+    return width if width >= 0 else sum(map(count_cells, text))
 
 
-def direction(line: str) -> Literal["ltr", "rtl", ""]:
+def find_direction(line: str) -> Literal["ltr", "rtl", ""]:
     """Return the direction of a line, by its first letter (Unicode Annex 9, P2); empty if it has none."""
     for char in line[:_LOOKED_AT]:
         kind = unicodedata.bidirectional(char)
@@ -368,10 +368,10 @@ def gutter_of(row: str) -> str:
     The row itself keeps its order. A terminal that supports both directions reorders each row, others do not, and a
     program cannot find out which it is.
     """
-    return _FROM_THE_RIGHT if not row.isascii() and direction(row) == "rtl" else GUTTER
+    return _FROM_THE_RIGHT if not row.isascii() and find_direction(row) == "rtl" else GUTTER
 
 
-def wrap(line: str, width: int) -> Iterator[str]:
+def wrap_line(line: str, width: int) -> Iterator[str]:
     """Break a line into rows of at most ``width`` cells, after a space if possible. Loses no character."""
     return _wrap_ascii(line, width) if line.isascii() else _wrap_cells(line, width)
 
@@ -389,11 +389,11 @@ def _wrap_cells(line: str, width: int) -> Iterator[str]:
     start = used = 0
     space = -1
     for at, char in enumerate(line):
-        taken = cells(char)
+        taken = count_cells(char)
         if used + taken > width:
             cut = space + 1 if space >= start else at
             yield line[start:cut]
-            used = sum(map(cells, line[cut:at]))
+            used = sum(map(count_cells, line[cut:at]))
             start = cut
         used += taken
         if char == " ":

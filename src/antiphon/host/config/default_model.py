@@ -11,10 +11,10 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.host.catalogue import PROVIDERS, Model
-from antiphon.host.models.selection import completed
+from antiphon.host.model_catalogue import PROVIDERS, Model
+from antiphon.host.models.selection import complete_model
 
-__all__ = ["KEY_NAMES", "USUAL", "model_of", "placed", "standard_model"]
+__all__ = ["KEY_NAMES", "USUAL", "fill_in_model", "model_of", "standard_model"]
 
 
 class _Usual(NamedTuple):
@@ -67,10 +67,10 @@ def model_of(provider: str, model: str | None, environ: Mapping[str, str]) -> Mo
         raise ConfigError(f'There is no provider "{provider}"; there are: {", ".join(("manual", *PROVIDERS))}')
     usual = USUAL.get(provider)
     chosen = model or (usual and (environ.get(usual.chosen) or usual.model)) or provider
-    found = placed(Model(name=chosen, provider=provider, model=chosen), environ)
+    found = fill_in_model(Model(name=chosen, provider=provider, model=chosen), environ)
     if usual is None or found.base_url is None:
         return found
-    alike = completed(Model(name=chosen, provider=provider, model=usual.model))
+    alike = complete_model(Model(name=chosen, provider=provider, model=usual.model))
     return msgspec.structs.replace(
         found,
         context=found.context or _ASSUMED_CONTEXT,
@@ -80,12 +80,12 @@ def model_of(provider: str, model: str | None, environ: Mapping[str, str]) -> Mo
     )
 
 
-def placed(model: Model, environ: Mapping[str, str]) -> Model:
+def fill_in_model(model: Model, environ: Mapping[str, str]) -> Model:
     """Fill in the address of a model from the environment, and then what is publicly known about the model."""
     usual = USUAL.get(model.provider)
     if usual is None or model.base_url is not None or not environ.get(usual.base_url):
-        return completed(model)
+        return complete_model(model)
     is_keyless = model.provider == "openai" and model.key is None and not any(environ.get(name) for name in usual.keys)
     # A local service needs no key; one that does uses the variable of the vendor.
     provider = "openai-compatible" if is_keyless else model.provider
-    return completed(msgspec.structs.replace(model, base_url=environ[usual.base_url], provider=provider))
+    return complete_model(msgspec.structs.replace(model, base_url=environ[usual.base_url], provider=provider))

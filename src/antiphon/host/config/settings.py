@@ -16,22 +16,21 @@ from typing import Annotated, Literal
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.host.budget import DOLLAR, Cap, nano
+from antiphon.host.budget import DOLLAR, Cap, convert_to_nano
 from antiphon.host.budget import Budget as Spending
-from antiphon.host.catalogue import Catalogue, Model
-from antiphon.host.checks.limits import Limits
-from antiphon.host.checks.policy import Policy
-from antiphon.host.checks.redact import mask
+from antiphon.host.checks.ask_limits import Limits
+from antiphon.host.checks.policy_rules import Policy
+from antiphon.host.checks.redact import mask_text
+from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import MAX_REASON, MAX_UNDO
 from antiphon.identity import command_of, launch_of
-from antiphon.wire.origin import Launch, coarser, describe_target, identify
+from antiphon.wire.origin import Launch, describe_target, identify_target, list_coarser
 
 __all__ = [
     "QUICK_CANCEL",
     "STANDARD",
     "AccessTokens",
-    "Budget",
     "Caps",
     "Config",
     "GatewaySettings",
@@ -41,9 +40,10 @@ __all__ = [
     "ReviewResponse",
     "Reviewing",
     "Served",
+    "ServerBudget",
     "ServerEntry",
-    "Settings",
-    "over",
+    "ServerSettings",
+    "override_settings",
 ]
 
 Review = Literal["never", "ask", "refuse"]
@@ -56,20 +56,20 @@ _REVIEWS: tuple[Review, ...] = ("never", "ask", "refuse")
 _RESPONSES: tuple[ReviewResponse, ...] = ("never", "flagged", "always")
 
 
-def _all(values: Caps | Budget) -> dict[str, int | Decimal | None]:
+def _list_members(values: Caps | ServerBudget) -> dict[str, int | Decimal | None]:
     return msgspec.structs.asdict(values)
 
 
-def _said(values: Caps | Budget) -> dict[str, int | Decimal]:
-    return {name: value for name, value in _all(values).items() if value is not None}
+def _list_set_members(values: Caps | ServerBudget) -> dict[str, int | Decimal]:
+    return {name: value for name, value in _list_members(values).items() if value is not None}
 
 
-def _dollars(cap: Cap) -> Decimal | None:
+def _get_dollars(cap: Cap) -> Decimal | None:
     return None if cap.money is None else Decimal(cap.money) / DOLLAR
 
 
-def _check_amounts(values: Caps | Budget) -> None:
-    for name, value in _all(values).items():
+def _check_amounts(values: Caps | ServerBudget) -> None:
+    for name, value in _list_members(values).items():
         if value is not None and (not Decimal(value).is_finite() or value < 0):
             raise ValueError(f"{name} is 0 or more")
 
@@ -90,7 +90,7 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         _check_amounts(self)
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ServerBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How many US dollars may be spent; ``None`` sets no limit here."""
 
     call: Decimal | None = None
@@ -106,7 +106,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         _check_amounts(self)
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Settings for a server; ``None`` leaves a setting to the more general settings."""
 
     models: tuple[str, ...] | None = None
@@ -114,19 +114,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     review: Review | None = None
     review_response: ReviewResponse | None = None
     caps: Caps = Caps()
-    budget: Budget = Budget()
+    budget: ServerBudget = ServerBudget()
 
     def limits(self) -> Limits:
         """Return the caps as limits of the host; where they say nothing, the host's defaults apply."""
-        return msgspec.structs.replace(Limits(), **_said(self.caps))
+        return msgspec.structs.replace(Limits(), **_list_set_members(self.caps))
 
     def spending(self) -> Spending:
         """Return the budget as the host's budget."""
-        caps = {name: Cap(money=nano(Decimal(value))) for name, value in _said(self.budget).items()}
+        caps = {
+            name: Cap(money=convert_to_nano(Decimal(value))) for name, value in _list_set_members(self.budget).items()
+        }
         return msgspec.structs.replace(Spending(), **caps)
 
 
-class ServerEntry(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ServerEntry(ServerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The settings of one server, identified by its target or identity and never by the name it declares."""
 
     target: str | tuple[str, ...] | None = None
@@ -156,14 +158,14 @@ class ServerEntry(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return msgspec.structs.replace(self, cwd=str(folder / Path(self.cwd or ".").expanduser()))
 
     @property
-    def known_as(self) -> str:
+    def find_identity(self) -> str:
         """Its identity."""
-        return self.identity or identify(self._located)
+        return self.identity or identify_target(self._locate_server)
 
     @property
     def coarser(self) -> tuple[str, ...]:
         """The identities that it shares with similar servers; see ``Origin.coarser``."""
-        return () if self.identity is not None else coarser(self._located)
+        return () if self.identity is not None else list_coarser(self._locate_server)
 
     @property
     def described(self) -> str | None:
@@ -174,16 +176,16 @@ class ServerEntry(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return describe_target(self.target if is_url or not isinstance(self.target, str) else [self.target])
 
     @property
-    def _located(self) -> str | Launch:
+    def _locate_server(self) -> str | Launch:
         target = self.target or ""
         if isinstance(target, str) and "://" in target:
             return target
         argv = tuple(command_of(Path(self.cwd or ".", target))) if isinstance(target, str) else target
-        return _launched(argv, tuple(self.env.items()), self.cwd, os.environ.get("PATH", ""))
+        return _examine_launch(argv, tuple(self.env.items()), self.cwd, os.environ.get("PATH", ""))
 
 
 @lru_cache(maxsize=1024)
-def _launched(argv: tuple[str, ...], env: tuple[tuple[str, str], ...], cwd: str | None, path: str) -> Launch:
+def _examine_launch(argv: tuple[str, ...], env: tuple[tuple[str, str], ...], cwd: str | None, path: str) -> Launch:
     """Examine the files of an entry once: its identity is compared with that of every request."""
     return launch_of(argv, env=dict(env), cwd=cwd)
 
@@ -257,15 +259,15 @@ class AccessTokens(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 _LIMITS, _SPENDING = Limits(), Spending()
 
-STANDARD = Settings(
+STANDARD = ServerSettings(
     review="ask",
     review_response="never",
     caps=Caps(**{name: getattr(_LIMITS, name) for name in Caps.__struct_fields__}),
-    budget=Budget(
-        call=_dollars(_SPENDING.call),
-        server=_dollars(_SPENDING.server),
-        day=_dollars(_SPENDING.day),
-        total=_dollars(_SPENDING.total),
+    budget=ServerBudget(
+        call=_get_dollars(_SPENDING.call),
+        server=_get_dollars(_SPENDING.server),
+        day=_get_dollars(_SPENDING.day),
+        total=_get_dollars(_SPENDING.total),
     ),
 )
 """The defaults: the host's own limits."""
@@ -391,9 +393,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[Model, ...] = ()
     default: str | None = None
     order: tuple[str, ...] = ()
-    settings: Settings = STANDARD
+    settings: ServerSettings = STANDARD
     servers: tuple[ServerEntry, ...] = ()
-    tightened: Settings = Settings()
+    tightened: ServerSettings = ServerSettings()
     """Additional settings of a project for all servers, which can only make rules stricter."""
     tightened_servers: tuple[ServerEntry, ...] = ()
     """The same for single servers."""
@@ -420,23 +422,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     def server_names(self) -> dict[str, str]:
         """Where each configured server is found, by identity, for display."""
         entries = (*self.servers, *self.tightened_servers)
-        return {entry.known_as: mask(said) for entry in entries if (said := entry.described) is not None}
+        return {entry.find_identity: mask_text(said) for entry in entries if (said := entry.described) is not None}
 
     @property
     def names_budget(self) -> bool:
         """Whether a file bounds what is spent. What was spent must then last over restarts."""
         entries = (self.tightened, *self.servers, *self.tightened_servers)
-        return self.settings.budget != STANDARD.budget or any(each.budget != Budget() for each in entries)
+        return self.settings.budget != STANDARD.budget or any(each.budget != ServerBudget() for each in entries)
 
-    def catalogue(self) -> Catalogue:
+    def catalogue(self) -> ModelCatalogue:
         """Collect the models.
 
         Raises:
             ConfigError: a name refers to no model.
         """
-        return Catalogue(self.models, default=self.default, order=self.order)
+        return ModelCatalogue(self.models, default=self.default, order=self.order)
 
-    def for_server(self, *identities: str) -> Settings:
+    def for_server(self, *identities: str) -> ServerSettings:
         """Return the settings for a server: the general ones, overridden by its own, tightened by a project's.
 
         ``identities`` are its own and its coarser ones. If there is no entry for the server itself, the denials and
@@ -445,55 +447,61 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         found = self.settings
         entries = self.entries_of(*identities)
         for entry in entries:
-            found = over(entry, found) if entry.known_as == identities[0] else stricter(found, _bounds(entry))
-        found = stricter(found, self.tightened)
+            found = (
+                override_settings(entry, found)
+                if entry.find_identity == identities[0]
+                else choose_stricter(found, _keep_bounds(entry))
+            )
+        found = choose_stricter(found, self.tightened)
         for entry in self.tightened_servers:
-            if entry.known_as in identities or not {*entry.coarser}.isdisjoint(identities):
-                found = stricter(found, entry)
+            if entry.find_identity in identities or not {*entry.coarser}.isdisjoint(identities):
+                found = choose_stricter(found, entry)
         return found
 
     def entries_of(self, *identities: str) -> list[ServerEntry]:
         """Return the user's entries for a server; if there are none, those of similar servers."""
-        own = [entry for entry in self.servers if entry.known_as == identities[0]]
+        own = [entry for entry in self.servers if entry.find_identity == identities[0]]
         return own or [
             entry
             for entry in self.servers
-            if entry.known_as in identities or not {*entry.coarser}.isdisjoint(identities)
+            if entry.find_identity in identities or not {*entry.coarser}.isdisjoint(identities)
         ]
 
 
-def _bounds(entry: Settings) -> Settings:
+def _keep_bounds(entry: ServerSettings) -> ServerSettings:
     """Return the denials and limits of an entry, without its choice of models."""
-    return Settings(review=entry.review, review_response=entry.review_response, caps=entry.caps, budget=entry.budget)
-
-
-def over(particular: Settings, general: Settings) -> Settings:
-    """Override the general settings by the particular ones, member by member."""
-    return Settings(
-        models=general.models if particular.models is None else particular.models,
-        review=particular.review or general.review,
-        review_response=particular.review_response or general.review_response,
-        caps=msgspec.structs.replace(general.caps, **_said(particular.caps)),
-        budget=msgspec.structs.replace(general.budget, **_said(particular.budget)),
+    return ServerSettings(
+        review=entry.review, review_response=entry.review_response, caps=entry.caps, budget=entry.budget
     )
 
 
-def stricter(one: Settings, other: Settings) -> Settings:
+def override_settings(particular: ServerSettings, general: ServerSettings) -> ServerSettings:
+    """Override the general settings by the particular ones, member by member."""
+    return ServerSettings(
+        models=general.models if particular.models is None else particular.models,
+        review=particular.review or general.review,
+        review_response=particular.review_response or general.review_response,
+        caps=msgspec.structs.replace(general.caps, **_list_set_members(particular.caps)),
+        budget=msgspec.structs.replace(general.budget, **_list_set_members(particular.budget)),
+    )
+
+
+def choose_stricter(one: ServerSettings, other: ServerSettings) -> ServerSettings:
     """Return the stricter of both, member by member; of two lists of models, that of ``other``."""
     if one.models is not None and other.models is not None and not set(other.models) <= set(one.models):
         raise ConfigError(f"a project may only narrow the models of a server, to some of: {', '.join(one.models)}")
     reviews = (one.review or "never", other.review or "never")
     responses = (one.review_response or "never", other.review_response or "never")
-    return Settings(
+    return ServerSettings(
         models=one.models if other.models is None else other.models,
         review=_REVIEWS[max(map(_REVIEWS.index, reviews))],
         review_response=_RESPONSES[max(map(_RESPONSES.index, responses))],
-        caps=msgspec.structs.replace(one.caps, **_lesser(one.caps, other.caps)),
-        budget=msgspec.structs.replace(one.budget, **_lesser(one.budget, other.budget)),
+        caps=msgspec.structs.replace(one.caps, **_list_tighter_members(one.caps, other.caps)),
+        budget=msgspec.structs.replace(one.budget, **_list_tighter_members(one.budget, other.budget)),
     )
 
 
-def _lesser(one: Caps | Budget, other: Caps | Budget) -> dict[str, int | Decimal]:
+def _list_tighter_members(one: Caps | ServerBudget, other: Caps | ServerBudget) -> dict[str, int | Decimal]:
     """Return the members that ``other`` limits more tightly, or alone."""
-    own = _said(one)
-    return {name: min(value, own.get(name, value)) for name, value in _said(other).items()}
+    own = _list_set_members(one)
+    return {name: min(value, own.get(name, value)) for name, value in _list_set_members(other).items()}

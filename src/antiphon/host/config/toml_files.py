@@ -16,15 +16,15 @@ from typing import Any, NoReturn, TypeVar, cast, get_args, get_origin
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.host.catalogue import PROVIDERS, Model
-from antiphon.host.checks.limits import words_in
-from antiphon.host.checks.policy import Policy
+from antiphon.host.checks.ask_limits import words_in
+from antiphon.host.checks.policy_rules import Policy
 from antiphon.host.config import settings
-from antiphon.host.config.default_model import placed, standard_model
+from antiphon.host.config.default_model import fill_in_model, standard_model
+from antiphon.host.model_catalogue import PROVIDERS, Model
 from antiphon.machine.files import read_file
 from antiphon.machine.toml import parse_toml
 
-__all__ = ["NAME", "Defaults", "Lines", "config_paths", "load_config", "read"]
+__all__ = ["NAME", "DefaultsTable", "Lines", "config_paths", "load_config", "parse_document"]
 
 NAME = "antiphon.toml"
 MAX_CONFIG = 1024 * 1024
@@ -52,13 +52,13 @@ def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder:
     """
     user, project = config_paths(environ, folder)
     if file is not None:
-        found = _combined(_document(file), None, (file,))
+        found = _combine_documents(_read_document(file), None, (file,))
     else:
-        documents = {path: _document(path) for path in (user, project) if _is_there(path)}
-        found = _combined(documents.get(user, Document()), documents.get(project), tuple(documents))
+        documents = {path: _read_document(path) for path in (user, project) if _is_there(path)}
+        found = _combine_documents(documents.get(user, ConfigDocument()), documents.get(project), tuple(documents))
         if project in documents:
             _check_project(documents[project], project)
-    models = tuple(placed(model, environ) for model in found.models) or (standard_model(environ),)
+    models = tuple(fill_in_model(model, environ) for model in found.models) or (standard_model(environ),)
     config = msgspec.structs.replace(found, models=models)
     config.catalogue()  # finds a default or an order that names no model
     return config
@@ -81,7 +81,7 @@ def _is_there(path: Path) -> bool:
     raise ConfigError(f"{path}: cannot be read as a file, so its settings would not apply")
 
 
-def _document(path: Path) -> Document:
+def _read_document(path: Path) -> ConfigDocument:
     try:
         data = read_file(path, MAX_CONFIG + 1)
     except OSError as error:
@@ -89,7 +89,7 @@ def _document(path: Path) -> Document:
     if len(data) > MAX_CONFIG:
         raise ConfigError(f"{path}: larger than {MAX_CONFIG} bytes")
     try:
-        said = read(data.decode(), str(path))
+        said = parse_document(data.decode(), str(path))
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8") from None
     # If the folder depended on where a program is started, another server could be taken for this one.
@@ -97,7 +97,9 @@ def _document(path: Path) -> Document:
     return msgspec.structs.replace(said, servers=tuple(entry.within(folder) for entry in said.servers))
 
 
-def _combined(said: Document, project: Document | None, files: tuple[Path, ...]) -> settings.Config:
+def _combine_documents(
+    said: ConfigDocument, project: ConfigDocument | None, files: tuple[Path, ...]
+) -> settings.Config:
     chosen = (project or said).defaults
     order = chosen.order or said.defaults.order
     return settings.Config(
@@ -105,9 +107,9 @@ def _combined(said: Document, project: Document | None, files: tuple[Path, ...])
         default=chosen.model or said.defaults.model,
         # By default the order of the models in the file.
         order=order if order is not None else tuple(model.name for model in said.models),
-        settings=settings.over(said.defaults.settings, settings.STANDARD),
+        settings=settings.override_settings(said.defaults.settings, settings.STANDARD),
         servers=said.servers,
-        tightened=project.defaults.settings if project else settings.Settings(),
+        tightened=project.defaults.settings if project else settings.ServerSettings(),
         tightened_servers=project.servers if project else (),
         policy=said.policy,
         notify=said.notify,
@@ -117,20 +119,20 @@ def _combined(said: Document, project: Document | None, files: tuple[Path, ...])
         review_timeout=said.defaults.review_timeout,
         generate_timeout=said.defaults.generate_timeout,
         attempts=said.defaults.attempts,
-        store=_store(said.defaults.store, files),
+        store=_resolve_store(said.defaults.store, files),
         keep_content=said.defaults.keep_content or False,
         files=files,
     )
 
 
-def _store(said: str | None, files: tuple[Path, ...]) -> str | None:
+def _resolve_store(said: str | None, files: tuple[Path, ...]) -> str | None:
     """Resolve the store's path, so that it does not depend on the current folder."""
     if said is None or said in ("default", "memory") or "://" in said:
         return said
     return str(files[0].absolute().parent / Path(said).expanduser())
 
 
-def _check_project(said: Document, path: Path) -> None:
+def _check_project(said: ConfigDocument, path: Path) -> None:
     """Refuse in a project's file what only the user may configure."""
     said_of_host = [
         name
@@ -165,7 +167,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*')
 _LONG = ('"""', "'''")
 
 
-class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DefaultsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The ``[defaults]`` table: settings for every server, and settings that concern no server."""
 
     model: str | None = None
@@ -183,7 +185,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Where the host keeps reviews, grants, budgets and the audit: a file (beside this one, if it has no folder),
     ``postgresql://...``, ``"default"`` for the user's own, ``"memory"`` for none."""
     caps: settings.Caps = settings.Caps()
-    budget: settings.Budget = settings.Budget()
+    budget: settings.ServerBudget = settings.ServerBudget()
 
     def __post_init__(self) -> None:
         for name in ("review_timeout", "generate_timeout", "attempts"):
@@ -192,9 +194,9 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise ValueError(f"{name} is above 0")
 
     @property
-    def settings(self) -> settings.Settings:
+    def settings(self) -> settings.ServerSettings:
         """Return those of its settings that apply to servers."""
-        return settings.Settings(
+        return settings.ServerSettings(
             models=self.models,
             review=self.review,
             review_response=self.review_response,
@@ -203,10 +205,10 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True):
+class ConfigDocument(msgspec.Struct, frozen=True, kw_only=True):
     """The content of one file."""
 
-    defaults: Defaults = Defaults()
+    defaults: DefaultsTable = DefaultsTable()
     models: tuple[Model, ...] = ()
     servers: tuple[settings.ServerEntry, ...] = ()
     policy: Policy | None = None
@@ -218,7 +220,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """The line of each top-level table that exists."""
 
 
-def read(text: str, file: str) -> Document:
+def parse_document(text: str, file: str) -> ConfigDocument:
     """Parse a text; ``file`` is its name in messages.
 
     Raises:
@@ -241,14 +243,14 @@ class _Reader:
             raise ConfigError(f"{file}: not TOML: {error}") from None
         self._lines = Lines(text)
 
-    def document(self) -> Document:
+    def document(self) -> ConfigDocument:
         self._check_names(self._data, _SECTIONS, ())
         for section in _SECTIONS:
             if not isinstance(self._data.get(section, {}), dict):
                 heading = f"{section}.NAME" if section in _NAMED else section
                 self._fail((section,), f"is a table: write [{heading}]")
-        document = Document(
-            defaults=self._convert(self._data.get("defaults", {}), Defaults, ("defaults",)),
+        document = ConfigDocument(
+            defaults=self._convert(self._data.get("defaults", {}), DefaultsTable, ("defaults",)),
             models=tuple(self._named("models", Model, with_name=True)),
             servers=tuple(self._named("servers", settings.ServerEntry, with_name=False)),
             policy=self._convert(self._data["policy"], Policy, ("policy",)) if "policy" in self._data else None,
@@ -277,8 +279,8 @@ class _Reader:
             return msgspec.convert({**table, **(added or {})}, kind)
         except msgspec.ValidationError as error:
             problem, _, path = str(error).partition(" - at ")
-            steps = _steps(path)
-            self._fail((*place, *steps), problem + _choices(kind, steps, problem))
+            steps = _split_path(path)
+            self._fail((*place, *steps), problem + _list_choices(kind, steps, problem))
 
     def _check_table(self, table: Table, kind: type[msgspec.Struct], place: Place) -> None:
         """Refuse unknown members at any depth, because a misspelt limit would not limit anything."""
@@ -311,7 +313,7 @@ class _Reader:
             remedy = f"did you mean {close!r}?" if close else f"there are: {', '.join(known)}"
             self._fail((*place, name), f"there is no such key; {remedy}")
 
-    def _check_references(self, document: Document) -> None:
+    def _check_references(self, document: ConfigDocument) -> None:
         """Refuse names of models that are not in this file, if it has any: most likely a typing error."""
         known = [model.name for model in document.models]
         for model in document.models:
@@ -360,7 +362,7 @@ def _struct_in(kind: object) -> type[msgspec.Struct] | None:
     return next((found for inner in get_args(kind) if (found := _struct_in(inner)) is not None), None)
 
 
-def _choices(kind: object, steps: list[str | int], problem: str) -> str:
+def _list_choices(kind: object, steps: list[str | int], problem: str) -> str:
     """List the allowed words, where another one was written."""
     if not problem.startswith("Invalid enum value"):
         return ""
@@ -371,7 +373,7 @@ def _choices(kind: object, steps: list[str | int], problem: str) -> str:
     return f"; there are: {', '.join(words_in(kind))}"
 
 
-def _steps(path: str) -> list[str | int]:
+def _split_path(path: str) -> list[str | int]:
     """Split msgspec's path ``$.steps[1].input`` (in backquotes)."""
     steps: list[str | int] = []
     for part in path.strip("`").removeprefix("$").split("."):
@@ -408,11 +410,11 @@ class Lines:
                 self._closing = None
             return
         if self._depth == 0 and (header := _HEADER.match(line)):
-            self._enter(number, _split(header["keys"]), is_array=header["open"] == "[[")
+            self._enter(number, _split_keys(header["keys"]), is_array=header["open"] == "[[")
             return
         key = _KEY.match(line) if self._depth == 0 else None
         if key:
-            place: Place = (*self._table, *_split(key["keys"]))
+            place: Place = (*self._table, *_split_keys(key["keys"]))
             for end in range(len(self._table) + 1, len(place) + 1):
                 self._lines.setdefault(place[:end], number)
         self._skip(key["value"] if key else line)
@@ -440,5 +442,5 @@ class Lines:
         self._depth = max(0, self._depth + bare.count("[") + bare.count("{") - bare.count("]") - bare.count("}"))
 
 
-def _split(keys: str) -> list[str]:
+def _split_keys(keys: str) -> list[str]:
     return [key.strip("\"'") for key in re.findall(_WORD, keys)]

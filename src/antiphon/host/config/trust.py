@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.host.store.location import state_folder
+from antiphon.host.store.store_location import state_folder
 from antiphon.machine.files import open_file, replace_file
 
 __all__ = ["Trust", "Trusted"]
@@ -49,11 +49,11 @@ class Trust:
 
     def covers(self, path: Path, data: bytes, *, environment: bool = False) -> bool:
         """Tell whether this file was allowed with exactly these bytes; with ``environment``, whether with that, too."""
-        return self.has(path, _digest(data), environment=environment)
+        return self.has(path, _compute_digest(data), environment=environment)
 
     def has(self, path: Path, digest: str, *, environment: bool = False) -> bool:
         """Return whether a file was allowed with content of this SHA-256; ``environment`` as for ``covers``."""
-        wanted = (_named(path), digest)
+        wanted = (_name_file(path), digest)
         return any((one.path, one.digest) == wanted and one.environment >= environment for one in self.all())
 
     def add(self, path: Path, data: bytes, *, environment: bool = False, is_moved: bool = False) -> None:
@@ -61,18 +61,18 @@ class Trust:
 
         ``environment``: its servers may also get the user's whole environment.
         """
-        kept = [one for one in self.all() if one.path != _named(path) or one.is_moved or is_moved]
-        new = Trusted(path=_named(path), digest=_digest(data), since=time.time())
+        kept = [one for one in self.all() if one.path != _name_file(path) or one.is_moved or is_moved]
+        new = Trusted(path=_name_file(path), digest=_compute_digest(data), since=time.time())
         self._write([*kept, msgspec.structs.replace(new, environment=environment, is_moved=is_moved)])
 
     def end_move(self, path: Path) -> None:
         """Forget the permissions that servers of a file needed behind a gateway."""
-        self._write([one for one in self.all() if one.path != _named(path) or not one.is_moved])
+        self._write([one for one in self.all() if one.path != _name_file(path) or not one.is_moved])
 
     def revoke(self, path: Path) -> bool:
         """Withdraw the permission for a file. Returns whether there was one."""
         found = self.all()
-        kept = [one for one in found if one.path not in (_named(path), str(path))]
+        kept = [one for one in found if one.path not in (_name_file(path), str(path))]
         if len(kept) < len(found):
             self._write(kept)
         return len(kept) < len(found)
@@ -106,9 +106,9 @@ class Trust:
             raise ConfigError(f"{self.place}: {error.strerror}") from None
 
 
-def _named(path: Path) -> str:
+def _name_file(path: Path) -> str:
     return os.path.realpath(path)
 
 
-def _digest(data: bytes) -> str:
+def _compute_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()

@@ -12,14 +12,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from antiphon.host.budget import Priced, dearest
-from antiphon.host.catalogue import Catalogue, Price
+from antiphon.host.budget import Priced, find_dearest
+from antiphon.host.model_catalogue import ModelCatalogue, ModelPrice
 from antiphon.host.models.selection import Selection
 from antiphon.host.providers.base import Provider, Usage
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Choose", "Chosen", "NoModel", "chooser", "names_of"]
+__all__ = ["Choose", "Chosen", "NoModel", "make_chooser", "names_of"]
 
 _MUCH = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 """The usage at which prices are compared: prices are quoted per million tokens, and may rise for long requests."""
@@ -55,12 +55,12 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     def known_prices(self) -> dict[str, Any]:
         """The prices that a reviewer can show, by model, as plain data."""
         known = ((name, price) for name, price in self.prices.items() if name is not None)
-        return {name: msgspec.to_builtins(price) for name, price in known if isinstance(price, Price)}
+        return {name: msgspec.to_builtins(price) for name, price in known if isinstance(price, ModelPrice)}
 
     @property
     def price_class(self) -> int:
         """The highest cost of a million tokens in and a million out, in nano-dollars; 0 if no price is known."""
-        return dearest(_MUCH, self.at_stake).money
+        return find_dearest(_MUCH, self.at_stake).money
 
     @property
     def reached(self) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ or raises ``NoModel`` if no model may answer."""
 class _Selecting(Protocol):
     """A provider that is a catalogue of models."""
 
-    catalogue: Catalogue
+    catalogue: ModelCatalogue
 
     def select(
         self,
@@ -120,7 +120,9 @@ class _Selecting(Protocol):
     ) -> Selection: ...
 
 
-def chooser(provider: Provider, allowed: Callable[[Origin], Collection[str] | None] | None = None) -> Choose | None:
+def make_chooser(
+    provider: Provider, allowed: Callable[[Origin], Collection[str] | None] | None = None
+) -> Choose | None:
     """Make the chooser for a provider; ``None`` if it has nothing to choose from.
 
     ``allowed`` returns globs of the models that a server may use; ``None`` allows all.

@@ -1,4 +1,4 @@
-"""``Models``: all of a user's models as one provider. ``select`` chooses one for each request.
+"""``Models``: all of a user's models as one provider. ``select_model`` chooses one for each request.
 
 Owns the vendors' clients, which are made on first use or by ``warm``, and the change to a fallback when a model fails.
 Vendors' libraries are not imported before that.
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.host.catalogue import Catalogue, Model
-from antiphon.host.models.select import select
+from antiphon.host.model_catalogue import Model, ModelCatalogue
+from antiphon.host.models.select import select_model
 from antiphon.host.models.selection import Selection, needs_of
 from antiphon.host.providers.api_keys import find_key, missing_key
 from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Usage
-from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, joined
 from antiphon.host.providers.offline import Echo
-from antiphon.host.providers.persistence import Patience, may_stand_in, persist
+from antiphon.host.providers.persistence import RetryPatience, may_stand_in, retry_patiently
+from antiphon.host.providers.vectors import Embedded, EmbeddingParams, join_portions
 from antiphon.machine.extras import describe_install
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
@@ -43,10 +43,10 @@ class Models:
 
     def __init__(
         self,
-        catalogue: Catalogue,
+        catalogue: ModelCatalogue,
         environ: Mapping[str, str],
         *,
-        patience: Patience | None = None,
+        patience: RetryPatience | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Take the models; nothing is opened yet.
@@ -64,7 +64,7 @@ class Models:
             raise ConfigError("there is no model: name one in antiphon.toml")
         self.catalogue = catalogue
         self._environ = environ
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPatience()
         self._sleep = sleep
         self._vendors: dict[str, Vendor] = {}
 
@@ -93,7 +93,9 @@ class Models:
         missing = {model.name: missing_key(model, self._environ) or _missing_package(model) for model in self.catalogue}
         unavailable = {name: reason for name, reason in missing.items() if reason}
         wishes = params.model_preferences
-        return select(needs_of(params), wishes, self.catalogue, allowed=allowed, left=left, unavailable=unavailable)
+        return select_model(
+            needs_of(params), wishes, self.catalogue, allowed=allowed, left=left, unavailable=unavailable
+        )
 
     def cost(self, name: str, usage: Usage) -> Decimal | None:
         """Return the cost of a completion in dollars; ``None`` if the model's price is not known."""
@@ -127,7 +129,7 @@ class Models:
             ProviderFailure: all attempts failed; this is the last failure.
             ConfigError: there is no such model, or a package for it is missing.
         """
-        return await self._completed(params, model, fallbacks, None)
+        return await self._complete_with_model(params, model, fallbacks, None)
 
     async def stream(
         self,
@@ -138,9 +140,9 @@ class Models:
         fallbacks: tuple[str, ...] = (),
     ) -> Completion:
         """Complete as ``generate`` does, while ``growth`` receives the text if the model's service can stream it."""
-        return await self._completed(params, model, fallbacks, growth)
+        return await self._complete_with_model(params, model, fallbacks, growth)
 
-    async def _completed(
+    async def _complete_with_model(
         self,
         params: CreateMessageRequestParams,
         model: str | None,
@@ -191,12 +193,12 @@ class Models:
         made: list[Embedded] = []
         for some in params.portions(_AT_ONCE):
             try:
-                made.append(await persist(partial(vendor.embed, some), self._patience, sleep=self._sleep))
+                made.append(await retry_patiently(partial(vendor.embed, some), self._patience, sleep=self._sleep))
             except ProviderFailure as failed:
                 # The portions before this one were charged.
                 failed.charged = failed.charged or bool(made)
                 raise
-        return joined(made)
+        return join_portions(made)
 
     async def _in_turn(
         self, params: CreateMessageRequestParams, names: tuple[str, ...], growth: Growth | None
@@ -205,7 +207,9 @@ class Models:
         for at, name in enumerate(names):
             model = self.catalogue.get(name)
             try:
-                return await persist(partial(self._once, params, model, growth), self._patience, sleep=self._sleep)
+                return await retry_patiently(
+                    partial(self._once, params, model, growth), self._patience, sleep=self._sleep
+                )
             except ProviderFailure as failure:
                 if at == last or not may_stand_in(failure):
                     raise
@@ -221,7 +225,7 @@ class Models:
     async def _vendor(self, model: Model) -> Vendor:
         if model.name not in self._vendors:
             # In a thread, because the import takes long enough to delay other tasks on this loop.
-            adapter = await asyncio.to_thread(_adapter)
+            adapter = await asyncio.to_thread(_import_adapter)
             made = await asyncio.to_thread(adapter, model, find_key(model, self._environ))
             # Another task may have made one while we waited; either will do.
             self._vendors.setdefault(model.name, made)
@@ -235,7 +239,7 @@ def _missing_package(model: Model) -> str | None:
     return f"models of vendors need more packages: {describe_install('host')}"
 
 
-def _adapter() -> type[Vendor]:
+def _import_adapter() -> type[Vendor]:
     """Import the adapter, which imports all vendors' libraries."""
     if find_spec("pydantic_ai") is None:
         raise ConfigError(f"models of vendors need more packages: {describe_install('host')}")

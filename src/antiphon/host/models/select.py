@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from antiphon.host.catalogue import Catalogue, Model, Tier
+from antiphon.host.model_catalogue import Model, ModelCatalogue, Tier
 from antiphon.host.models.selection import (
     Candidate,
     Followed,
@@ -28,11 +28,11 @@ from antiphon.host.models.selection import (
     Scores,
     Selection,
     SelectionRule,
-    follow,
+    follow_hints,
 )
 from antiphon.wire.sampling import ModelPreferences
 
-__all__ = ["cost_score", "priorities_of", "select", "tier_score", "weigh"]
+__all__ = ["cost_score", "priorities_of", "select_model", "tier_score", "weigh_scores"]
 
 
 _DECADES = 5
@@ -79,7 +79,7 @@ def tier_score(tier: Tier | None) -> Fraction:
     return _TIERS[(tier or 1) - 1]
 
 
-def weigh(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence: Fraction) -> Fraction:
+def weigh_scores(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence: Fraction) -> Fraction:
     """Return the weighted sum of the scores, not divided by the sum of the priorities, which all models share."""
     # One fraction is made at the end and not one for each step, because this runs for each model of each request.
     numerator, denominator = 0, 1
@@ -93,10 +93,10 @@ def weigh(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence:
 Parts = tuple[Fraction, Fraction, Fraction]
 
 
-def select(
+def select_model(
     needs: Needs,
     wishes: ModelPreferences | None,
-    catalogue: Catalogue,
+    catalogue: ModelCatalogue,
     *,
     allowed: Collection[str] | None = None,
     left: Decimal | None = None,
@@ -109,23 +109,23 @@ def select(
     """
     # A model for embeddings is no candidate for an answer, nor the other way round.
     concerned = [model for model in catalogue if bool(model.embeddings) == needs.embeddings]
-    judged = [_judged(model, needs, allowed, left, unavailable or {}) for model in concerned]
+    judged = [_judge_model(model, needs, allowed, left, unavailable or {}) for model in concerned]
     eligible = [each.model for each in judged if not each.obstacles]
-    followed = follow([hint.name or "" for hint in (wishes.hints if wishes else None) or ()], eligible)
+    followed = follow_hints([hint.name or "" for hint in (wishes.hints if wishes else None) or ()], eligible)
     priorities = priorities_of(wishes)
     total = priorities.total
-    scored = {each.model.name: _scored(each, priorities) for each in judged if not each.obstacles}
-    winner, rule = _decide([scored[model.name] for model in followed.models], catalogue, weighed=total > 0)
+    scored = {each.model.name: _score_model(each, priorities) for each in judged if not each.obstacles}
+    winner, rule = _decide_winner([scored[model.name] for model in followed.models], catalogue, weighed=total > 0)
     return Selection(
         winner=winner.name if winner else None,
-        fallbacks=_fallbacks(winner, eligible, catalogue),
+        fallbacks=_list_fallbacks(winner, eligible, catalogue),
         rule=rule,
         needs=needs,
         hint=followed.hint,
         match=followed.match,
-        priorities=_shown(priorities),
+        priorities=_show_priorities(priorities),
         left=left,
-        candidates=tuple(_candidate(each, scored.get(each.model.name), followed, total) for each in judged),
+        candidates=tuple(_make_candidate(each, scored.get(each.model.name), followed, total) for each in judged),
     )
 
 
@@ -143,24 +143,26 @@ class _Scored(NamedTuple):
     all."""
 
 
-def _judged(
+def _judge_model(
     model: Model, needs: Needs, allowed: Collection[str] | None, left: Decimal | None, unavailable: Mapping[str, str]
 ) -> _Judged:
-    cost = _cost(model, needs)
-    return _Judged(model, cost, tuple(_obstacles(model, cost, needs, allowed, left, unavailable)))
+    cost = _compute_cost(model, needs)
+    return _Judged(model, cost, tuple(_list_obstacles(model, cost, needs, allowed, left, unavailable)))
 
 
-def _scored(judged: _Judged, priorities: Priorities) -> _Scored:
+def _score_model(judged: _Judged, priorities: Priorities) -> _Scored:
     model = judged.model
     parts = cost_score(judged.cost), tier_score(model.speed), tier_score(model.intelligence)
-    return _Scored(judged, parts, weigh(priorities, *parts))
+    return _Scored(judged, parts, weigh_scores(priorities, *parts))
 
 
-def _decide(models: list[_Scored], catalogue: Catalogue, *, weighed: bool) -> tuple[Model | None, SelectionRule]:
+def _decide_winner(
+    models: list[_Scored], catalogue: ModelCatalogue, *, weighed: bool
+) -> tuple[Model | None, SelectionRule]:
     """Choose among the models that are left."""
 
     def in_order(scored: _Scored) -> tuple[int, bool, Decimal, str]:
-        # The user's order, then cost, then name. The default model comes first, see ``Catalogue.rank``.
+        # The user's order, then cost, then name. The default model comes first, see ``ModelCatalogue.rank``.
         model, cost, _ = scored.judged
         return catalogue.rank(model), cost is None, cost or Decimal(0), model.name
 
@@ -173,19 +175,19 @@ def _decide(models: list[_Scored], catalogue: Catalogue, *, weighed: bool) -> tu
     return min(models, key=lambda scored: (-scored.sum, in_order(scored))).judged.model, "score"
 
 
-def _fallbacks(winner: Model | None, eligible: list[Model], catalogue: Catalogue) -> tuple[str, ...]:
+def _list_fallbacks(winner: Model | None, eligible: list[Model], catalogue: ModelCatalogue) -> tuple[str, ...]:
     if winner is None or winner.embeddings:
         return ()
     return tuple(model.name for model in catalogue.fallbacks(winner.name) if model in eligible)
 
 
-def _cost(model: Model, needs: Needs) -> Decimal | None:
+def _compute_cost(model: Model, needs: Needs) -> Decimal | None:
     if model.price is None:
         return None
     return model.price.cost(needs.input_tokens, min(needs.max_tokens, model.max_output or needs.max_tokens))
 
 
-def _obstacles(
+def _list_obstacles(
     model: Model,
     cost: Decimal | None,
     needs: Needs,
@@ -198,14 +200,14 @@ def _obstacles(
         yield Obstacle(code="not-allowed", detail="this server may not use it")
     if model.name in unavailable:
         yield Obstacle(code="unavailable", detail=unavailable[model.name])
-    yield from _lacking(model, needs)
+    yield from _list_lacking(model, needs)
     if not needs.embeddings:
         # The context of a model for embeddings bounds each text, not all of them together.
         yield from _too_small(model, needs)
     yield from _too_dear(cost, left, needs)
 
 
-def _lacking(model: Model, needs: Needs) -> Iterator[Obstacle]:
+def _list_lacking(model: Model, needs: Needs) -> Iterator[Obstacle]:
     if needs.inputs and model.inputs is None:
         yield Obstacle(code="inputs-unknown", detail="whether it takes more than text is not known: set inputs")
     for kind in needs.inputs:
@@ -238,7 +240,7 @@ def _too_dear(cost: Decimal | None, left: Decimal | None, needs: Needs) -> Itera
         yield Obstacle(code="too-dear", detail=f"it may cost ${cost:.6f}, and ${left:.6f} is left")
 
 
-def _candidate(judged: _Judged, scored: _Scored | None, followed: Followed, total: Fraction) -> Candidate:
+def _make_candidate(judged: _Judged, scored: _Scored | None, followed: Followed, total: Fraction) -> Candidate:
     model, cost, obstacles = judged
     scores = None
     if scored is not None:
@@ -256,6 +258,6 @@ def _candidate(judged: _Judged, scored: _Scored | None, followed: Followed, tota
     )
 
 
-def _shown(priorities: Priorities) -> dict[str, float]:
+def _show_priorities(priorities: Priorities) -> dict[str, float]:
     named = {"cost": priorities.cost, "speed": priorities.speed, "intelligence": priorities.intelligence}
     return {name: float(value) for name, value in named.items() if value}

@@ -21,9 +21,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from antiphon.host.budget import input_estimate
-from antiphon.host.catalogue import Modality, Model, Price, PriceStep, Tier
-from antiphon.host.checks.contents import blocks
-from antiphon.host.providers.embeddings import EmbeddingParams
+from antiphon.host.checks.message_parts import list_blocks
+from antiphon.host.model_catalogue import Modality, Model, ModelPrice, PriceStep, Tier
+from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.content import AudioContent, ImageContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageRequestParams
 
@@ -35,8 +35,8 @@ __all__ = [
     "Scores",
     "Selection",
     "SelectionRule",
-    "completed",
-    "follow",
+    "complete_model",
+    "follow_hints",
     "kept_selection",
     "needs_of",
 ]
@@ -50,7 +50,7 @@ _PRICED = {"gemini": "google", "openai-compatible": None, "ollama": None, "vllm"
 """Providers with another id in genai-prices, or without prices there, such as local ones."""
 _EMBEDS = "embed"
 """In the name of nearly every model that makes embeddings, and of no other."""
-_FREE = Price(input=Decimal(0), output=Decimal(0))
+_FREE = ModelPrice(input=Decimal(0), output=Decimal(0))
 
 Match = Literal["exact", "alias", "family", "substring"]
 
@@ -83,7 +83,7 @@ class Family(NamedTuple):
     tools: bool | None
 
 
-def _family(name: str, pattern: str, tiers: tuple[Tier, Tier], inputs: tuple[Modality, ...] | None) -> Family:
+def _make_family(name: str, pattern: str, tiers: tuple[Tier, Tier], inputs: tuple[Modality, ...] | None) -> Family:
     # If the inputs of a family are unknown, it is also unknown whether its models support tools.
     return Family(name, re.compile(pattern), *tiers, inputs, None if inputs is None else True)
 
@@ -92,32 +92,32 @@ def _family(name: str, pattern: str, tiers: tuple[Tier, Tier], inputs: tuple[Mod
 # estimate; ``speed`` and ``intelligence`` in antiphon.toml override them. The first match counts. Open models differ
 # by how they are served, so their inputs stay unknown until the user sets them.
 FAMILIES: tuple[Family, ...] = (
-    _family("claude-haiku", r"claude.*haiku", (4, 3), _SEES),
-    _family("claude-sonnet", r"claude.*sonnet", (3, 4), _SEES),
-    _family("claude-opus", r"claude.*opus", (2, 5), _SEES),
-    _family("claude", r"claude", (3, 4), _SEES),
-    _family("gpt-oss", r"gpt-oss", (3, 3), _READS),
-    _family("gpt-audio", r"gpt-audio|gpt-4o.*audio", (3, 3), _SPEAKS),
-    _family("gpt-3.5", r"gpt-3\.5", (4, 1), _READS),
-    _family("gpt-nano", r"gpt-.*nano", (5, 2), _SEES),
-    _family("gpt-mini", r"gpt-.*mini", (4, 3), _SEES),
-    _family("gpt-pro", r"gpt-.*-pro", (1, 5), _SEES),
-    _family("gpt-luna", r"gpt-.*-luna", (5, 3), _SEES),
-    _family("gpt-terra", r"gpt-.*-terra", (4, 4), _SEES),
-    _family("gpt-astra", r"gpt-.*-astra", (1, 5), _SEES),
-    _family("gpt", r"(?:chat)?gpt-", (3, 4), _SEES),
-    _family("o-mini", r"\bo[134]-mini", (3, 4), _SEES),
-    _family("o", r"\bo[134]\b", (2, 5), _SEES),
-    _family("gemini-flash-lite", r"gemini.*flash-lite", (5, 2), _HEARS),
-    _family("gemini-flash", r"gemini.*flash", (4, 3), _HEARS),
-    _family("gemini-pro", r"gemini.*pro", (2, 5), _HEARS),
-    _family("gemini", r"gemini", (3, 4), _HEARS),
-    _family("gemma", r"gemma", (4, 2), None),
-    _family("llama", r"llama", (3, 2), None),
-    _family("qwen", r"qwen", (3, 3), None),
-    _family("mistral", r"mistral|ministral|magistral|codestral", (3, 3), None),
-    _family("deepseek", r"deepseek", (2, 4), None),
-    _family("echo", r"^echo$", (5, 1), _HEARS),
+    _make_family("claude-haiku", r"claude.*haiku", (4, 3), _SEES),
+    _make_family("claude-sonnet", r"claude.*sonnet", (3, 4), _SEES),
+    _make_family("claude-opus", r"claude.*opus", (2, 5), _SEES),
+    _make_family("claude", r"claude", (3, 4), _SEES),
+    _make_family("gpt-oss", r"gpt-oss", (3, 3), _READS),
+    _make_family("gpt-audio", r"gpt-audio|gpt-4o.*audio", (3, 3), _SPEAKS),
+    _make_family("gpt-3.5", r"gpt-3\.5", (4, 1), _READS),
+    _make_family("gpt-nano", r"gpt-.*nano", (5, 2), _SEES),
+    _make_family("gpt-mini", r"gpt-.*mini", (4, 3), _SEES),
+    _make_family("gpt-pro", r"gpt-.*-pro", (1, 5), _SEES),
+    _make_family("gpt-luna", r"gpt-.*-luna", (5, 3), _SEES),
+    _make_family("gpt-terra", r"gpt-.*-terra", (4, 4), _SEES),
+    _make_family("gpt-astra", r"gpt-.*-astra", (1, 5), _SEES),
+    _make_family("gpt", r"(?:chat)?gpt-", (3, 4), _SEES),
+    _make_family("o-mini", r"\bo[134]-mini", (3, 4), _SEES),
+    _make_family("o", r"\bo[134]\b", (2, 5), _SEES),
+    _make_family("gemini-flash-lite", r"gemini.*flash-lite", (5, 2), _HEARS),
+    _make_family("gemini-flash", r"gemini.*flash", (4, 3), _HEARS),
+    _make_family("gemini-pro", r"gemini.*pro", (2, 5), _HEARS),
+    _make_family("gemini", r"gemini", (3, 4), _HEARS),
+    _make_family("gemma", r"gemma", (4, 2), None),
+    _make_family("llama", r"llama", (3, 2), None),
+    _make_family("qwen", r"qwen", (3, 3), None),
+    _make_family("mistral", r"mistral|ministral|magistral|codestral", (3, 3), None),
+    _make_family("deepseek", r"deepseek", (2, 4), None),
+    _make_family("echo", r"^echo$", (5, 1), _HEARS),
 )
 
 
@@ -127,7 +127,7 @@ def family_of(name: str) -> Family | None:
     return next((family for family in FAMILIES if family.pattern.search(lowered)), None)
 
 
-def completed(model: Model) -> Model:
+def complete_model(model: Model) -> Model:
     """Fill in what is publicly known about a model where the user has set nothing; the rest stays unknown."""
     family = family_of(model.model)
     if family is not None:
@@ -143,11 +143,11 @@ def completed(model: Model) -> Model:
         model = msgspec.structs.replace(model, embeddings=True)
     if model.price is not None and model.context is not None:
         return model
-    price, context = _listed(model)
+    price, context = _look_up_price(model)
     return msgspec.structs.replace(model, price=model.price or price, context=model.context or context)
 
 
-def _listed(model: Model) -> tuple[Price | None, int | None]:
+def _look_up_price(model: Model) -> tuple[ModelPrice | None, int | None]:
     """Look a model up in genai-prices: its price today, and its context."""
     if model.provider == "echo":
         return _FREE, 10_000_000  # it reads only the last text, however long the request
@@ -163,10 +163,10 @@ def _listed(model: Model) -> tuple[Price | None, int | None]:
         _, found = get_snapshot().find_provider_model(model.model, None, service, None)
     except LookupError:
         return None, None
-    return _price(found.get_prices(datetime.now(tz=UTC)), embeds=bool(model.embeddings)), found.context_window
+    return _convert_price(found.get_prices(datetime.now(tz=UTC)), embeds=bool(model.embeddings)), found.context_window
 
 
-def _price(listed: Any, *, embeds: bool) -> Price | None:
+def _convert_price(listed: Any, *, embeds: bool) -> ModelPrice | None:
     """Convert a price of genai-prices: plain amounts, or a base with tiers by the number of input tokens."""
     rates = [listed.input_mtok, listed.output_mtok]
     if embeds and rates[1] is None:
@@ -175,11 +175,11 @@ def _price(listed: Any, *, embeds: bool) -> Price | None:
     if any(rate is None for rate in rates):
         return None
     starts = sorted({tier.start for rate in rates for tier in getattr(rate, "tiers", ())})
-    steps = [PriceStep(above=at, input=_rate(rates[0], at), output=_rate(rates[1], at)) for at in starts]
-    return Price(input=_rate(rates[0], 0), output=_rate(rates[1], 0), steps=tuple(steps))
+    steps = [PriceStep(above=at, input=_find_rate(rates[0], at), output=_find_rate(rates[1], at)) for at in starts]
+    return ModelPrice(input=_find_rate(rates[0], 0), output=_find_rate(rates[1], 0), steps=tuple(steps))
 
 
-def _rate(rate: Any, at: int) -> Decimal:
+def _find_rate(rate: Any, at: int) -> Decimal:
     amount: Decimal = getattr(rate, "base", rate)
     for tier in getattr(rate, "tiers", ()):
         amount = tier.price if tier.start <= at else amount
@@ -195,7 +195,7 @@ class Followed(NamedTuple):
     match: Match | None = None
 
 
-def match(hint: str, model: Model) -> Match | None:
+def match_hint(hint: str, model: Model) -> Match | None:
     """Return how well a hint matches a model, ignoring case. An empty hint matches nothing."""
     wanted = hint.strip().casefold()
     if not wanted:
@@ -217,10 +217,10 @@ def _is_of_family(wanted: str, model: Model) -> bool:
     return model.family.casefold() in {wanted, family.name if family else wanted}
 
 
-def follow(hints: Sequence[str], models: Sequence[Model]) -> Followed:
+def follow_hints(hints: Sequence[str], models: Sequence[Model]) -> Followed:
     """Keep the best matches of the first hint that matches any model; keep all models if no hint does."""
     for hint in hints:
-        fits = [(match(hint, model), model) for model in models]
+        fits = [(match_hint(hint, model), model) for model in models]
         for level in _BEST_FIRST:
             best = [model for found, model in fits if found == level]
             if best:
@@ -244,7 +244,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
 
 def needs_of(params: CreateMessageRequestParams) -> Needs:
     """Determine what a request needs. Tools in its history count, since a model without tools cannot read that."""
-    held = [placed.block for placed in blocks(params)]
+    held = [placed.block for placed in list_blocks(params)]
     inputs: list[Modality] = []
     if any(isinstance(block, ImageContent) for block in held):
         inputs.append("image")

@@ -21,27 +21,27 @@ import msgspec
 
 from antiphon.errors import InternalError, Rejected, TooCostly
 from antiphon.host.audit import Audit, Facts
-from antiphon.host.budget import Account, Amount, Budget, dearest, estimated_usage
+from antiphon.host.budget import Account, Amount, Budget, estimated_usage, find_dearest
+from antiphon.host.checks.ask_limits import AskGate
 from antiphon.host.checks.conditions import MOST_COUNTED
-from antiphon.host.checks.limits import Gate
-from antiphon.host.checks.policy import Asked, Policy, Situation, Verdict, decide
-from antiphon.host.checks.redact import Redaction, mask
+from antiphon.host.checks.policy_rules import Asked, Policy, Situation, Verdict, decide
+from antiphon.host.checks.redact import Redaction, mask_text
 from antiphon.host.checks.risk import kept_json
 from antiphon.host.config.default_model import KEY_NAMES
 from antiphon.host.models.choice import Choose, Chosen
 from antiphon.host.providers.base import Completion, Provider, Usage
 from antiphon.host.review.definitions import Allowed, Digests
-from antiphon.host.review.grants import Grants
+from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.question import Outcome
-from antiphon.host.review.review import Blocked, Placed, Reach, Reviewer, obstacle_of
+from antiphon.host.review.review import Blocked, QueueReviewer, Reach, Reviewer, obstacle_of
 from antiphon.host.store.base import Change, Ended, Hold, Settlement, Store
 from antiphon.host.store.chain import Record, Step
 from antiphon.wire.elicitation import ElicitResult
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["ELICITATION", "EMBEDDINGS", "SAMPLING", "TOOL", "Case", "Desk", "Reason", "Waiting", "note_unanswered"]
+__all__ = ["ELICITATION", "EMBEDDINGS", "SAMPLING", "TOOL", "Case", "Desk", "PendingAsks", "Reason", "note_unanswered"]
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class PassedCalls:
 
     def add(self, name: str, origin: Origin, count: int = 1) -> None:
         """Count a call, or with -1 take it back."""
-        calls = self._counted(origin)
+        calls = self._count_characters(origin)
         if calls is _FULL:
             return
         self._calls[origin.principal] = calls
@@ -129,10 +129,10 @@ class PassedCalls:
 
     def situation(self, origin: Origin, but: str | None = None) -> Situation:
         """Return what conditions may depend on; ``but``: without one call of this tool."""
-        calls = Counter(self._counted(origin)) - Counter([but] if but is not None else ())
+        calls = Counter(self._count_characters(origin)) - Counter([but] if but is not None else ())
         return Situation(now=datetime.now().astimezone(), calls=calls)
 
-    def _counted(self, origin: Origin) -> dict[str, int]:
+    def _count_characters(self, origin: Origin) -> dict[str, int]:
         return self._calls.get(origin.principal, {} if len(self._calls) < _MOST_PRINCIPALS else _FULL)
 
 
@@ -140,7 +140,7 @@ MAX_RELEASED = 1_000
 """Most answers whose end is not known yet, far more than one process has open; the oldest are dropped unrecorded."""
 
 
-class _Answer(NamedTuple):
+class _HandoverAnswer(NamedTuple):
     method: str
     reviews: tuple[str, ...]
     by_person: bool
@@ -150,11 +150,11 @@ class Released:
     """The answers of one host that are on their way."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[str, _Answer] = OrderedDict()
+        self._answers: OrderedDict[str, _HandoverAnswer] = OrderedDict()
 
     def add(self, origin: Origin, method: str, reviews: tuple[str, ...], *, by_person: bool) -> None:
         """Add an answer that leaves."""
-        self._answers[origin.id] = _Answer(method, reviews, by_person)
+        self._answers[origin.id] = _HandoverAnswer(method, reviews, by_person)
         if len(self._answers) > MAX_RELEASED:
             self._answers.popitem(last=False)
 
@@ -167,25 +167,27 @@ class Released:
         answer = self._answers.pop(origin.id, None)
         if answer is None or (why is None and not answer.by_person):
             return None
-        return _recorded(audit, store, origin, answer, why)
+        return _record_handover(audit, store, origin, answer, why)
 
 
-async def _recorded(audit: Audit, store: Store, origin: Origin, answer: _Answer, why: str | None) -> None:
+async def _record_handover(
+    audit: Audit, store: Store, origin: Origin, answer: _HandoverAnswer, why: str | None
+) -> None:
     if why is None:
         record = audit.note(origin, answer.method, "answered", "handed-over")
         outcome = Outcome(became="handed-over")
     else:
         record = audit.note(origin, answer.method, "withdrawn", f"late:{why}")
         outcome = Outcome(became="late", why=why)
-    await store.commit(Change(ended=ended(answer.reviews, outcome), records=(record,)))
+    await store.commit(Change(ended=make_end(answer.reviews, outcome), records=(record,)))
 
 
-def ended(reviews: tuple[str, ...], outcome: Outcome) -> Ended | None:
+def make_end(reviews: tuple[str, ...], outcome: Outcome) -> Ended | None:
     """Make what a store records about the end of reviews; ``None`` if nobody reviewed."""
-    return Ended(reviews=reviews, outcome=encode(outcome).decode()) if reviews else None
+    return Ended(reviews=reviews, outcome=encode_value(outcome).decode()) if reviews else None
 
 
-class Waiting:
+class PendingAsks:
     """The asks of one host that wait for a person."""
 
     def __init__(self) -> None:
@@ -240,10 +242,10 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     grants: Grants
     audit: Audit
-    gate: Gate
+    gate: AskGate
     budget: Budget
     redaction: Redaction
-    waiting: Waiting = msgspec.field(default_factory=Waiting)
+    waiting: PendingAsks = msgspec.field(default_factory=PendingAsks)
     released: Released = msgspec.field(default_factory=Released)
     logged: set[Reason] = msgspec.field(default_factory=set[Reason])
     """Causes that were logged: each is logged once."""
@@ -335,9 +337,9 @@ class Case:
 
     async def content(self, value: msgspec.Struct) -> str | None:
         """Return what a record keeps of a value: nothing unless content is kept, and never secrets."""
-        return await self.scanned(kept_json(value)) if self.desk.audit.content else None
+        return await self.scan_message(kept_json(value)) if self.desk.audit.content else None
 
-    async def scanned(self, scan: Awaitable[T]) -> T:
+    async def scan_message(self, scan: Awaitable[T]) -> T:
         """Return the result of examining a message.
 
         Raises:
@@ -374,7 +376,7 @@ class Case:
 
         That is an account, ``"grant"``, or ``"block"`` if a person has blocked the server.
         """
-        amount = dearest(usage, self.chosen.at_stake)
+        amount = find_dearest(usage, self.chosen.at_stake)
         hold = Hold(
             id=token_hex(8),
             ask=self.origin.id,
@@ -451,7 +453,7 @@ class Case:
         else:
             await asyncio.shield(asyncio.ensure_future(self._closed()))
         if self.became is not None and self.reviews:
-            await self.save(Change(ended=ended(tuple(self.reviews), self.became)))
+            await self.save(Change(ended=make_end(tuple(self.reviews), self.became)))
 
     async def _closed(self) -> None:
         if self.held is not None:
@@ -478,7 +480,7 @@ class Case:
             return self.refusal("user", "the call was stopped")
         return self.refusal("policy", "blocked")
 
-    def declined_withdrawn(self) -> ElicitResult:
+    def decline_withdrawn(self) -> ElicitResult:
         """Record the same for an elicitation, and make its answer."""
         return self.declined("user" if self.desk.gate.is_stopped(self.origin) else "policy")
 
@@ -493,7 +495,7 @@ class Case:
         cause, reviewer = _CAUSES.get(reason, ""), self.desk.reviewer
         if reason == "no-reviewer":
             cause = cause.format(obstacle_of(reviewer))
-        if reason == "expired" and isinstance(reviewer, Placed):
+        if reason == "expired" and isinstance(reviewer, QueueReviewer):
             why = reviewer.where
         return f"{cause}: {why}" if cause and why else cause
 
@@ -501,10 +503,10 @@ class Case:
         """Report a refusal that no person made and that somebody can remedy; log it once per host."""
         noted = _UNANSWERED.get()
         if noted is not None and (reason in _SETUP or reason == "expired"):
-            noted.append(mask(cause))
+            noted.append(mask_text(cause))
         if reason in _SETUP and reason not in self.desk.logged:
             self.desk.logged.add(reason)
-            _log.warning("%s was refused: %s", self.method, mask(cause)[:_LONGEST_DETAIL])
+            _log.warning("%s was refused: %s", self.method, mask_text(cause)[:_LONGEST_DETAIL])
 
     def failure(self, detail: str, remedy: str = "") -> InternalError:
         """Log what went wrong on our side, masked, and make the error for the server, which contains nothing of it.
@@ -513,7 +515,7 @@ class Case:
         """
         self.note("failed")
         # Only the first line: after it, errors of databases quote the statement and its data.
-        _log.error("%s: %s", self.method, mask(detail.partition("\n")[0])[:_LONGEST_DETAIL])
+        _log.error("%s: %s", self.method, mask_text(detail.partition("\n")[0])[:_LONGEST_DETAIL])
         told = "The client could not answer the request"
         error = InternalError(f"{told}: {remedy}" if remedy else told)
         error.told = told

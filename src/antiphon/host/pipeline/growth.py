@@ -16,14 +16,14 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from antiphon.host.checks.redact import Finding, find_secrets, mask
+from antiphon.host.checks.redact import SecretFinding, find_secrets, mask_text
 from antiphon.host.pipeline.case import Case
 from antiphon.host.providers.base import Growth, Streaming
 from antiphon.host.store.base import PartialRow, Store
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["LOOK", "MAX_WAITING", "Partial", "Watching", "flowing", "growing", "partials_in"]
+__all__ = ["LOOK", "MAX_WAITING", "Partial", "Watching", "choose_growth", "partials_in", "watch_growth"]
 
 PACE = 0.2
 """Seconds between two updates."""
@@ -37,7 +37,7 @@ _log = logging.getLogger("antiphon.host")
 
 
 @asynccontextmanager
-async def growing(case: Case) -> AsyncGenerator[Growth | None]:
+async def watch_growth(case: Case) -> AsyncGenerator[Growth | None]:
     """Provide the provider's ``Growth``; ``None`` if nobody is watching, or the provider cannot stream.
 
     Only answers to requests that a person approved are shown so.
@@ -54,7 +54,7 @@ async def growing(case: Case) -> AsyncGenerator[Growth | None]:
     blank = Partial(
         target=who.target[:_TARGET],
         name=who.name[:_NAME],
-        call=mask(case.origin.call.name or who.call)[:_NAME] if case.origin.call else "",
+        call=mask_text(case.origin.call.name or who.call)[:_NAME] if case.origin.call else "",
         model=case.chosen.model or case.desk.provider.name,
     )
     grows = Growing(case.desk.store, review, blank)
@@ -149,7 +149,9 @@ class Growing:
         return partial != self._told and (self._told is not None or partial.cut or bool(partial.text))
 
     def _row(self, partial: Partial) -> PartialRow:
-        return PartialRow(id=self._review, host=self._store.host, began=self._began, body=encode(partial).decode())
+        return PartialRow(
+            id=self._review, host=self._store.host, began=self._began, body=encode_value(partial).decode()
+        )
 
     async def _dropped(self) -> None:
         try:
@@ -163,7 +165,9 @@ _CHARACTERS_PER_TOKEN = 32
 """More than any real text has on average: bounds what flows from a service that ignores ``max_tokens``."""
 
 
-def flowing(case: Case, params: CreateMessageRequestParams, shown: Growth | None, *, alone: bool) -> Growth | None:
+def choose_growth(
+    case: Case, params: CreateMessageRequestParams, shown: Growth | None, *, alone: bool
+) -> Growth | None:
     """Return what receives the answer while it comes: the program that asked, if it may, and those who look.
 
     Args:
@@ -269,15 +273,15 @@ class Unfinished:
         window, begin = self._before + self._waiting, len(self._before)
         found = find_secrets(window)
         cut = self._cut(window, found)
-        self._show(_masked(window, begin, cut, found))
+        self._show(_mask_window(window, begin, cut, found))
         if len(window) - cut > _LONGEST:
             # No secret is this long: it is data that nobody reads. But a secret may be in it.
-            far = _beside(found, cut, len(window) - _KEPT)
-            self._skip(_masked(window, cut, far, found))
+            far = _find_safe_position(found, cut, len(window) - _KEPT)
+            self._skip(_mask_window(window, cut, far, found))
             cut = far
         self._before, self._waiting = window[:cut][-_CONTEXT:], window[cut:]
 
-    def _cut(self, window: str, found: list[Finding]) -> int:
+    def _cut(self, window: str, found: list[SecretFinding]) -> int:
         """Return where to cut: before the last word, and never inside a possible secret."""
         begin = len(self._before)
         end = max(begin, len(window) - _SHORT)
@@ -302,7 +306,7 @@ class Unfinished:
         self.text = shown[-MAX_SHOWN:]
 
 
-def _beside(found: list[Finding], begin: int, at: int) -> int:
+def _find_safe_position(found: list[SecretFinding], begin: int, at: int) -> int:
     """Return a position after ``begin`` and near ``at`` that is not inside a possible secret."""
     for _, start, stop in found:
         if start < at < stop:
@@ -310,7 +314,7 @@ def _beside(found: list[Finding], begin: int, at: int) -> int:
     return at
 
 
-def _masked(window: str, begin: int, cut: int, found: list[Finding]) -> str:
+def _mask_window(window: str, begin: int, cut: int, found: list[SecretFinding]) -> str:
     """Return the text between two positions, with possible secrets masked."""
     parts: list[str] = []
     at = begin

@@ -13,16 +13,16 @@ import msgspec
 
 from antiphon.errors import Rejected
 from antiphon.host.audit import day_of
-from antiphon.host.budget import DOLLAR, Account, Costs, accounts_for, dearest, estimate_costs, worst_case
+from antiphon.host.budget import DOLLAR, Account, Costs, accounts_for, estimate_costs, find_dearest, worst_case
 from antiphon.host.models.choice import NoModel
 from antiphon.host.own_request import Offer
 from antiphon.host.pipeline.case import Case
-from antiphon.host.review.grants import Given
+from antiphon.host.review.given_grants import Given
 from antiphon.host.review.review import digest
 from antiphon.host.store.chain import Record
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Reserved", "hold", "no_model", "offered", "reserve", "send"]
+__all__ = ["Reserved", "hold_reservation", "list_offered_models", "no_model", "reserve_model", "save_sending"]
 
 _RESERVATIONS = 3
 """How often one request is reserved before it is given up; a process is suspended for a whole lease once at most."""
@@ -39,7 +39,7 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
     """What it may cost, for the reviewer; ``None`` if the model is the provider's own."""
 
 
-async def reserve(
+async def reserve_model(
     case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool, by_hand: bool = False
 ) -> Reserved:
     """Choose a model and reserve its worst case.
@@ -50,44 +50,46 @@ async def reserve(
         Rejected: no model can answer, an account has not enough left, or the server is blocked.
     """
     try:
-        return await _reserved(case, params, granted, asks=asks)
+        return await _reserve_choice(case, params, granted, asks=asks)
     except NoModel as none:
         if not (asks and by_hand) or none.is_budget:
             raise no_model(case, none) from None
         return Reserved(alone=False, lacking=none)
 
 
-async def _reserved(case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool) -> Reserved:
+async def _reserve_choice(
+    case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool
+) -> Reserved:
     if granted or not asks:
         refused = await _without_asking(case, params, granted, asks=asks)
         if refused is None:
             return Reserved(alone=True)
         if not _is_grant(refused):
-            raise _unreserved(case, refused)
-    costs = await _choose(case, params, look=True)
-    await hold(case, params)
+            raise _refuse_unreserved(case, refused)
+    costs = await _choose_model(case, params, look=True)
+    await hold_reservation(case, params)
     return Reserved(alone=False, costs=costs)
 
 
-async def offered(case: Case, params: CreateMessageRequestParams) -> tuple[Offer, ...]:
+async def list_offered_models(case: Case, params: CreateMessageRequestParams) -> tuple[Offer, ...]:
     """Return the models that may answer within what is left, the one that would be chosen first.
 
     Raises:
         Rejected: none may.
     """
     try:
-        await _choose(case, params, look=True)
+        await _choose_model(case, params, look=True)
     except NoModel as none:
         raise no_model(case, none) from None
     names = (case.chosen.model or case.desk.provider.name, *case.chosen.others)
     prices, usage = case.chosen.prices, worst_case(params)
     return tuple(
-        Offer(model=name, cost=None if (price := prices.get(name)) is None else dearest(usage, [price]).money)
+        Offer(model=name, cost=None if (price := prices.get(name)) is None else find_dearest(usage, [price]).money)
         for name in names
     )
 
 
-async def hold(case: Case, params: CreateMessageRequestParams, model: str | None = None) -> None:
+async def hold_reservation(case: Case, params: CreateMessageRequestParams, model: str | None = None) -> None:
     """Make sure that the worst case of this request is reserved; nothing is sent yet.
 
     ``model``: the model a person chose instead. A request that a person made longer may cost more than was reserved.
@@ -102,16 +104,16 @@ async def hold(case: Case, params: CreateMessageRequestParams, model: str | None
         await case.settle()
         case.chosen = case.chosen.instead(model)
     elif case.held is not None:
-        wanted = dearest(worst_case(params), case.chosen.at_stake)
+        wanted = find_dearest(worst_case(params), case.chosen.at_stake)
         if wanted.money <= case.held.amount.money and wanted.tokens <= case.held.amount.tokens:
             return
         await case.settle()
-    refused = await case.hold(worst_case(params), _accounts(case), drafts=(), sent=False, use=None)
+    refused = await case.hold(worst_case(params), _list_accounts(case), drafts=(), sent=False, use=None)
     if refused is not None:
-        raise _unreserved(case, refused)
+        raise _refuse_unreserved(case, refused)
 
 
-async def send(case: Case, params: CreateMessageRequestParams, sending: Record) -> None:
+async def save_sending(case: Case, params: CreateMessageRequestParams, sending: Record) -> None:
     """Save that the provider is called now. If another process has released the reservation, it is made again first.
 
     That happens if this process was suspended for longer than its lease.
@@ -126,7 +128,7 @@ async def send(case: Case, params: CreateMessageRequestParams, sending: Record) 
         if refused != "hold":
             raise case.refusal("changed", "the decision does not exist any more")
         case.note("reserved", "again")
-        await hold(case, params)
+        await hold_reservation(case, params)
     raise case.refusal("changed", "the reservation does not exist any more")
 
 
@@ -138,18 +140,18 @@ async def _without_asking(
     First as if nothing had been spent, without reading the accounts: if they would change the choice, the reservation
     is refused. (Models that are too expensive do not change the winner, see ``select``, unless it is one of them.)
     """
-    await _choose(case, params, look=False)
+    await _choose_model(case, params, look=False)
     before, refused = case.chosen, await _hold_alone(case, params, granted, asks=asks)
     if refused is None or refused == "block" or _is_grant(refused):
         return refused
-    await _choose(case, params, look=True)
+    await _choose_model(case, params, look=True)
     return refused if case.chosen == before else await _hold_alone(case, params, granted, asks=asks)
 
 
 async def _hold_alone(
     case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool
 ) -> str | None:
-    usage, accounts, refused, chosen = worst_case(params), _accounts(case), "grant", case.chosen
+    usage, accounts, refused, chosen = worst_case(params), _list_accounts(case), "grant", case.chosen
     sending = case.draft("generate", case.desk.provider.name, digest(params), model=case.chosen.model)
     for given in granted:
         reduced = given.grant.reduced(chosen)
@@ -165,7 +167,7 @@ async def _hold_alone(
     return refused if asks else await case.hold(usage, accounts, drafts=(sending,), sent=True, use=None)
 
 
-async def _choose(case: Case, params: CreateMessageRequestParams, *, look: bool) -> Costs | None:
+async def _choose_model(case: Case, params: CreateMessageRequestParams, *, look: bool) -> Costs | None:
     """Run stage 4, and compute the costs if somebody looks at them. Without a choice it is the provider's own model.
 
     Raises:
@@ -174,7 +176,7 @@ async def _choose(case: Case, params: CreateMessageRequestParams, *, look: bool)
     choose = case.desk.choose
     if choose is None:
         return None
-    left = await _left(case, look=look)
+    left = await _compute_left(case, look=look)
     chosen = choose(params, case.origin, None if left is None else Decimal(left) / DOLLAR)
     if chosen is None:
         raise NoModel("")
@@ -183,7 +185,7 @@ async def _choose(case: Case, params: CreateMessageRequestParams, *, look: bool)
         return None
     costs = estimate_costs(params, chosen.price, left)
     # A fallback may cost more than the model itself, and what is shown is what is reserved.
-    return msgspec.structs.replace(costs, worst=dearest(worst_case(params), chosen.at_stake))
+    return msgspec.structs.replace(costs, worst=find_dearest(worst_case(params), chosen.at_stake))
 
 
 def no_model(case: Case, none: NoModel) -> Rejected:
@@ -195,18 +197,18 @@ def _is_grant(refused: str) -> bool:
     return refused.startswith("grant")
 
 
-def _unreserved(case: Case, key: str) -> Rejected:
+def _refuse_unreserved(case: Case, key: str) -> Rejected:
     return case.refusal("policy", "blocked") if key == "block" else case.refusal("budget", key.partition(":")[0])
 
 
-def _accounts(case: Case) -> tuple[Account, ...]:
+def _list_accounts(case: Case) -> tuple[Account, ...]:
     desk = case.desk
     return accounts_for(desk.budget, case.origin, host=desk.store.host, day=day_of(time.time()))
 
 
-async def _left(case: Case, *, look: bool) -> int | None:
+async def _compute_left(case: Case, *, look: bool) -> int | None:
     """Return the money that may still be spent on this ask; ``None`` if no cap limits it."""
-    bounds = {account.key: account.cap.money for account in _accounts(case) if account.cap.money is not None}
+    bounds = {account.key: account.cap.money for account in _list_accounts(case) if account.cap.money is not None}
     if not bounds:
         return None
     taken = dict.fromkeys(bounds, 0)

@@ -16,17 +16,18 @@ from typing import TypeVar
 
 import msgspec
 
-from antiphon.call_time import counting
+from antiphon.call_time import count_time
 from antiphon.errors import AntiphonError, ConfigError, InvalidParams, Rejected
 from antiphon.host.audit import Facts
-from antiphon.host.checks.forms import check_content, fields_of
-from antiphon.host.checks.limits import LimitReached, Pass
-from antiphon.host.checks.redact import mask
-from antiphon.host.checks.risk import cleaned
-from antiphon.host.checks.validate import validate
+from antiphon.host.checks.ask_limits import LimitReached, Pass
+from antiphon.host.checks.form_fields import check_content, fields_of
+from antiphon.host.checks.redact import mask_text
+from antiphon.host.checks.risk import mask_in_side_process
+from antiphon.host.checks.validate import validate_request
+from antiphon.host.host_telemetry import watched_review
 from antiphon.host.pipeline.case import Case, Reason
 from antiphon.host.providers.base import Provider, ProviderFailure, Usage, Warming
-from antiphon.host.providers.embeddings import EmbeddingParams
+from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import (
     MAX_TOLD,
@@ -52,26 +53,25 @@ from antiphon.host.review.review import (
 )
 from antiphon.host.store.base import BlockRow
 from antiphon.host.store.chain import Step
-from antiphon.host.telemetry import watched_review
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
 __all__ = [
-    "admitted",
+    "admit_ask",
     "answer_without_secrets",
-    "approved",
+    "ask_for_approval",
     "check_approval",
-    "concluded",
+    "conclude_ask",
     "decided",
     "filled_in",
+    "keep_provider_warm",
     "know_task",
     "no_wider",
     "place_of",
-    "provided",
     "refuse_blocked",
-    "warmed",
-    "within",
+    "wait_for_provider",
+    "wait_within",
     "without_secrets",
 ]
 
@@ -90,37 +90,37 @@ WITHDRAWAL = 1.0
 _log = logging.getLogger("antiphon.host")
 
 
-async def concluded(case: Case, work: Awaitable[T]) -> T:
+async def conclude_ask(case: Case, work: Awaitable[T]) -> T:
     """Do the work of an ask, and save what is left of it however that ends.
 
     Raises:
         InternalError: the store or a part of the host failed; the reason is not sent to the server.
         Whatever the work raises.
     """
-    case.note("received", case.origin.door or "", **_whose(case))
+    case.note("received", case.origin.door or "", **_describe_asker(case))
     try:
         outcome = await work
     except asyncio.CancelledError:
         case.note("withdrawn")
         case.became = Outcome(became="late", why="cancelled")
-        await _left(case)
+        await _save_withdrawn(case)
         raise
     except AntiphonError as error:
-        case.became = _failed(error)
-        await _closed(case)
+        case.became = _find_outcome(error)
+        await _save_rest(case)
         raise
     except Exception as error:
         case.became = Outcome(became="failed", why="error")
         failure = case.failure(f"the store failed: {type(error).__name__}: {error}")
-        await _closed(case)
+        await _save_rest(case)
         raise failure from None
     if not case.is_saved:
-        await _closed(case)
+        await _save_rest(case)
     case.desk.released.add(case.origin, case.method, tuple(case.reviews), by_person=case.by_person)
     return outcome
 
 
-def _failed(error: AntiphonError) -> Outcome | None:
+def _find_outcome(error: AntiphonError) -> Outcome | None:
     """Return the outcome of a permission that led to no answer, or ``None`` for a denial."""
     why = str(error.data.get("reason", "error")) if isinstance(error, Rejected) else "error"
     return None if why == "user" else Outcome(became="failed", why=why)
@@ -137,7 +137,7 @@ async def know_task(case: Case) -> None:
     case.origin = msgspec.structs.replace(case.origin, task=task)
 
 
-def admitted(case: Case, max_tokens: int = 0) -> Pass:
+def admit_ask(case: Case, max_tokens: int = 0) -> Pass:
     """Admit an ask, within the limits.
 
     Raises:
@@ -165,13 +165,13 @@ async def refuse_blocked(case: Case) -> None:
 async def without_secrets(case: Case, params: Params) -> Params:
     """Run stage 6 for a request."""
     mode = case.desk.redaction.request
-    clean = None if mode == "allow" else await case.scanned(cleaned(params))
+    clean = None if mode == "allow" else await case.scan_message(mask_in_side_process(params))
     if clean is None:
         return params
     if mode == "block":
         raise case.refusal("secret")
     try:
-        validate(clean)
+        validate_request(clean)
     except InvalidParams:
         # The masked text was needed for the request to be valid: an id, a name.
         raise case.refusal("secret") from None
@@ -182,7 +182,7 @@ async def without_secrets(case: Case, params: Params) -> Params:
 async def answer_without_secrets(case: Case, result: CreateMessageResult) -> CreateMessageResult:
     """Run stage 6 for an answer."""
     mode = case.desk.redaction.response
-    clean = None if mode == "allow" else await case.scanned(cleaned(result))
+    clean = None if mode == "allow" else await case.scan_message(mask_in_side_process(result))
     if clean is None:
         return result
     if mode == "block":
@@ -191,7 +191,7 @@ async def answer_without_secrets(case: Case, result: CreateMessageResult) -> Cre
     return clean
 
 
-async def provided(case: Case, completing: Awaitable[T]) -> T:
+async def wait_for_provider(case: Case, completing: Awaitable[T]) -> T:
     """Wait for a provider that was called.
 
     Raises:
@@ -216,25 +216,25 @@ def place_of(error: InvalidParams) -> str:
     return error.message.partition(":")[0]
 
 
-def _whose(case: Case) -> Facts:
+def _describe_asker(case: Case) -> Facts:
     """Return who asked, in words for people, because an identity is only a hash."""
     origin = case.origin
-    named = _masked(origin.call.name)[:_NAME] if origin.call and origin.call.name else None
-    facts = Facts(server=_masked(origin.target)[:_TARGET], tool=named)
+    named = _mask_name(origin.call.name)[:_NAME] if origin.call and origin.call.name else None
+    facts = Facts(server=_mask_name(origin.target)[:_TARGET], tool=named)
     if origin.task is not None:
         facts["task"] = origin.task.name
     return facts
 
 
-def _masked(text: str) -> str:
+def _mask_name(text: str) -> str:
     """Mask a name or an address. The same few come with every call; a long text is not kept for the next one."""
-    return _mask_again(text) if len(text) <= _TARGET else mask(text)
+    return _mask_again(text) if len(text) <= _TARGET else mask_text(text)
 
 
-_mask_again = lru_cache(_SEEN)(mask)
+_mask_again = lru_cache(_SEEN)(mask_text)
 
 
-async def _left(case: Case) -> None:
+async def _save_withdrawn(case: Case) -> None:
     """Save what is left of a withdrawn ask, without waiting long for a store that does not respond."""
     try:
         async with asyncio.timeout(WITHDRAWAL):
@@ -245,7 +245,7 @@ async def _left(case: Case) -> None:
         _log.warning("a withdrawn ask waits for the store: %s", type(error).__name__)
 
 
-async def _closed(case: Case) -> None:
+async def _save_rest(case: Case) -> None:
     """Save what is left; if that fails nothing is sent either."""
     try:
         await case.close()
@@ -262,7 +262,7 @@ async def decided(
         raise case.refusal("no-reviewer")
     try:
         reviewer = desk.reviewer
-        decision = await _counted(case, admitted, lambda: _put_to(reviewer, item))
+        decision = await _count_review(case, admitted, lambda: _put_to(reviewer, item))
     except Blocked:
         raise case.withdrawn() from None
     except NoReviewer as error:
@@ -283,8 +283,8 @@ async def decided(
     for name in decision.undone:
         case.note(step, f"undone:{name}", by=by)
     if isinstance(decision, Deny):
-        await _reached(case, decision, by)
-        raise _denied(case, step, item, decision)
+        await _extend_denial(case, decision, by)
+        raise _record_denial(case, step, item, decision)
     case.note(step, name_of(decision), by=by)
     case.by_person = True
     # Meanwhile somebody may have blocked the server in another process, where this wait could not be ended.
@@ -292,7 +292,7 @@ async def decided(
     return decision
 
 
-async def approved(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Approve:
+async def ask_for_approval(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Approve:
     """Ask the reviewer about something that can only be approved or denied. A denial is raised."""
     return check_approval(case, item, await decided(case, item, admitted))
 
@@ -306,10 +306,10 @@ def check_approval(case: Case, item: ReviewItem | ToolItem, decision: object) ->
     return decision
 
 
-def _denied(case: Case, step: Step, item: ReviewItem | ToolItem, denial: Deny) -> Rejected:
+def _record_denial(case: Case, step: Step, item: ReviewItem | ToolItem, denial: Deny) -> Rejected:
     """Record a denial with its reason, and make its error: with the reason, if the person wants to tell it."""
-    reason = denial.reason and mask(denial.reason)
-    told = _told(item, denial)
+    reason = denial.reason and mask_text(denial.reason)
+    told = _choose_reason(item, denial)
     case.note(step, name_of(denial), by=decider_of(denial), reason=reason, told=told)
     refusal = case.refusal("user")
     if reason:
@@ -320,7 +320,7 @@ def _denied(case: Case, step: Step, item: ReviewItem | ToolItem, denial: Deny) -
     return refusal
 
 
-def _told(item: ReviewItem | ToolItem | ElicitItem, denial: Deny) -> bool | None:
+def _choose_reason(item: ReviewItem | ToolItem | ElicitItem, denial: Deny) -> bool | None:
     """Return whether the server can be sent the reason; ``None`` if the person does not want that."""
     return can_tell(item) if denial.tell and denial.reason else None
 
@@ -333,12 +333,12 @@ async def filled_in(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResul
         return case.declined("no-reviewer")
     try:
         reviewer = desk.reviewer
-        given = await _counted(case, admitted, lambda: reviewer.elicit(item))
+        given = await _count_review(case, admitted, lambda: reviewer.elicit(item))
         result = given.result if isinstance(given, Filled) else given
         if isinstance(result, ElicitResult) and result.action == "accept" and item.params.mode == "form":
             check_content(fields_of(item.params), result.content or {})
     except Blocked:
-        return case.declined_withdrawn()
+        return case.decline_withdrawn()
     except (NoReviewer, TimeoutError, LimitReached) as error:
         return case.declined(next(reason for kind, reason in _UNANSWERED.items() if isinstance(error, kind)))
     except Exception as error:
@@ -350,7 +350,7 @@ async def filled_in(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResul
     for name in () if isinstance(given, ElicitResult) else given.undone:
         case.note("review", f"undone:{name}", by=by)
     if isinstance(result, Deny):
-        return await _declined(case, item, result, by)
+        return await _decline_form(case, item, result, by)
     if await case.desk.store.blocks(*case.origin.identities):
         return case.declined("policy")
     case.by_person = True
@@ -365,10 +365,10 @@ _UNANSWERED: dict[type[Exception], Reason] = {
 }
 
 
-async def _declined(case: Case, item: ElicitItem, denial: Deny, by: str | None) -> ElicitResult:
-    await _reached(case, denial, by)
-    reason = denial.reason and mask(denial.reason)
-    case.note("review", name_of(denial), by=by, reason=reason, told=_told(item, denial))
+async def _decline_form(case: Case, item: ElicitItem, denial: Deny, by: str | None) -> ElicitResult:
+    await _extend_denial(case, denial, by)
+    reason = denial.reason and mask_text(denial.reason)
+    case.note("review", name_of(denial), by=by, reason=reason, told=_choose_reason(item, denial))
     return case.declined("user")
 
 
@@ -377,7 +377,7 @@ def no_wider(
 ) -> CreateMessageRequestParams:
     """Check an edited request: it may ask for less than the server did, never for more."""
     try:
-        validate(edited)
+        validate_request(edited)
     except InvalidParams as error:
         raise case.failure(f"the edited request is not valid: {error.message}") from None
     tools = list(params.tools or ())
@@ -387,24 +387,24 @@ def no_wider(
 
 
 @asynccontextmanager
-async def warmed(provider: Provider, model: str | None) -> AsyncGenerator[None]:
+async def keep_provider_warm(provider: Provider, model: str | None) -> AsyncGenerator[None]:
     """Let a provider prepare while a person reviews. If it cannot, the completion will report the reason."""
     if not isinstance(provider, Warming):
         yield
         return
-    warming = asyncio.create_task(_warm(provider, model), name="antiphon-warm")
+    warming = asyncio.create_task(_warm_provider(provider, model), name="antiphon-warm")
     try:
         yield
     finally:
         await end_tasks(warming)
 
 
-async def _warm(provider: Warming, model: str | None) -> None:
+async def _warm_provider(provider: Warming, model: str | None) -> None:
     with suppress(Exception):
         await provider.warm(model)
 
 
-async def within(seconds: float | None, waiting: Awaitable[T]) -> T:
+async def wait_within(seconds: float | None, waiting: Awaitable[T]) -> T:
     """Wait for at most some seconds.
 
     Raises:
@@ -418,7 +418,7 @@ async def _put_to(reviewer: Reviewer, item: ReviewItem | ToolItem) -> Decision:
     return await (reviewer.confirm(item) if isinstance(item, ToolItem) else reviewer.review(item))
 
 
-async def _reached(case: Case, denial: Deny, by: str | None) -> None:
+async def _extend_denial(case: Case, denial: Deny, by: str | None) -> None:
     """Carry out what a denial says about further asks."""
     origin = case.origin
     if denial.reach == "call":
@@ -431,12 +431,12 @@ async def _reached(case: Case, denial: Deny, by: str | None) -> None:
         case.desk.waiting.end(origin, "server")
 
 
-async def _counted(case: Case, admitted: Pass, review: Callable[[], Awaitable[T]]) -> T:
+async def _count_review(case: Case, admitted: Pass, review: Callable[[], Awaitable[T]]) -> T:
     gate = case.desk.gate
     gate.begin_review(admitted)
     try:
         # A queue polls the store while a person thinks. This must not use up the time the call has for the store.
-        with counting(None):
+        with count_time(None):
             return await watched_review(case.desk.waiting.put(case.origin, case.expires_in, review()))
     finally:
         gate.end_review(admitted)

@@ -1,6 +1,6 @@
 """Consent to a tool call before it is sent, in the same stages as for asks of a server.
 
-``Client(confirm=host)`` calls ``confirm``. Owns the order of these stages. The server's description of a tool
+``Client(confirm=host)`` calls ``confirm_tool``. Owns the order of these stages. The server's description of a tool
 (``origin.tool``) is shown, and relied on only if a rule of the user says so. The definition that was allowed first, by
 a person or a rule, is kept: if the server changes it, a person is asked, whatever rule or grant allowed it before.
 """
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import msgspec
 
-from antiphon.host.checks.limits import LimitReached, Pass
-from antiphon.host.checks.policy import Verdict, decide
-from antiphon.host.checks.risk import redefined, risks_of
+from antiphon.host.checks.ask_limits import LimitReached, Pass
+from antiphon.host.checks.policy_rules import Verdict, decide
+from antiphon.host.checks.risk import make_redefined_risk, risks_of
 from antiphon.host.pipeline.case import TOOL, Case, Desk
-from antiphon.host.pipeline.stages import admitted, check_approval, concluded, decided
+from antiphon.host.pipeline.stages import admit_ask, check_approval, conclude_ask, decided
 from antiphon.host.review.decisions import arguments_of, check_arguments
 from antiphon.host.review.definitions import row_of
-from antiphon.host.review.grants import Grant
+from antiphon.host.review.given_grants import Grant
 from antiphon.host.review.review import (
     Answer,
     Approve,
@@ -30,18 +30,18 @@ from antiphon.host.review.review import (
 )
 from antiphon.host.store.base import Change, DefinitionRow, Standing, Supposed
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
-__all__ = ["confirm"]
+__all__ = ["confirm_tool"]
 
 EDIT_NOTE = "A person changed the arguments of this call before it ran: {names}."
 """What the model is told about a changed call, by default."""
 _CHOICES: frozenset[Choice] = frozenset({"approve", "edit", "answer", "deny", "grant"})
 
 
-async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> ChangedCall | None:
+async def confirm_tool(desk: Desk, params: CallToolRequestParams, origin: Origin) -> ChangedCall | None:
     """Return if a tool may be called with these arguments, or what a person wants in their place.
 
     Raises:
@@ -50,11 +50,11 @@ async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> 
     """
     case = Case(desk, origin, TOOL)
     if not (desk.policy.rules and desk.policy.has_conditions):
-        return await concluded(case, _confirmed(case, params))
+        return await conclude_ask(case, _run_consent(case, params))
     case.situation, made = desk.passed.situation(origin), False
     desk.passed.add(params.name, origin)
     try:
-        changed = await concluded(case, _confirmed(case, params))
+        changed = await conclude_ask(case, _run_consent(case, params))
         made = changed is None or changed.params is not None
     finally:
         if not made:
@@ -62,13 +62,13 @@ async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> 
     return changed
 
 
-async def _confirmed(case: Case, params: CallToolRequestParams) -> ChangedCall | None:
+async def _run_consent(case: Case, params: CallToolRequestParams) -> ChangedCall | None:
     desk = case.desk
     # One hash for all records of the call: the params cannot change.
     hashed = digest(params)
     if await _known_to_be_allowed(case, params, hashed):
         return None
-    shown = await _shown(case, params)
+    shown = await _compare_definition(case, params)
     verdict = case.verdict(params, redefined=shown.is_changed)
     case.note(
         "policy", verdict.effect, hashed, content=await case.content(params), reason=verdict.rule and verdict.rule.when
@@ -79,10 +79,10 @@ async def _confirmed(case: Case, params: CallToolRequestParams) -> ChangedCall |
     if verdict.effect == "deny":
         unseen = "definition" if shown.is_changed else "no-reviewer"
         raise case.refusal(unseen if verdict.reason in ("no-reviewer", "unclear", "definition") else "policy")
-    entered, changed = admitted(case), None
+    entered, changed = admit_ask(case), None
     try:
-        if not await _allowed(case, params, verdict, shown):
-            changed = await _reviewed(case, params, entered, shown, verdict)
+        if not await _is_allowed(case, params, verdict, shown):
+            changed = await _review_call(case, params, entered, shown, verdict)
     finally:
         desk.gate.leave(entered)
     if changed is None:
@@ -103,7 +103,7 @@ async def _known_to_be_allowed(case: Case, params: CallToolRequestParams, hashed
     desk, origin = case.desk, case.origin
     allowed = desk.allowed.get(origin, params.name)
     now = desk.digests.known(origin.identity, origin.tool)
-    if allowed is None or allowed != (now or await case.scanned(desk.digests.of(origin.identity, origin.tool))):
+    if allowed is None or allowed != (now or await case.scan_message(desk.digests.of(origin.identity, origin.tool))):
         return False
     verdict = case.verdict(params)
     if verdict.effect != "allow" or desk.gate.is_stopped(origin):
@@ -121,7 +121,7 @@ async def _known_to_be_allowed(case: Case, params: CallToolRequestParams, hashed
     return await case.save(Change(supposed=supposed, records=drafts)) is None
 
 
-class _Shown(msgspec.Struct, frozen=True, kw_only=True):
+class _DefinitionPair(msgspec.Struct, frozen=True, kw_only=True):
     """The definition of the tool as it is now, and as it was allowed."""
 
     digest: str | None
@@ -133,7 +133,7 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
         return self.allowed is not None and self.allowed.digest != self.digest
 
 
-async def _shown(case: Case, params: CallToolRequestParams) -> _Shown:
+async def _compare_definition(case: Case, params: CallToolRequestParams) -> _DefinitionPair:
     """Compare what the server says of the tool with what was allowed.
 
     Raises:
@@ -143,18 +143,18 @@ async def _shown(case: Case, params: CallToolRequestParams) -> _Shown:
     case.desk.allowed.note(case.origin, params.name, standing)
     if standing.blocked:
         raise case.refusal("policy", "blocked")
-    now = await case.scanned(case.desk.digests.of(case.origin.identity, case.origin.tool))
+    now = await case.scan_message(case.desk.digests.of(case.origin.identity, case.origin.tool))
     known = standing.definition
     if known is not None and known.off is not None:
         raise case.refusal("policy", "switched off", why="a person has switched this tool off")
-    return _Shown(digest=now, allowed=known if known is not None and known.digest else None)
+    return _DefinitionPair(digest=now, allowed=known if known is not None and known.digest else None)
 
 
-async def _allowed(case: Case, params: CallToolRequestParams, verdict: Verdict, shown: _Shown) -> bool:
+async def _is_allowed(case: Case, params: CallToolRequestParams, verdict: Verdict, shown: _DefinitionPair) -> bool:
     """Return whether nobody needs to be asked. The definition that a rule allows first is kept as the allowed one."""
     if verdict.effect != "allow":
-        return not shown.is_changed and not verdict.is_exact and await _granted(case, params)
-    define = None if shown.allowed is not None else _defined(case, shown)
+        return not shown.is_changed and not verdict.is_exact and await _use_grant(case, params)
+    define = None if shown.allowed is not None else _keep_definition(case, shown)
     if define is None:
         return True
     prevents = await case.save(Change(define=define))
@@ -163,12 +163,12 @@ async def _allowed(case: Case, params: CallToolRequestParams, verdict: Verdict, 
     return prevents is None
 
 
-def _defined(case: Case, shown: _Shown, by: str | None = None) -> DefinitionRow | None:
+def _keep_definition(case: Case, shown: _DefinitionPair, by: str | None = None) -> DefinitionRow | None:
     tool = case.origin.tool
     return None if tool is None or shown.digest is None else row_of(case.origin, tool, shown.digest, by)
 
 
-async def _granted(case: Case, params: CallToolRequestParams) -> bool:
+async def _use_grant(case: Case, params: CallToolRequestParams) -> bool:
     """Use a permission that was given before, if there is one."""
     for given in await case.desk.grants.covering(params, case.origin):
         drafts = (case.draft("grant", grant=given.id),)
@@ -177,16 +177,16 @@ async def _granted(case: Case, params: CallToolRequestParams) -> bool:
     return False
 
 
-async def _reviewed(
-    case: Case, params: CallToolRequestParams, entered: Pass, shown: _Shown, verdict: Verdict
+async def _review_call(
+    case: Case, params: CallToolRequestParams, entered: Pass, shown: _DefinitionPair, verdict: Verdict
 ) -> ChangedCall | None:
     await case.save()
-    risks = await case.scanned(risks_of(params, case.origin))
+    risks = await case.scan_message(risks_of(params, case.origin))
     item = ToolItem(
         origin=case.origin,
         params=params,
         choices=_CHOICES - {"grant"} if verdict.is_exact else _CHOICES,
-        risks=(redefined(), *risks) if shown.is_changed else risks,
+        risks=(make_redefined_risk(), *risks) if shown.is_changed else risks,
         expires_in=case.expires_in,
         allowed=shown.allowed.body if shown.is_changed and shown.allowed is not None else None,
     )
@@ -200,7 +200,7 @@ async def _reviewed(
             raise case.refusal("policy")
     by = decider_of(decision)
     ticket, case.ticket = case.ticket, None
-    define = None if shown.allowed is not None and not shown.is_changed else _defined(case, shown, by)
+    define = None if shown.allowed is not None and not shown.is_changed else _keep_definition(case, shown, by)
     prevents = await case.save(Change(finish=ticket, define=define))
     if prevents == "definition":
         # It was allowed this time. As long as it cannot be kept, a person is asked each time.
@@ -233,7 +233,7 @@ async def _changed(
             raise case.failure(f"the edited call does not fit: {error}") from None
         before, after = arguments_of(item.params), arguments_of(decision.params)
         # As JSON: to Python, 1 and true are equal.
-        old, new = ({name: encode(value) for name, value in each.items()} for each in (before, after))
+        old, new = ({name: encode_value(value) for name, value in each.items()} for each in (before, after))
         names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         return ChangedCall(params=decision.params, note=case.desk.edit_note.replace("{names}", ", ".join(names)))
     check_approval(case, item, decision)

@@ -11,10 +11,10 @@ from antiphon.host.providers.offline import Echo
 from antiphon.host.providers.offline import Manual
 from antiphon.host.providers.offline import Scripted
 
-__all__ = ["Echo", "Manual", "Provider", "Scripted", "named"]
+__all__ = ["Echo", "Manual", "Provider", "Scripted", "make_named_provider"]
 
 
-def named(name: str) -> Provider:
+def make_named_provider(name: str) -> Provider:
     """Make the provider of a name: ``"echo"`` or ``"manual"``.
 
     Raises:

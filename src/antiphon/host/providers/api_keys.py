@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from antiphon.host.catalogue import Model
+from antiphon.host.model_catalogue import Model
 
 __all__ = ["KEYLESS", "find_key", "key_variables", "missing_key"]
 

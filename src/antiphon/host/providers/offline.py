@@ -13,11 +13,11 @@ from zlib import crc32
 
 from antiphon.errors import SamplingFailed
 from antiphon.host.providers.base import text_answer
-from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, packed
+from antiphon.host.providers.vectors import Embedded, EmbeddingParams, pack_vectors
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Echo", "Manual", "Scripted", "embedded"]
+__all__ = ["Echo", "Manual", "Scripted", "make_echo_vectors"]
 
 _CHARACTERS_PER_TOKEN = 4
 """An estimate for English text. For other languages it yields fewer tokens than counted, which ``max_tokens``
@@ -29,7 +29,7 @@ _CHARACTERS_PER_VECTOR = 10_000
 """Most characters of a text that count for its vector: some milliseconds."""
 
 
-async def embedded(params: EmbeddingParams, model: str) -> Embedded:
+async def make_echo_vectors(params: EmbeddingParams, model: str) -> Embedded:
     """Make vectors without a model: each from the words of its text, so that texts with the same words are close.
 
     Args:
@@ -39,13 +39,13 @@ async def embedded(params: EmbeddingParams, model: str) -> Embedded:
     size = params.dimensions or _DIMENSIONS
     vectors: list[bytes] = []
     for text in params.texts:
-        vectors += packed([_vector(text[:_CHARACTERS_PER_VECTOR], size)])
+        vectors += pack_vectors([_compute_vector(text[:_CHARACTERS_PER_VECTOR], size)])
         # Thousands of texts must not hold up other tasks.
         await sleep(0)
     return Embedded(vectors=tuple(vectors), model=model)
 
 
-def _vector(text: str, size: int) -> list[float]:
+def _compute_vector(text: str, size: int) -> list[float]:
     """Count the words of a text, each at a place and with a sign by its checksum; the length of the vector is 1."""
     counts = [0.0] * size
     for word in text.lower().split() or [text]:
@@ -81,13 +81,13 @@ class Echo:
         )
 
     async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
-        """Make vectors of the words of each text. See ``embedded``.
+        """Make vectors of the words of each text. See ``make_echo_vectors``.
 
         Args:
             params: the request.
             model: not used.
         """
-        return await embedded(params, self.name)
+        return await make_echo_vectors(params, self.name)
 
     def _last_text(self, params: CreateMessageRequestParams) -> str:
         said = [message.text for message in params.messages if message.role == "user" and message.text]
@@ -139,7 +139,7 @@ class Scripted:
             model: not used.
         """
         self.embeddings.append(params)
-        return await embedded(params, self.name)
+        return await make_echo_vectors(params, self.name)
 
 
 class Manual:

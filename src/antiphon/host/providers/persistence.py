@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.host.providers.base import FailureKind, ProviderFailure
 
-__all__ = ["Patience", "may_stand_in", "persist"]
+__all__ = ["RetryPatience", "may_stand_in", "retry_patiently"]
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ _OF_THE_REQUEST: frozenset[FailureKind] = frozenset({"refused", "rejected", "con
 _chance = random.SystemRandom().random
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPatience(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how long to retry."""
 
     attempts: int = 3
@@ -45,9 +45,9 @@ def may_stand_in(failure: ProviderFailure) -> bool:
     return failure.kind not in _OF_THE_REQUEST and not failure.charged
 
 
-async def persist(
+async def retry_patiently(
     attempt: Callable[[], Awaitable[T]],
-    patience: Patience,
+    patience: RetryPatience,
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     chance: Callable[[], float] = _chance,

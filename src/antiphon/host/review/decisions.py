@@ -1,8 +1,8 @@
 """Decisions from the fields of a form, and calls of tools that a person edits before they run.
 
 Pure. Owns what a person can enter, and which of it is valid; arguments that fit no field are edited as JSON, and
-checked as their server would. The ``Queue`` decides who may decide. Invalid input is a ``Refused`` with a key of the
-catalogues, never with text from the form.
+checked as their server would. The ``Queue`` decides who may decide. Invalid input is a ``InvalidInput`` with a key of
+the catalogues, never with text from the form.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import msgspec
 
 from antiphon.errors import ConfigError, InvalidParams, TooCostly
 from antiphon.host.budget import DOLLAR
-from antiphon.host.checks.forms import Field, check_content, check_value, fields_of, parse_value
-from antiphon.host.checks.validate import validate
+from antiphon.host.checks.form_fields import Field, check_content, check_value, fields_of, parse_value
+from antiphon.host.checks.validate import validate_request
 from antiphon.host.review import review
 from antiphon.host.review.diff import edited_text
 from antiphon.host.review.summary import Texts
@@ -28,21 +28,21 @@ from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = [
-    "Form",
-    "Refused",
-    "answer",
-    "approval",
+    "DecisionForm",
+    "InvalidInput",
     "argument_fields",
     "arguments_of",
     "check_arguments",
-    "denial",
+    "describe_rule",
     "edit_call",
-    "edited",
     "edited_call",
-    "edition",
-    "filled",
+    "read_answer",
+    "read_approval",
+    "read_denial",
+    "read_edit",
+    "read_edited_request",
     "read_fields",
-    "rule",
+    "read_filled_form",
 ]
 
 _SCOPES: Mapping[str, review.Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
@@ -52,7 +52,7 @@ _MOST_USES = 1_000_000
 _MOST_MINUTES = 60 * 24 * 366
 
 
-class Refused(ValueError):
+class InvalidInput(ValueError):
     """The input is not valid."""
 
     def __init__(self, key: str, detail: str = "", **values: object) -> None:
@@ -64,7 +64,7 @@ class Refused(ValueError):
         self.values = values
 
 
-class Form:
+class DecisionForm:
     """The fields of a form; of those sent more than once the first counts, except in ``all``."""
 
     def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
@@ -97,11 +97,11 @@ class Form:
         except ValueError:
             number = math.nan
         if not 0 < number <= most:
-            raise Refused("problem.number")
+            raise InvalidInput("problem.number")
         return number
 
 
-def approval(form: Form, now: float, usual: review.Terms = review.USUAL) -> review.Approve:
+def read_approval(form: DecisionForm, now: float, usual: review.Terms = review.USUAL) -> review.Approve:
     """Approve what was shown: once, or more than once within bounds.
 
     ``usual``: the bounds if the form names none. A field that is sent empty means no such bound; ``unbounded=true``
@@ -109,7 +109,7 @@ def approval(form: Form, now: float, usual: review.Terms = review.USUAL) -> revi
     """
     scope = _SCOPES.get(form("scope") or "once")
     if scope is None:
-        raise Refused("problem.form")
+        raise InvalidInput("problem.form")
     if scope == "once":
         return review.Approve(digest=form("digest"), model=form("model") or None, beside=form("beside") or None)
     if form("unbounded") != "true" and not any(name in form for name in _BOUNDS):
@@ -126,37 +126,39 @@ def approval(form: Form, now: float, usual: review.Terms = review.USUAL) -> revi
     return review.Approve(digest=form("digest"), scope=scope, terms=bounds, model=form("model") or None)
 
 
-def denial(form: Form) -> review.Deny:
+def read_denial(form: DecisionForm) -> review.Deny:
     """Deny, with the reason that was entered: this ask, its call, or the whole server."""
     reach = _REACHES.get(form("reach") or "once")
     if reach is None:
-        raise Refused("problem.form")
+        raise InvalidInput("problem.form")
     return review.Deny(reason=form("reason").strip() or None, reach=reach, tell=form("tell") == "true")
 
 
-def answer(form: Form) -> review.Answer:
+def read_answer(form: DecisionForm) -> review.Answer:
     """Answer in person."""
     text = edited_text(form("text"))
     if not text.strip():
-        raise Refused("problem.empty")
+        raise InvalidInput("problem.empty")
     return review.Answer(result=text)
 
 
-def edition(form: Form, item: review.ReviewItem) -> review.Edit:
+def read_edit(form: DecisionForm, item: review.ReviewItem) -> review.Edit:
     """Send the edited request exactly as it was shown as the result of the edit."""
-    params = edited(form, item.params)
+    params = read_edited_request(form, item.params)
     if review.digest(params) != form("digest"):
-        raise Refused("problem.changed")
+        raise InvalidInput("problem.changed")
     return review.Edit(params=params, digest=form("digest"), model=form("model") or None)
 
 
-def edited(form: Form, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
+def read_edited_request(form: DecisionForm, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
     """Read an edited request. Tokens and tools may be reduced, texts changed, and messages left out."""
     most = form.number("max_tokens", params.max_tokens)
     if most is None or most != int(most):
-        raise Refused("problem.tokens", most=params.max_tokens)
+        raise InvalidInput("problem.tokens", most=params.max_tokens)
     tools = [tool for at, tool in enumerate(params.tools or ()) if f"tool-{at}" in form]
-    messages = [_message(form, at, message) for at, message in enumerate(params.messages) if f"drop-{at}" not in form]
+    messages = [
+        _read_message(form, at, message) for at, message in enumerate(params.messages) if f"drop-{at}" not in form
+    ]
     system = edited_text(form("system")) if "system" in form else None
     made = msgspec.structs.replace(
         params,
@@ -168,26 +170,26 @@ def edited(form: Form, params: CreateMessageRequestParams) -> CreateMessageReque
         tool_choice=params.tool_choice if tools else None,
     )
     try:
-        validate(made)
+        validate_request(made)
     except InvalidParams as error:
-        raise Refused("problem.invalid", error.message) from None
+        raise InvalidInput("problem.invalid", error.message) from None
     return made
 
 
-async def edited_call(form: Form, item: review.ToolItem) -> review.EditCall:
+async def edited_call(form: DecisionForm, item: review.ToolItem) -> review.EditCall:
     """Call the tool with the arguments as they were edited, field by field."""
     try:
         arguments = read_fields(
-            item, lambda field, at: _value(field, f"field-{at}", form), lambda at: form.all(f"field-{at}")
+            item, lambda field, at: _read_value(field, f"field-{at}", form), lambda at: form.all(f"field-{at}")
         )
         return await edit_call(item, arguments)
-    except Refused:
+    except InvalidInput:
         raise
     except ValueError as error:
-        raise Refused("problem.field", str(error)) from None
+        raise InvalidInput("problem.field", str(error)) from None
 
 
-def filled(form: Form, item: review.ElicitItem) -> ElicitResult:
+def read_filled_form(form: DecisionForm, item: review.ElicitItem) -> ElicitResult:
     """Answer an elicitation: with the values of its form, or not at all."""
     action = form("action")
     if action == "decline":
@@ -195,23 +197,23 @@ def filled(form: Form, item: review.ElicitItem) -> ElicitResult:
     if action == "cancel":
         return ElicitResult(action="cancel")
     if action != "accept":
-        raise Refused("problem.form")
+        raise InvalidInput("problem.form")
     if item.params.mode == "url":
         return ElicitResult(action="accept")
     fields = fields_of(item.params)
     content: dict[str, ElicitValue] = {}
     for at, field in enumerate(fields):
-        value = _value(field, f"field-{at}", form)
+        value = _read_value(field, f"field-{at}", form)
         if value is not None:
             content[field.name] = value
     try:
         check_content(fields, content)
     except ValueError as error:
-        raise Refused("problem.field", str(error)) from None
+        raise InvalidInput("problem.field", str(error)) from None
     return ElicitResult(action="accept", content=content)
 
 
-def rule(field: Field, words: Texts) -> str:
+def describe_rule(field: Field, words: Texts) -> str:
     """Describe in a few words which values fit a field; empty if any does."""
     rules: list[str] = []
     if words.has(f"rule.format.{field.format}"):
@@ -227,21 +229,21 @@ def rule(field: Field, words: Texts) -> str:
     return ", ".join(rules)
 
 
-def _message(form: Form, at: int, message: SamplingMessage) -> SamplingMessage:
-    blocks = [_block(form, f"text-{at}-{place}", block) for place, block in enumerate(message.blocks)]
+def _read_message(form: DecisionForm, at: int, message: SamplingMessage) -> SamplingMessage:
+    blocks = [_read_block(form, f"text-{at}-{place}", block) for place, block in enumerate(message.blocks)]
     if blocks == list(message.blocks):
         return message
     return msgspec.structs.replace(message, content=blocks if isinstance(message.content, Sequence) else blocks[0])
 
 
-def _block(form: Form, name: str, block: SamplingContent) -> SamplingContent:
+def _read_block(form: DecisionForm, name: str, block: SamplingContent) -> SamplingContent:
     if not isinstance(block, TextContent) or name not in form:
         return block
     text = edited_text(form(name))
     return block if text == block.text else msgspec.structs.replace(block, text=text)
 
 
-def _value(field: Field, name: str, form: Form) -> ElicitValue | None:
+def _read_value(field: Field, name: str, form: DecisionForm) -> ElicitValue | None:
     typed = form.all(name)
     try:
         if field.kind == "choices":
@@ -252,17 +254,17 @@ def _value(field: Field, name: str, form: Form) -> ElicitValue | None:
         if field.kind == "boolean" and not field.required and not typed:
             return None
         if field.kind == "string":
-            return _text(field, edited_text(form(name)))
+            return _read_text(field, edited_text(form(name)))
         return parse_value(field, form(name))
     except ValueError as error:
-        raise Refused("problem.field", f"{field.title}: {error}") from None
+        raise InvalidInput("problem.field", f"{field.title}: {error}") from None
 
 
-def _text(field: Field, typed: str) -> ElicitValue | None:
-    return check_value(field, typed) if typed else _needed(field)
+def _read_text(field: Field, typed: str) -> ElicitValue | None:
+    return check_value(field, typed) if typed else _leave_out_field(field)
 
 
-def _needed(field: Field) -> None:
+def _leave_out_field(field: Field) -> None:
     """Leave a field out, or refuse if it is required."""
     if field.required:
         raise ValueError("a value is needed")

@@ -16,14 +16,14 @@ from typing import Literal, Protocol
 import msgspec
 
 from antiphon.host.audit import day_of
-from antiphon.host.checks.contents import leaves
+from antiphon.host.checks.message_parts import list_leaves
 from antiphon.host.checks.risk import MAX_HERE, MAX_SECONDS, first_instruction
-from antiphon.host.checks.visible import hidden
-from antiphon.host.review.diff import MAX_LINES, Line, compared, labelled, pretty
+from antiphon.host.checks.visible import count_hidden
+from antiphon.host.review.diff import MAX_LINES, DiffLine, compare_lines, format_json, label_lines
 from antiphon.host.review.review import digest
 from antiphon.host.store.base import DefinitionRow, Standing, Store
 from antiphon.machine.side_process.pool import run_aside
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import Tool, ToolAnnotations
 
@@ -115,7 +115,7 @@ class GatedTool(msgspec.Struct, frozen=True, kw_only=True):
 
     served: ShownTool
     definition: Literal["new", "allowed", "changed"]
-    changes: tuple[Line, ...] | None = ()
+    changes: tuple[DiffLine, ...] | None = ()
     """What has changed since it was allowed; ``None`` if it is too long to be compared."""
     is_marked: bool = False
     """Whether its definition has hidden characters or gives orders to the model."""
@@ -132,10 +132,10 @@ async def shown_servers(servers: Servers, store: Store, digests: Digests, now: f
         digests: the hashes of their definitions.
         now: seconds since the epoch.
     """
-    return [each async for each in _gated(servers, store, digests, now)]
+    return [each async for each in _list_gated(servers, store, digests, now)]
 
 
-async def _gated(servers: Servers, store: Store, digests: Digests, now: float) -> AsyncIterator[Gated]:
+async def _list_gated(servers: Servers, store: Store, digests: Digests, now: float) -> AsyncIterator[Gated]:
     lines, _ = await store.spending()
     today = day_of(now)
     midnight = now // 86_400 * 86_400
@@ -147,16 +147,18 @@ async def _gated(servers: Servers, store: Store, digests: Digests, now: float) -
             calls=calls.get(server.identity, 0),
             money=sum(line.money for line in lines if line.day == today and line.identity == server.identity),
             tools=[
-                await _tool(digests, server, each, allowed.get((server.identity, each.tool.name)))
+                await _describe_tool(digests, server, each, allowed.get((server.identity, each.tool.name)))
                 for each in server.tools[:MAX_TOOLS]
             ],
             more=max(0, len(server.tools) - MAX_TOOLS),
         )
 
 
-async def _tool(digests: Digests, server: ShownServer, served: ShownTool, row: DefinitionRow | None) -> GatedTool:
+async def _describe_tool(
+    digests: Digests, server: ShownServer, served: ShownTool, row: DefinitionRow | None
+) -> GatedTool:
     tool, allowed = served.tool, row.digest if row is not None else ""
-    is_large = len(encode(tool)) > MAX_KEPT
+    is_large = len(encode_value(tool)) > MAX_KEPT
     changed = bool(allowed) and not is_large and await digests.of(server.identity, tool) != allowed
     hints = tool.annotations or ToolAnnotations()
     claims = {"read-only": hints.read_only_hint, "destructive": hints.destructive_hint}
@@ -202,7 +204,7 @@ class Digests:
         key = (identity, tool.name)
         known = self._known.get(key)
         if known is None or known[0] is not tool:
-            known = self._known[key] = (tool, await _digest(tool))
+            known = self._known[key] = (tool, await _compute_digest(tool))
             while len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)
         return known[1]
@@ -243,20 +245,20 @@ class Allowed:
             self._digests.popitem(last=False)
 
 
-def defining(tool: Tool) -> Tool:
+def keep_defining_part(tool: Tool) -> Tool:
     """Return the part of a definition that a person or a model decides by: without icons and ``_meta``."""
     return msgspec.structs.replace(tool, execution=None, icons=None, meta=None)
 
 
 def speaks_to_the_model(tool: Tool) -> bool:
     """Tell whether a definition has hidden characters, or gives orders to the model."""
-    found = (leaf.text for leaf in leaves(defining(tool)))
-    return any(hidden(text) or first_instruction(text) is not None for text in found)
+    found = (leaf.text for leaf in list_leaves(keep_defining_part(tool)))
+    return any(count_hidden(text) or first_instruction(text) is not None for text in found)
 
 
 def row_of(origin: Origin, tool: Tool, digest: str, by: str | None = None) -> DefinitionRow:
     """Make what is stored of a definition that is allowed now."""
-    body = encode(defining(tool))
+    body = encode_value(keep_defining_part(tool))
     return DefinitionRow(
         identity=origin.identity,
         tool=tool.name,
@@ -267,7 +269,7 @@ def row_of(origin: Origin, tool: Tool, digest: str, by: str | None = None) -> De
     )
 
 
-def changes_of(before: str, after: Tool | None) -> tuple[Line, ...] | None:
+def changes_of(before: str, after: Tool | None) -> tuple[DiffLine, ...] | None:
     """Compare the definition that was allowed with the present one, line by line.
 
     Args:
@@ -277,11 +279,11 @@ def changes_of(before: str, after: Tool | None) -> tuple[Line, ...] | None:
     Returns:
         The lines that differ, with some around them; ``None`` if either is too long to be compared.
     """
-    if not before or (after is not None and len(encode(after)) > MAX_KEPT):
+    if not before or (after is not None and len(encode_value(after)) > MAX_KEPT):
         return None
-    old = list(_lines(msgspec.json.decode(before, type=Tool)))
-    new = [] if after is None else list(_lines(after))
-    return None if len(old) + len(new) > MAX_LINES else tuple(compared(old, new))
+    old = list(_list_lines(msgspec.json.decode(before, type=Tool)))
+    new = [] if after is None else list(_list_lines(after))
+    return None if len(old) + len(new) > MAX_LINES else tuple(compare_lines(old, new))
 
 
 def digest_document(payload: bytes) -> bytes:
@@ -289,17 +291,17 @@ def digest_document(payload: bytes) -> bytes:
     return digest(msgspec.json.decode(payload, type=Tool)).encode()
 
 
-async def _digest(tool: Tool) -> str:
-    counted = defining(tool)
-    payload = encode(counted)
+async def _compute_digest(tool: Tool) -> str:
+    counted = keep_defining_part(tool)
+    payload = encode_value(counted)
     if len(payload) <= MAX_HERE:
         return digest(counted)
     return (await run_aside(digest_document, payload, seconds=MAX_SECONDS)).decode()
 
 
-def _lines(tool: Tool) -> Iterator[str]:
+def _list_lines(tool: Tool) -> Iterator[str]:
     """Return a definition as lines: texts as they are, so that a long description is compared line by line."""
-    for field in msgspec.structs.fields(defining(tool)):
-        value = getattr(defining(tool), field.name)
+    for field in msgspec.structs.fields(keep_defining_part(tool)):
+        value = getattr(keep_defining_part(tool), field.name)
         if value is not None:
-            yield from labelled(field.encode_name, value if isinstance(value, str) else pretty(value))
+            yield from label_lines(field.encode_name, value if isinstance(value, str) else format_json(value))

@@ -15,19 +15,19 @@ import msgspec
 
 from antiphon.host.checks.visible import replace_hidden
 from antiphon.wire.content import AudioContent, ImageContent, TextContent
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = [
     "MAX_LINES",
-    "Line",
+    "DiffLine",
     "changed_words",
-    "compared",
-    "differences",
-    "editable",
+    "compare_lines",
+    "compare_requests",
     "edited_text",
-    "labelled",
-    "pretty",
+    "format_json",
+    "label_lines",
+    "make_editable",
 ]
 
 _MARK = re.compile("\u27e6U\\+([0-9A-F]{4,6})\u27e7")
@@ -45,7 +45,7 @@ _MOST_LEVELS = 8
 """Most levels on which the lines between anchors are compared again."""
 
 
-class Line(msgspec.Struct, frozen=True):
+class DiffLine(msgspec.Struct, frozen=True):
     """One line of a comparison: ``sign`` is ``"+"``, ``"-"``, or ``" "`` for an unchanged line."""
 
     sign: str
@@ -63,35 +63,35 @@ def changed_words(text: str, other: str) -> list[tuple[str, bool]]:
     return [("".join(mine[start:end]), tag != "equal") for tag, start, end, _, _ in blocks if start < end]
 
 
-def editable(text: str) -> str:
+def make_editable(text: str) -> str:
     """Convert a text for editing: each invisible character becomes its mark, ``⟦U+202E⟧``."""
-    return replace_hidden(text, _mark)
+    return replace_hidden(text, _mark_character)
 
 
 def edited_text(typed: str) -> str:
-    """Convert an edited text back: marks become characters, and line ends are as in ``editable``."""
-    return _MARK.sub(_character, typed.replace("\r\n", "\n"))
+    """Convert an edited text back: marks become characters, and line ends are as in ``make_editable``."""
+    return _MARK.sub(_restore_character, typed.replace("\r\n", "\n"))
 
 
-def differences(before: CreateMessageRequestParams, after: CreateMessageRequestParams) -> list[Line] | None:
+def compare_requests(before: CreateMessageRequestParams, after: CreateMessageRequestParams) -> list[DiffLine] | None:
     """Compare two requests by line. Returns no lines if they are equal, ``None`` if they are too long."""
-    if encode(before) == encode(after):
+    if encode_value(before) == encode_value(after):
         return []
-    old, new = list(_lines(before)), list(_lines(after))
+    old, new = list(_list_lines(before)), list(_list_lines(after))
     if len(old) + len(new) > MAX_LINES:
         return None
-    return compared(old, new)
+    return compare_lines(old, new)
 
 
-def compared(old: Sequence[str], new: Sequence[str]) -> list[Line]:
+def compare_lines(old: Sequence[str], new: Sequence[str]) -> list[DiffLine]:
     """Compare lines: those that differ, with two unchanged lines around them.
 
     Lines that occur once on each side, in the same order, are anchors (the idea of "patience diff"), and the lines
     between them are compared in the same way. Only short sections are compared line by line, since that takes quadratic
     time or worse.
     """
-    whole: list[Line] = []
-    _compare(whole, old, new, 0)
+    whole: list[DiffLine] = []
+    _add_comparison(whole, old, new, 0)
     kept = [False] * len(whole)
     for at, line in enumerate(whole):
         if line.sign != " ":
@@ -100,37 +100,37 @@ def compared(old: Sequence[str], new: Sequence[str]) -> list[Line]:
     return [line for line, keep in zip(whole, kept, strict=True) if keep]
 
 
-def pretty(value: object) -> str:
+def format_json(value: object) -> str:
     """Format a value as the JSON that would be sent, indented."""
-    return msgspec.json.format(encode(value), indent=2).decode("utf-8", "replace")
+    return msgspec.json.format(encode_value(value), indent=2).decode("utf-8", "replace")
 
 
 def compact(value: object) -> str:
     """Format a value as the JSON that would be sent, in one line."""
-    return encode(value).decode("utf-8", "replace")
+    return encode_value(value).decode("utf-8", "replace")
 
 
-def _compare(found: list[Line], old: Sequence[str], new: Sequence[str], level: int) -> None:
+def _add_comparison(found: list[DiffLine], old: Sequence[str], new: Sequence[str], level: int) -> None:
     """Add the lines of a comparison, including unchanged ones."""
     first = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     last, shorter = 0, min(len(old), len(new)) - first
     while last < shorter and old[-1 - last] == new[-1 - last]:
         last += 1
-    found += [Line(" ", line) for line in old[:first]]
+    found += [DiffLine(" ", line) for line in old[:first]]
     inner_old, inner_new = old[first : len(old) - last], new[first : len(new) - last]
-    anchors = _anchors(inner_old, inner_new) if level < _MOST_LEVELS else []
+    anchors = _find_anchors(inner_old, inner_new) if level < _MOST_LEVELS else []
     if anchors:
         a = b = 0
         for next_a, next_b in [*anchors, (len(inner_old), len(inner_new))]:
-            _compare(found, inner_old[a:next_a], inner_new[b:next_b], level + 1)
-            found += [Line(" ", line) for line in inner_old[next_a : next_a + 1]]
+            _add_comparison(found, inner_old[a:next_a], inner_new[b:next_b], level + 1)
+            found += [DiffLine(" ", line) for line in inner_old[next_a : next_a + 1]]
             a, b = next_a + 1, next_b + 1
     else:
         found += _line_with_line(inner_old, inner_new)
-    found += [Line(" ", line) for line in old[len(old) - last :]]
+    found += [DiffLine(" ", line) for line in old[len(old) - last :]]
 
 
-def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+def _find_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """Return the positions of lines that occur once in both: the longest series that increases in both."""
     counts = Counter(old), Counter(new)
     places = {line: at for at, line in enumerate(new) if counts[1][line] == 1}
@@ -151,7 +151,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     return longest[::-1]
 
 
-def _line_with_line(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
+def _line_with_line(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
     """Compare a short section; report a long one as removed and added."""
     matches = [(len(old), len(new), 0)]
     if len(old) <= _SHORT and len(new) <= _SHORT:
@@ -161,44 +161,44 @@ def _line_with_line(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
         matches = list(difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks())
     a = b = 0
     for at_a, at_b, size in matches:
-        yield from (Line("-", line) for line in old[a:at_a])
-        yield from (Line("+", line) for line in new[b:at_b])
-        yield from (Line(" ", line) for line in old[at_a : at_a + size])
+        yield from (DiffLine("-", line) for line in old[a:at_a])
+        yield from (DiffLine("+", line) for line in new[b:at_b])
+        yield from (DiffLine(" ", line) for line in old[at_a : at_a + size])
         a, b = at_a + size, at_b + size
 
 
-def _mark(char: str) -> str:
+def _mark_character(char: str) -> str:
     return f"\u27e6U+{ord(char):04X}\u27e7"
 
 
-def _character(mark: re.Match[str]) -> str:
+def _restore_character(mark: re.Match[str]) -> str:
     code = int(mark[1], 16)
     # Half a surrogate pair cannot be sent, so it stays the mark that was typed.
     return chr(code) if code < 0xD800 or 0xDFFF < code < 0x110000 else mark[0]
 
 
-def _lines(params: CreateMessageRequestParams) -> Iterator[str]:
+def _list_lines(params: CreateMessageRequestParams) -> Iterator[str]:
     for field in msgspec.structs.fields(params):
         value = getattr(params, field.name)
         if value is None or field.name == "messages":
             continue
-        text = value if isinstance(value, str) else pretty(value)
-        yield from labelled(field.encode_name, text)
+        text = value if isinstance(value, str) else format_json(value)
+        yield from label_lines(field.encode_name, text)
     for at, message in enumerate(params.messages):
         for block in message.blocks:
-            yield from labelled(f"messages[{at}] {message.role}", _text(block))
+            yield from label_lines(f"messages[{at}] {message.role}", _get_text(block))
 
 
-def labelled(name: str, text: str) -> Iterator[str]:
+def label_lines(name: str, text: str) -> Iterator[str]:
     """Return a text as lines, the first with its name."""
     lines = text.split("\n")
     yield f"{name}: {lines[0]}"
     yield from (f"    {line}" for line in lines[1:])
 
 
-def _text(block: object) -> str:
+def _get_text(block: object) -> str:
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, ImageContent | AudioContent):
         return f"{block.mime_type} SHA-256 {hashlib.sha256(block.data.encode()).hexdigest()}"
-    return pretty(block)
+    return format_json(block)

@@ -13,19 +13,30 @@ from typing import TypeVar, cast, get_args
 import msgspec
 
 from antiphon.host.audit import Audit, day_of
-from antiphon.host.checks.redact import mask
-from antiphon.host.review.diff import Line, differences, pretty
+from antiphon.host.checks.redact import mask_text
+from antiphon.host.review.diff import DiffLine, compare_requests, format_json
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import ReviewItem
-from antiphon.host.review.shown import Shown, show
-from antiphon.host.store.asks import AskRow, Ending, Placed, Sought, SpentRow, placed
+from antiphon.host.review.shown import Shown, collect_shown
+from antiphon.host.store.ask_rows import AskRow, Ending, NumberedRecord, Sought, SpentRow, decode_records
 from antiphon.host.store.base import Store
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["DAYS", "ENDINGS", "METHODS", "MOST", "PAGE", "Told", "server_names", "sought_by", "spending", "told"]
+__all__ = [
+    "DAYS",
+    "ENDINGS",
+    "METHODS",
+    "MOST",
+    "PAGE",
+    "AskHistory",
+    "read_ask",
+    "server_names",
+    "sought_by",
+    "sum_up_spending",
+]
 
 T = TypeVar("T")
 
@@ -38,15 +49,15 @@ ENDINGS = get_args(Ending)
 """The ways in which an ask can end."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class AskHistory(msgspec.Struct, frozen=True, kw_only=True):
     """One ask, with everything that was kept of it."""
 
     row: AskRow
-    steps: list[Placed]
+    steps: list[NumberedRecord]
     asked: Shown | None = None
     """The request as it was, or would have been, sent."""
     answer: Shown | None = None
-    changes: list[Line] | None = None
+    changes: list[DiffLine] | None = None
     """Differences between what was asked and what was sent; ``None`` if they were not both kept, or are too long to
     compare."""
     form: ElicitRequestParams | None = None
@@ -54,9 +65,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """Other content that was kept, as JSON: the step, and the text."""
 
 
-async def told(store: Store, row: AskRow) -> Told:
+async def read_ask(store: Store, row: AskRow) -> AskHistory:
     """Read one ask with everything that was kept of it."""
-    return _told(row, placed(await store.entries_at(row.trail)))
+    return _describe_ask(row, decode_records(await store.entries_at(row.trail)))
 
 
 def sought_by(params: Mapping[str, str], names: Mapping[str, str]) -> Sought:
@@ -76,14 +87,14 @@ def sought_by(params: Mapping[str, str], names: Mapping[str, str]) -> Sought:
         identity=params.get("server", "").replace("\0", "") or None,
         method=method if method in METHODS else None,
         ending=cast("Ending", ending) if ending in ENDINGS else None,
-        since=_midnight(params.get("since")),
-        until=_midnight(params.get("until"), days=1),
+        since=_find_midnight(params.get("since")),
+        until=_find_midnight(params.get("until"), days=1),
         before=int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None,
         limit=PAGE,
     )
 
 
-def _midnight(day: str | None, *, days: int = 0) -> float | None:
+def _find_midnight(day: str | None, *, days: int = 0) -> float | None:
     """Return when a day begins in this program's time zone, or some days later."""
     try:
         return (datetime.fromisoformat(day or "").replace(tzinfo=None) + timedelta(days=days)).timestamp()
@@ -102,42 +113,42 @@ async def server_names(
     for question in await queue.pending():
         if question.item is not None:
             origin = question.item.origin
-            found |= dict.fromkeys([origin.identity, *origin.coarser], mask(origin.target))
+            found |= dict.fromkeys([origin.identity, *origin.coarser], mask_text(origin.target))
     unknown = {*identities} - found.keys()
     return found | await store.servers(unknown) if unknown else found
 
 
-def _told(row: AskRow, steps: list[Placed]) -> Told:
+def _describe_ask(row: AskRow, steps: list[NumberedRecord]) -> AskHistory:
     kept = {step.record.step: step.record.content for step in steps if step.record.content is not None}
     if row.method == "elicitation/create":
-        form = _read(kept.get("policy"), ElicitRequestParams)
-        texts = _texts(kept, {"policy", "answered"} if form is None else {"answered"})
-        return Told(row=row, steps=steps, form=form, texts=texts)
-    received = _read(kept.get("policy"), CreateMessageRequestParams)
-    sent = _read(kept.get("generate"), CreateMessageRequestParams) or received
+        form = _decode_kept(kept.get("policy"), ElicitRequestParams)
+        texts = _list_texts(kept, {"policy", "answered"} if form is None else {"answered"})
+        return AskHistory(row=row, steps=steps, form=form, texts=texts)
+    received = _decode_kept(kept.get("policy"), CreateMessageRequestParams)
+    sent = _decode_kept(kept.get("generate"), CreateMessageRequestParams) or received
     if row.method != "sampling/createMessage" or received is None or sent is None:
-        return Told(row=row, steps=steps, texts=_texts(kept, {"policy", "generate", "answered"}))
-    answer = _read(kept.get("answered"), CreateMessageResult)
-    return Told(
+        return AskHistory(row=row, steps=steps, texts=_list_texts(kept, {"policy", "generate", "answered"}))
+    answer = _decode_kept(kept.get("answered"), CreateMessageResult)
+    return AskHistory(
         row=row,
         steps=steps,
-        asked=_shown(row, received, sent, None),
-        answer=None if answer is None else _shown(row, received, sent, answer),
-        changes=_changes(steps, received, sent),
+        asked=_show_kept(row, received, sent, None),
+        answer=None if answer is None else _show_kept(row, received, sent, answer),
+        changes=_list_changes(steps, received, sent),
     )
 
 
-def _changes(
-    steps: list[Placed], received: CreateMessageRequestParams, sent: CreateMessageRequestParams
-) -> list[Line] | None:
+def _list_changes(
+    steps: list[NumberedRecord], received: CreateMessageRequestParams, sent: CreateMessageRequestParams
+) -> list[DiffLine] | None:
     digests = {step.record.step: step.record.digest for step in steps if step.record.step in ("policy", "generate")}
     if "generate" in digests and digests["generate"] != digests["policy"] and sent is received:
         # Something else was sent, and was not kept.
         return None
-    return differences(received, sent)
+    return compare_requests(received, sent)
 
 
-def _shown(
+def _show_kept(
     row: AskRow,
     received: CreateMessageRequestParams,
     sent: CreateMessageRequestParams,
@@ -159,21 +170,21 @@ def _shown(
         waited_for=False,
         item=item,
     )
-    return show(question)
+    return collect_shown(question)
 
 
-def _texts(kept: Mapping[str, str | None], steps: set[str]) -> tuple[tuple[str, str], ...]:
-    return tuple((step, _pretty(text)) for step, text in kept.items() if step in steps and text)
+def _list_texts(kept: Mapping[str, str | None], steps: set[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((step, _format_pretty(text)) for step, text in kept.items() if step in steps and text)
 
 
-def _pretty(text: str) -> str:
+def _format_pretty(text: str) -> str:
     try:
-        return pretty(msgspec.json.decode(text))
+        return format_json(msgspec.json.decode(text))
     except msgspec.MsgspecError:
         return text
 
 
-def _read(content: str | None, kind: type[T]) -> T | None:
+def _decode_kept(content: str | None, kind: type[T]) -> T | None:
     try:
         return None if content is None else msgspec.json.decode(content, type=kind)
     except msgspec.MsgspecError:
@@ -230,44 +241,46 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return any(share.money for share in self.shares)
 
 
-async def spending(store: Store, audit: Audit, now: float) -> Spending:
+async def sum_up_spending(store: Store, audit: Audit, now: float) -> Spending:
     """Sum up what the store has gathered from the audit; ``now`` in seconds since the epoch."""
     lines = await audit.spending()
     today = day_of(now)
     days = [day_of(now - back * 86_400) for back in range(DAYS - 1, -1, -1)]
-    shares = _shares([line for line in lines if line.day in days])
+    shares = _list_shares([line for line in lines if line.day in days])
     return Spending(
         today=sum(line.money for line in lines if line.day == today),
         total=sum(line.money for line in lines),
         held=sum(hold.amount.money for hold in await store.holds()),
-        bounds=await _bounds(store, today),
+        bounds=await _list_bounds(store, today),
         shares=shares,
-        days=_days(lines, days, shares),
+        days=_list_days(lines, days, shares),
         lines=lines[::-1],
     )
 
 
-def _shares(lines: Sequence[SpentRow]) -> list[Share]:
+def _list_shares(lines: Sequence[SpentRow]) -> list[Share]:
     """Sum up by server, the highest first; those after ``MOST`` are joined."""
     found: dict[str, Share] = {}
     for line in lines:
         before = found.get(line.identity, Share(identity=line.identity, series=0, money=0, tokens=0, requests=0))
-        found[line.identity] = _plus(before, line.money, line.input_tokens + line.output_tokens, line.requests)
+        found[line.identity] = _add_to_share(before, line.money, line.input_tokens + line.output_tokens, line.requests)
     ordered = sorted(found.values(), key=lambda share: (-share.money, -share.tokens, share.identity or ""))
     own = [msgspec.structs.replace(share, series=at) for at, share in enumerate(ordered[:MOST])]
     rest = Share(identity=None, series=MOST, money=0, tokens=0, requests=0)
     for share in ordered[MOST:]:
-        rest = _plus(rest, share.money, share.tokens, share.requests)
+        rest = _add_to_share(rest, share.money, share.tokens, share.requests)
     return [*own, rest] if ordered[MOST:] else own
 
 
-def _plus(share: Share, money: int, tokens: int, requests: int) -> Share:
+def _add_to_share(share: Share, money: int, tokens: int, requests: int) -> Share:
     return msgspec.structs.replace(
         share, money=share.money + money, tokens=share.tokens + tokens, requests=share.requests + requests
     )
 
 
-def _days(lines: Iterable[SpentRow], days: Iterable[str], shares: Sequence[Share]) -> list[tuple[str, dict[int, int]]]:
+def _list_days(
+    lines: Iterable[SpentRow], days: Iterable[str], shares: Sequence[Share]
+) -> list[tuple[str, dict[int, int]]]:
     """Sum up by day: money, or tokens if nothing has a price."""
     series = {share.identity: share.series for share in shares}
     priced = any(share.money for share in shares)
@@ -280,7 +293,7 @@ def _days(lines: Iterable[SpentRow], days: Iterable[str], shares: Sequence[Share
     return list(columns.items())
 
 
-async def _bounds(store: Store, today: str) -> list[Bound]:
+async def _list_bounds(store: Store, today: str) -> list[Bound]:
     """Return the budgets that limit something, those of servers first, each as of the latest request it applied to."""
     balances = [*await store.balances("server:"), *await store.balances(f"day:{today}")]
     balances += [balance for balance in await store.balances("total") if balance.key == "total"]

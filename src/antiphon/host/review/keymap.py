@@ -1,7 +1,7 @@
 """The keys of a review, defined once for the page, and the terminal's queue and questions.
 
 Pure. Owns which key does what, in which context, and which keys decide something. The texts are in the shared
-catalogues, as ``key.ACTION`` and ``meaning.ACTION``. Each surface implements the actions.
+catalogues, as ``key.ACTION`` and ``describe_key.ACTION``. Each surface implements the actions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,18 @@ import msgspec
 from antiphon.host.review.shown import Shown
 from antiphon.host.review.summary import Texts
 
-__all__ = ["Key", "Place", "key_for", "keys_as_set", "keys_on", "label", "meaning", "offered", "printed", "subject"]
+__all__ = [
+    "Key",
+    "Place",
+    "describe_key",
+    "find_subject",
+    "key_for",
+    "keys_as_set",
+    "keys_on",
+    "label_key",
+    "list_offered_keys",
+    "print_key_name",
+]
 
 Subject = Literal["request", "response", "form", "url", "tool"]
 """The subject of a decision: a request for a completion, its answer, a form, an address to visit, a tool call."""
@@ -50,7 +61,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     surfaces: frozenset[Surface] = _TALK
 
 
-def _decision(
+def _make_decision_key(
     action: str,
     key: str,
     subjects: frozenset[Subject] = _SUBJECTS,
@@ -63,44 +74,44 @@ def _decision(
     )
 
 
-def _other(action: str, *keys: str, place: Place = "anywhere", on: frozenset[Surface] = _PAGE) -> Key:
+def _make_other_key(action: str, *keys: str, place: Place = "anywhere", on: frozenset[Surface] = _PAGE) -> Key:
     return Key(action=action, keys=keys, place=place, surfaces=on)
 
 
 KEYMAP: tuple[Key, ...] = (
-    _decision("approve", "a", permits=True),
-    _decision("second", "2", frozenset({"response"}), permits=True, on=_PAGE),
-    _decision("edit", "e", _TEXTS),
-    _decision("deny", "d"),
-    _decision("reason", "r"),
-    _decision("answer", "w", _TEXTS),
-    _decision("regenerate", "t", frozenset({"response"})),
-    _decision("grant", "g", frozenset({"request", "tool"}), permits=True),
-    _decision("alike", "A", frozenset({"request"}), permits=True, on=_PAGE),
-    _decision("stop", "s"),
-    _decision("block", "b"),
-    _decision("cancel", "c", frozenset({"form", "url"})),
+    _make_decision_key("approve", "a", permits=True),
+    _make_decision_key("second", "2", frozenset({"response"}), permits=True, on=_PAGE),
+    _make_decision_key("edit", "e", _TEXTS),
+    _make_decision_key("deny", "d"),
+    _make_decision_key("reason", "r"),
+    _make_decision_key("answer", "w", _TEXTS),
+    _make_decision_key("regenerate", "t", frozenset({"response"})),
+    _make_decision_key("grant", "g", frozenset({"request", "tool"}), permits=True),
+    _make_decision_key("alike", "A", frozenset({"request"}), permits=True, on=_PAGE),
+    _make_decision_key("stop", "s"),
+    _make_decision_key("block", "b"),
+    _make_decision_key("cancel", "c", frozenset({"form", "url"})),
     Key(action="model", keys=("m",), place="review", subjects=_MODELS),
     Key(action="open", keys=("o",), place="review", subjects=frozenset({"url"})),
-    _other("undo", "u", on=_ALL),
-    _other("next", "j", "ArrowDown", place="list"),
-    _other("previous", "k", "ArrowUp", place="list"),
-    _other("risk", "n", place="review"),
-    _other("fold", "f", place="review", on=_TALK),
-    _other("raw", "x", place="review", on=_TALK),
-    _other("more", ".", place="review"),
-    _other("mark", "v", place="list"),
-    _other("deny_marked", "D", place="list"),
-    _other("filter", "/", place="list"),
-    _other("sort", "z", place="list"),
-    _other("history", "h", on=_LISTS),
-    _other("grants", "G", on=_LISTS),
-    _other("spending", "$"),
-    _other("send", "Control+Enter", place="panel"),
-    _other("close", "Escape", place="panel"),
-    _other("palette", "Control+k"),
-    _other("help", "?", on=_ALL),
-    _other("quit", "q", on=frozenset({"queue"})),
+    _make_other_key("undo", "u", on=_ALL),
+    _make_other_key("next", "j", "ArrowDown", place="list"),
+    _make_other_key("previous", "k", "ArrowUp", place="list"),
+    _make_other_key("risk", "n", place="review"),
+    _make_other_key("fold", "f", place="review", on=_TALK),
+    _make_other_key("raw", "x", place="review", on=_TALK),
+    _make_other_key("more", ".", place="review"),
+    _make_other_key("mark", "v", place="list"),
+    _make_other_key("deny_marked", "D", place="list"),
+    _make_other_key("filter", "/", place="list"),
+    _make_other_key("sort", "z", place="list"),
+    _make_other_key("history", "h", on=_LISTS),
+    _make_other_key("grants", "G", on=_LISTS),
+    _make_other_key("spending", "$"),
+    _make_other_key("send", "Control+Enter", place="panel"),
+    _make_other_key("close", "Escape", place="panel"),
+    _make_other_key("palette", "Control+k"),
+    _make_other_key("help", "?", on=_ALL),
+    _make_other_key("quit", "q", on=frozenset({"queue"})),
 )
 """In the order of display."""
 
@@ -139,7 +150,7 @@ def key_for(action: str, surface: Surface) -> Key:
     raise KeyError(action)
 
 
-def subject(shown: Shown) -> Subject:
+def find_subject(shown: Shown) -> Subject:
     """Return the subject of the decision."""
     match shown.kind:
         case "elicitation":
@@ -148,25 +159,25 @@ def subject(shown: Shown) -> Subject:
             return shown.kind
 
 
-def offered(shown: Shown, surface: Surface) -> list[Key]:
+def list_offered_keys(shown: Shown, surface: Surface) -> list[Key]:
     """List the keys that can be used for what is shown; none once it is over."""
     if shown.state != "pending":
         return []
-    about = subject(shown)
-    return [key for key in keys_on(surface) if about in key.subjects and key.action not in _lacking(shown)]
+    about = find_subject(shown)
+    return [key for key in keys_on(surface) if about in key.subjects and key.action not in _list_lacking(shown)]
 
 
-def printed(name: str) -> str:
+def print_key_name(name: str) -> str:
     """Return the name of a key as printed on keyboards."""
     return name.replace("Control+", "Ctrl+").replace("Escape", "Esc").replace("ArrowDown", "↓").replace("ArrowUp", "↑")
 
 
-def label(key: Key, words: Texts, about: Subject | None = None) -> str:
+def label_key(key: Key, words: Texts, about: Subject | None = None) -> str:
     """Return a short label for a key, for a button or the foot of a screen."""
     return _looked_up(f"key.{key.action}", words, about)
 
 
-def meaning(key: Key, words: Texts, about: Subject | None = None) -> str:
+def describe_key(key: Key, words: Texts, about: Subject | None = None) -> str:
     """Return a sentence about a key, for the list of all keys."""
     return _looked_up(f"meaning.{key.action}", words, about)
 
@@ -176,7 +187,7 @@ def _looked_up(name: str, words: Texts, about: Subject | None) -> str:
     return words(special if about is not None and words.has(special) else name)
 
 
-def _lacking(shown: Shown) -> Iterator[str]:
+def _list_lacking(shown: Shown) -> Iterator[str]:
     """Yield the actions that this question does not allow, although its kind has them."""
     if not shown.who.call:
         yield "stop"

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.host.checks.forms import check_content, fields_of
+from antiphon.host.checks.form_fields import check_content, fields_of
 from antiphon.host.review import review
 from antiphon.host.store.base import ReviewKind, ReviewRow, ReviewState
 from antiphon.host.store.chain import Record
@@ -27,7 +27,7 @@ __all__ = [
     "check",
     "decision_of",
     "question_of",
-    "reaches",
+    "reaches_question",
     "undone_records",
 ]
 
@@ -113,7 +113,7 @@ def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
     )
 
 
-def reaches(denied: Question, other: Question, reach: review.Reach) -> bool:
+def reaches_question(denied: Question, other: Question, reach: review.Reach) -> bool:
     """Return whether a denial of the first question withdraws the other one, too."""
     if denied.item is None or other.item is None or reach == "once":
         return denied.id == other.id

@@ -60,7 +60,7 @@ from antiphon.host.store.base import (
 )
 from antiphon.machine.asyncio_tasks import start_in
 from antiphon.wire.elicitation import ElicitResult
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
 
 __all__ = ["CHECK", "UNDO", "AlreadyDecided", "DecisionWatch", "Mismatch", "NotShown", "OpenQuestions", "Queue"]
@@ -476,7 +476,7 @@ class Queue:
             block = BlockRow(identity=question.identity, target=origin.target, since=now, by=by, coarse=alike)
         return Decided(
             id=question.id,
-            decision=encode(decision).decode(),
+            decision=encode_value(decision).decode(),
             by=by,
             hash=hash,
             release=self._release(question, decision, now, alone=alone),
@@ -542,7 +542,7 @@ class Queue:
         Raises:
             Mismatch: it is longer than ``MAX_DRAFT`` bytes.
         """
-        body = None if fields is None else encode(fields).decode()
+        body = None if fields is None else encode_value(fields).decode()
         if body is not None and len(body) > MAX_DRAFT:
             raise Mismatch(f"a draft has at most {MAX_DRAFT} bytes")
         return await self._store.keep_draft(id, body)
@@ -585,13 +585,13 @@ class Queue:
         row = ReviewRow(
             id=token_hex(8),
             kind=kind,
-            fingerprint=_fingerprint(kind, origin, digests),
-            group=_group(origin, self._store.host),
+            fingerprint=_compute_fingerprint(kind, origin, digests),
+            group=_name_group(origin, self._store.host),
             identity=origin.identity,
             created=now,
             expires=None if expires_in is None else now + expires_in,
             host=self._store.host,
-            item=encode(item).decode(),
+            item=encode_value(item).decode(),
             hash=hash_of(item),
         )
         put = await self._store.put_review(row)
@@ -635,13 +635,13 @@ async def _check_call(item: AnyItem, decision: AnyDecision) -> None:
             raise Mismatch(str(error)) from None
 
 
-def _fingerprint(kind: str, origin: Origin, digests: list[str]) -> str:
+def _compute_fingerprint(kind: str, origin: Origin, digests: list[str]) -> str:
     # Identify the call by its content, because its id differs after a restart.
     call = [origin.call.method, origin.call.name, origin.call.arguments] if origin.call else None
-    return hashlib.sha256(encode([kind, origin.identity, call, *digests])).hexdigest()
+    return hashlib.sha256(encode_value([kind, origin.identity, call, *digests])).hexdigest()
 
 
-def _group(origin: Origin, host: str) -> str:
+def _name_group(origin: Origin, host: str) -> str:
     if origin.call is None:
         return f"{host}:ask:{origin.id}"
     return f"{host}:{origin.call.id}:{origin.round.n if origin.round else 0}"

@@ -11,12 +11,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from antiphon.host.budget import Costs, dearest, worst_case
-from antiphon.host.catalogue import Price
+from antiphon.host.budget import Costs, find_dearest, worst_case
 from antiphon.host.checks.risk import Risk
+from antiphon.host.model_catalogue import ModelPrice
 from antiphon.host.providers.base import Usage
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.envelope import encode, encode_canonical
+from antiphon.wire.envelope import encode_canonical, encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
@@ -41,7 +41,7 @@ __all__ = [
     "Filled",
     "Informed",
     "NoReviewer",
-    "Placed",
+    "QueueReviewer",
     "Reach",
     "Regenerate",
     "ReviewItem",
@@ -363,7 +363,7 @@ def obstacle_of(reviewer: Reviewer | None) -> str:
 
 
 @runtime_checkable
-class Placed(Protocol):
+class QueueReviewer(Protocol):
     """A reviewer whose questions wait in a place where a person has to look for them."""
 
     @property
@@ -418,7 +418,9 @@ def most_of(item: ReviewItem, model: str | None = None, params: CreateMessageReq
         names, least = [item.model, *item.fallbacks], 0 if reserved is None else reserved.worst.money
     else:
         names, least = [model], 0
-    prices = [msgspec.convert(item.prices[name], Price) for name in names if name is not None and name in item.prices]
+    prices = [
+        msgspec.convert(item.prices[name], ModelPrice) for name in names if name is not None and name in item.prices
+    ]
     if not prices:
         return least or None
     if params is None and reserved is not None:
@@ -426,7 +428,7 @@ def most_of(item: ReviewItem, model: str | None = None, params: CreateMessageReq
     else:
         usage = worst_case(item.params if params is None else params)
     # A request that a person made shorter keeps its reservation.
-    return max(least, dearest(usage, prices).money)
+    return max(least, find_dearest(usage, prices).money)
 
 
 def name_of(decision: Decision | ElicitResult) -> str:
@@ -459,4 +461,4 @@ def digest(value: msgspec.Struct) -> str:
     Args:
         value: any type of ``antiphon.types``, or one made of these.
     """
-    return hashlib.sha256(_encode_sorted(_decode_any(encode(value)))).hexdigest()
+    return hashlib.sha256(_encode_sorted(_decode_any(encode_value(value)))).hexdigest()

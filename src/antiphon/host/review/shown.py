@@ -13,12 +13,12 @@ from typing import Any, Literal, cast
 import msgspec
 
 from antiphon.errors import InvalidParams
-from antiphon.host.checks.contents import Placed, message_blocks, more_of
-from antiphon.host.checks.forms import Field, fields_of
+from antiphon.host.checks.form_fields import Field, fields_of
+from antiphon.host.checks.message_parts import PlacedBlock, message_blocks, more_of
 from antiphon.host.checks.risk import Risk, holds_secret, secret_spots
 from antiphon.host.models.selection import Selection, kept_selection
 from antiphon.host.review.definitions import changes_of
-from antiphon.host.review.diff import Line, compact, differences, pretty
+from antiphon.host.review.diff import DiffLine, compact, compare_requests, format_json
 from antiphon.host.review.question import AnyItem, Question
 from antiphon.host.review.review import (
     ElicitItem,
@@ -42,10 +42,10 @@ from antiphon.wire.content import (
     ToolResultContent,
     ToolUseContent,
 )
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
-__all__ = ["Argument", "Shown", "Turn", "shape_of", "show", "show_item"]
+__all__ = ["Argument", "MessageTurn", "Shown", "collect_shown", "shape_of", "show_item"]
 
 _TABLE = 4_000
 """Most bytes of arguments that are shown as a table; longer ones are shown as JSON alone, with their size."""
@@ -84,14 +84,14 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the reason of a refusal can be sent to the server."""
     choices: frozenset[str] = frozenset()
     params: CreateMessageRequestParams | None = None
-    turns: tuple[Turn, ...] = ()
-    answer: Turn | None = None
+    turns: tuple[MessageTurn, ...] = ()
+    answer: MessageTurn | None = None
     answer_text: str = ""
-    rival: Turn | None = None
+    rival: MessageTurn | None = None
     """The answer of a second model, beside ``answer``."""
     rival_digest: str = ""
     """What a decision for the second answer names."""
-    changes: tuple[Line, ...] | None = ()
+    changes: tuple[DiffLine, ...] | None = ()
     facts: tuple[tuple[str, str], ...] = ()
     item: ReviewItem | None = None
     tool: str = ""
@@ -117,7 +117,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         parts = [part.text for turn in shown for part in turn.parts]
         if self.answer is not None or self.params is None:
             return [*parts, self.message, self.arguments, self.tool]
-        return [*parts, self.params.system_prompt or "", *map(pretty, self.params.tools or ())]
+        return [*parts, self.params.system_prompt or "", *map(format_json, self.params.tools or ())]
 
 
 def shape_of(question: Question) -> str | None:
@@ -129,31 +129,31 @@ def shape_of(question: Question) -> str | None:
     return f"{question.identity}:{digest(alike)}"
 
 
-def show(question: Question) -> Shown | None:
+def collect_shown(question: Question) -> Shown | None:
     """Collect what is shown of a question; ``None`` if its content is not kept any more."""
-    return None if question.item is None else _show(question, question.item)
+    return None if question.item is None else _show_item(question, question.item)
 
 
-def _show(question: Question, item: AnyItem) -> Shown:
+def _show_item(question: Question, item: AnyItem) -> Shown:
     shown = Shown(
         id=question.id,
         kind=question.kind,
         state=question.state,
         by=question.by or "",
-        decision=_decided(question),
+        decision=_describe_decision(question),
         waited_for=question.waited_for,
         expires=question.expires,
         who=who_of(item.origin),
         risks=item.risks,
-        raw=pretty(item.params),
+        raw=format_json(item.params),
         digest=digest(item.params),
         hash=question.hash,
         scopes=scopes_of(item.origin),
         can_tell=can_tell(item),
     )
     if isinstance(item, ElicitItem):
-        return _form(shown, item)
-    return _tool(shown, item) if isinstance(item, ToolItem) else _sampling(shown, item)
+        return _show_form(shown, item)
+    return _show_tool(shown, item) if isinstance(item, ToolItem) else _show_sampling(shown, item)
 
 
 def show_item(item: AnyItem, kind: ReviewKind) -> Shown:
@@ -170,19 +170,19 @@ def show_item(item: AnyItem, kind: ReviewKind) -> Shown:
         item=item,
         hash=hash_of(item),
     )
-    return _show(question, item)
+    return _show_item(question, item)
 
 
-def _tool(shown: Shown, item: ToolItem) -> Shown:
+def _show_tool(shown: Shown, item: ToolItem) -> Shown:
     said = item.origin.tool
     changes = () if item.allowed is None else changes_of(item.allowed, said)
     return msgspec.structs.replace(
         shown,
         choices=item.choices,
         message=item.params.name,
-        arguments=pretty(item.params),
+        arguments=format_json(item.params),
         table=_table(item),
-        tool="" if said is None else pretty(said),
+        tool="" if said is None else format_json(said),
         is_redefined=item.allowed is not None,
         changes=changes,
     )
@@ -194,13 +194,13 @@ def _members(value: object) -> dict[str, object]:
 
 
 def _table(item: ToolItem) -> tuple[Argument, ...]:
-    body = encode(item.params.arguments or {})
+    body = encode_value(item.params.arguments or {})
     if len(body) > _TABLE:
         return ()
     given = msgspec.json.decode(body, type=dict[str, object])
     tool = item.origin.tool
     described = _members(
-        None if tool is None else _members(msgspec.json.decode(encode(tool.input_schema))).get("properties")
+        None if tool is None else _members(msgspec.json.decode(encode_value(tool.input_schema))).get("properties")
     )
     rows: list[Argument] = []
     for name, value in given.items():
@@ -218,12 +218,12 @@ def _table(item: ToolItem) -> tuple[Argument, ...]:
 
 
 def _written(value: object) -> str:
-    return value if isinstance(value, str) else pretty(value)
+    return value if isinstance(value, str) else format_json(value)
 
 
-def _sampling(shown: Shown, item: ReviewItem) -> Shown:
+def _show_sampling(shown: Shown, item: ReviewItem) -> Shown:
     result, params = item.result, item.params
-    differing = differences(item.received, params)
+    differing = compare_requests(item.received, params)
     numbers = count()
     shown = msgspec.structs.replace(
         shown,
@@ -248,13 +248,13 @@ def _sampling(shown: Shown, item: ReviewItem) -> Shown:
         rival=None if second is None or item.rival is None else turn_of(second, count(), "", item.rival.risks),
         rival_digest="" if second is None else digest(second),
         digest=digest(result),
-        raw=pretty(result),
+        raw=format_json(result),
         answer=turn_of(result, numbers, "", item.risks),
         answer_text=result.text,
     )
 
 
-def _form(shown: Shown, item: ElicitItem) -> Shown:
+def _show_form(shown: Shown, item: ElicitItem) -> Shown:
     url = item.params.url
     return msgspec.structs.replace(
         shown,
@@ -262,11 +262,11 @@ def _form(shown: Shown, item: ElicitItem) -> Shown:
         url=url,
         host="" if url is None else host_of(url),
         opens=url is not None and _is_plain(url),
-        fields=_fields(item),
+        fields=_list_fields(item),
     )
 
 
-def _fields(item: ElicitItem) -> tuple[Field, ...]:
+def _list_fields(item: ElicitItem) -> tuple[Field, ...]:
     try:
         return tuple(fields_of(item.params))
     except InvalidParams:
@@ -280,7 +280,7 @@ def _is_plain(url: str) -> bool:
     return url.startswith("https://") and url.isascii() and url.isprintable() and "@" not in host and " " not in url
 
 
-def _decided(question: Question) -> str:
+def _describe_decision(question: Question) -> str:
     decision = question.decision
     if decision is None:
         return ""
@@ -290,7 +290,7 @@ def _decided(question: Question) -> str:
 PartKind = Literal["text", "json", "image", "audio", "note"]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class MessagePart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a message."""
 
     kind: PartKind
@@ -308,22 +308,22 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it contains a secret that cannot be highlighted, because its values are displayed in another form."""
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class MessageTurn(msgspec.Struct, frozen=True, kw_only=True):
     """One message."""
 
     role: str
-    parts: tuple[Part, ...]
+    parts: tuple[MessagePart, ...]
 
 
 def turn_of(
     message: SamplingMessage | CreateMessageResult, numbers: Iterator[int], place: str, risks: Sequence[Risk]
-) -> Turn:
+) -> MessageTurn:
     """Convert one message. ``numbers`` counts its media; ``place`` is its place; ``risks`` refer to places in it."""
-    parts = [*_parts(message_blocks(message, place), numbers), *_more(message)]
-    return Turn(role=message.role, parts=tuple(_pointed(part, risks) for part in parts))
+    parts = [*_show_parts(message_blocks(message, place), numbers), *_show_other_members(message)]
+    return MessageTurn(role=message.role, parts=tuple(_point_out_risks(part, risks) for part in parts))
 
 
-def _pointed(part: Part, risks: Sequence[Risk]) -> Part:
+def _point_out_risks(part: MessagePart, risks: Sequence[Risk]) -> MessagePart:
     if not part.place:
         return part
     if part.kind == "text":
@@ -331,55 +331,63 @@ def _pointed(part: Part, risks: Sequence[Risk]) -> Part:
     return msgspec.structs.replace(part, remarkable=holds_secret(risks, part.place))
 
 
-def _more(value: Any, *, nested: bool = False) -> Iterator[Part]:
+def _show_other_members(value: Any, *, nested: bool = False) -> Iterator[MessagePart]:
     """Yield the members that are sent and have no display of their own."""
     more = more_of(value)
     if more:
-        yield Part(kind="json", label="part.more", text=pretty(more), nested=nested)
+        yield MessagePart(kind="json", label="part.more", text=format_json(more), nested=nested)
 
 
-def _parts(blocks: Iterable[Placed], numbers: Iterator[int], *, nested: bool = False) -> Iterator[Part]:
+def _show_parts(
+    blocks: Iterable[PlacedBlock], numbers: Iterator[int], *, nested: bool = False
+) -> Iterator[MessagePart]:
     for place, block in blocks:
         if isinstance(block, TextContent):
-            yield Part(kind="text", text=block.text, nested=nested, place=f"{place}.text")
+            yield MessagePart(kind="text", text=block.text, nested=nested, place=f"{place}.text")
         elif isinstance(block, ImageContent | AudioContent):
             kind = "image" if isinstance(block, ImageContent) else "audio"
-            yield Part(kind=kind, name=block.mime_type, media=next(numbers), nested=nested)
+            yield MessagePart(kind=kind, name=block.mime_type, media=next(numbers), nested=nested)
         elif isinstance(block, ToolUseContent):
-            name, text = f"{block.name} ({block.id})", pretty(block.input)
-            yield Part(kind="json", label="part.use", name=name, text=text, nested=nested, place=f"{place}.input")
+            name, text = f"{block.name} ({block.id})", format_json(block.input)
+            yield MessagePart(
+                kind="json", label="part.use", name=name, text=text, nested=nested, place=f"{place}.input"
+            )
         elif isinstance(block, ToolResultContent):
             yield from _result_parts(place, block, numbers)
         else:
             yield from _resource_parts(place, block, numbers, nested=nested)
-        yield from _more(block, nested=nested)
+        yield from _show_other_members(block, nested=nested)
 
 
-def _result_parts(place: str, block: ToolResultContent, numbers: Iterator[int]) -> Iterator[Part]:
+def _result_parts(place: str, block: ToolResultContent, numbers: Iterator[int]) -> Iterator[MessagePart]:
     label = "part.failure" if block.is_error else "part.result"
-    yield Part(kind="note", label=label, name=block.tool_use_id)
-    inner = (Placed(f"{place}.content[{at}]", each) for at, each in enumerate(block.content))
-    yield from _parts(inner, numbers, nested=True)
+    yield MessagePart(kind="note", label=label, name=block.tool_use_id)
+    inner = (PlacedBlock(f"{place}.content[{at}]", each) for at, each in enumerate(block.content))
+    yield from _show_parts(inner, numbers, nested=True)
     if block.structured_content is not None:
-        text, place = pretty(block.structured_content), f"{place}.structuredContent"
-        yield Part(kind="json", label="part.structured", text=text, nested=True, place=place)
+        text, place = format_json(block.structured_content), f"{place}.structuredContent"
+        yield MessagePart(kind="json", label="part.structured", text=text, nested=True, place=place)
 
 
-def _resource_parts(place: str, block: object, numbers: Iterator[int], *, nested: bool) -> Iterator[Part]:
+def _resource_parts(place: str, block: object, numbers: Iterator[int], *, nested: bool) -> Iterator[MessagePart]:
     if isinstance(block, ResourceLink):
-        yield Part(kind="json", label="part.link", name=block.uri, text=pretty(block), nested=nested, place=place)
+        yield MessagePart(
+            kind="json", label="part.link", name=block.uri, text=format_json(block), nested=nested, place=place
+        )
     elif isinstance(block, EmbeddedResource):
         resource = block.resource
         name = f"{resource.uri} ({resource.mime_type})" if resource.mime_type else resource.uri
         if resource.text is not None:
             place = f"{place}.resource.text"
-            yield Part(kind="text", label="part.resource", name=name, text=resource.text, nested=nested, place=place)
+            yield MessagePart(
+                kind="text", label="part.resource", name=name, text=resource.text, nested=nested, place=place
+            )
         else:
             next(numbers)
             size = f"{len(resource.blob or '') * 3 // 4:,} B"
-            yield Part(kind="note", label="part.blob", name=f"{name}, {size}", nested=nested)
+            yield MessagePart(kind="note", label="part.blob", name=f"{name}, {size}", nested=nested)
     else:
-        yield Part(kind="json", label="part.unknown", text=pretty(block), nested=nested, place=place)
+        yield MessagePart(kind="json", label="part.unknown", text=format_json(block), nested=nested, place=place)
 
 
 def facts_of(params: CreateMessageRequestParams) -> Iterator[tuple[str, str]]:

@@ -20,14 +20,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from antiphon.host.budget import Costs, rounded_dollars
-from antiphon.host.checks.redact import mask
+from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.risk import Risk
 from antiphon.host.checks.visible import replace_hidden
-from antiphon.host.review.diff import pretty
+from antiphon.host.review.diff import format_json
 from antiphon.host.review.question import Outcome, Question
 from antiphon.host.review.review import ElicitItem, Figures, ReviewItem, ToolItem
 from antiphon.wire.content import TextContent, ToolResultContent
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin, OriginTask
 from antiphon.wire.sampling import SamplingMessage
 
@@ -41,22 +41,22 @@ __all__ = [
     "Texts",
     "Who",
     "arranged",
-    "clock",
+    "choose_language",
     "figures_text",
     "first_rows",
     "first_words",
-    "grouped",
+    "format_duration",
+    "format_time_left",
+    "group_rows",
     "groups_of",
     "headline_of",
     "host_of",
     "listed",
+    "load_texts",
     "outcome_text",
-    "preferred",
     "round_text",
-    "span",
     "task_text",
     "terminal_language",
-    "texts",
     "who_of",
 ]
 
@@ -90,7 +90,7 @@ def server_name(target: str, kind: str) -> str:
         words = shlex.split(target)
     except ValueError:
         words = target.split()
-    return (_program(words) or target)[:_NAME]
+    return (_name_program(words) or target)[:_NAME]
 
 
 def host_of(url: str) -> str:
@@ -111,7 +111,7 @@ def figures_text(figures: Figures | None, words: Texts) -> str:
     return " · ".join([figures.model, cost, words("rival.seconds", n=f"{figures.seconds:.1f}")])
 
 
-def clock(seconds: float, words: Texts) -> str:
+def format_time_left(seconds: float, words: Texts) -> str:
     """Format the time that is left: ``9:59``, ``2h05``, or a text that it is over."""
     if seconds <= 0:
         return words("clock.over")
@@ -121,7 +121,7 @@ def clock(seconds: float, words: Texts) -> str:
     return f"{whole // 60}:{whole % 60:02d}"
 
 
-def span(seconds: float, words: Texts) -> str:
+def format_duration(seconds: float, words: Texts) -> str:
     """Format a duration in its largest unit: ``12 s``, ``4 min``, ``3 h``, ``2 d``."""
     whole = max(0, int(seconds))
     units: Sequence[tuple[Literal["s", "min", "h", "d"], int]] = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
@@ -138,11 +138,11 @@ def first_words(item: ReviewItem | ElicitItem | ToolItem | None) -> str:
     if item is None:
         return ""
     if isinstance(item, ToolItem):
-        return _line(item.params.name)
+        return _join_line(item.params.name)
     if isinstance(item, ElicitItem):
-        return _line(item.params.message)
+        return _join_line(item.params.message)
     for text in _new_texts(item):
-        if said := _line(text):
+        if said := _join_line(text):
             return said
     last = item.result or item.params.messages[-1]
     return type(last.blocks[0] if last.blocks else last).__name__.removesuffix("Content").lower()
@@ -163,10 +163,10 @@ def _new_texts(item: ReviewItem) -> Iterator[str]:
     answered = max((at for at, message in enumerate(messages) if message.role == "assistant"), default=-1)
     new = messages[answered + 1 :] or messages[-1:]
     for message in new:
-        yield from _texts(message)
+        yield from _list_texts(message)
 
 
-def _texts(message: SamplingMessage) -> Iterator[str]:
+def _list_texts(message: SamplingMessage) -> Iterator[str]:
     for block in message.blocks:
         if isinstance(block, TextContent):
             yield block.text
@@ -174,21 +174,21 @@ def _texts(message: SamplingMessage) -> Iterator[str]:
             yield from (each.text for each in block.content if isinstance(each, TextContent))
 
 
-def _line(text: str) -> str:
+def _join_line(text: str) -> str:
     """Return the readable beginning of a text, as one line."""
     text = text.lstrip()
     for at in range(0, min(len(text), _WINDOW * _WINDOWS), _WINDOW):
-        seen = _BLANK.sub(" ", replace_hidden(text[at : at + _WINDOW], _nothing)).strip()
+        seen = _BLANK.sub(" ", replace_hidden(text[at : at + _WINDOW], _drop_character)).strip()
         if seen:
             return seen[:_WORDS]
     return ""
 
 
-def _nothing(char: str) -> str:
+def _drop_character(char: str) -> str:
     return ""
 
 
-def _program(words: Sequence[str]) -> str:
+def _name_program(words: Sequence[str]) -> str:
     skipped = False
     for at, word in enumerate(words):
         if word in _NAMING and at + 1 < len(words):
@@ -248,17 +248,17 @@ class Texts:
         for found in _FACTS.finditer(risk.text):
             name = found.lastgroup or "number"
             facts[name] = facts[name] or found[name].strip()
-        facts["list"] = _KIND.sub(self._counted, facts["list"]).replace(", ", "、")
+        facts["list"] = _KIND.sub(self._count_characters, facts["list"]).replace(", ", "、")
         return self(f"risk.{risk.kind}", **facts)
 
-    def _counted(self, found: re.Match[str]) -> str:
+    def _count_characters(self, found: re.Match[str]) -> str:
         """Return the text for a number of characters of one kind."""
         key = f"hidden.{found['kind']}"
         return self(key, n=found["number"]) if self.has(key) else found[0]
 
 
 @cache
-def texts(language: str, *own: Path) -> Texts:
+def load_texts(language: str, *own: Path) -> Texts:
     """Return the texts of a language: the shared ones, extended by those in the folders ``own`` in turn.
 
     English for an unknown language: names from outside are never used to look up files.
@@ -270,7 +270,7 @@ def texts(language: str, *own: Path) -> Texts:
     return Texts(name, words)
 
 
-def preferred(chosen: str | None, accepted: str) -> str:
+def choose_language(chosen: str | None, accepted: str) -> str:
     """Choose the language: the one a person chose, else the first known one in ``Accept-Language``."""
     if chosen in LANGUAGES:
         return chosen
@@ -284,7 +284,7 @@ def preferred(chosen: str | None, accepted: str) -> str:
 def terminal_language(chosen: str | None) -> str:
     """Choose the language: the one that was requested, else that of the terminal's locale (POSIX, 8.2)."""
     locale = next((value for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (value := os.environ.get(name))), "")
-    return preferred(chosen, locale.partition(".")[0].replace("_", "-"))
+    return choose_language(chosen, locale.partition(".")[0].replace("_", "-"))
 
 
 _DIGITS = 12
@@ -332,24 +332,24 @@ def who_of(origin: Origin) -> Who:
     kind, _, digits = origin.identity.partition(":")
     call = origin.call
     return Who(
-        target=(target := mask(origin.target)),
+        target=(target := mask_text(origin.target)),
         name=server_name(target, kind),
         kind=kind,
         short=digits[:_DIGITS],
         identity=origin.identity,
         claims=f"{origin.server.name} {origin.server.version}" if origin.server else "",
         call=f"{call.method} {call.name or ''}".rstrip() if call else "",
-        arguments=_arguments(call.arguments) if call and call.arguments is not None else "",
+        arguments=_format_arguments(call.arguments) if call and call.arguments is not None else "",
         round=(origin.round.n, origin.round.max) if origin.round else None,
-        task=None if (task := origin.task) is None else msgspec.structs.replace(task, says=mask(task.says)),
+        task=None if (task := origin.task) is None else msgspec.structs.replace(task, says=mask_text(task.says)),
         door=origin.door or "",
         unclear=origin.unclear,
     )
 
 
-def _arguments(arguments: object) -> str:
-    line = encode(arguments).decode("utf-8", "replace")
-    return line if len(line) <= _LINE else pretty(arguments)
+def _format_arguments(arguments: object) -> str:
+    line = encode_value(arguments).decode("utf-8", "replace")
+    return line if len(line) <= _LINE else format_json(arguments)
 
 
 def task_text(task: OriginTask, words: Texts, now: float) -> str:
@@ -359,7 +359,7 @@ def task_text(task: OriginTask, words: Texts, now: float) -> str:
     """
     since = task.started if task.started is not None else task.first
     age = "who.task_started" if task.started is not None else "who.task_seen"
-    parts = [words("who.task") if since is None else words(age, age=span(now - since, words))]
+    parts = [words("who.task") if since is None else words(age, age=format_duration(now - since, words))]
     if not task.asks:
         parts.append(words("who.task_first"))
     else:
@@ -448,10 +448,10 @@ def listed(question: Question, *, by_server: bool = False) -> Listed | None:
     if question.item is None:
         return None
     group = question.identity if by_server else question.group
-    return Listed(row=_row(question), who=who_of(question.item.origin), group=group)
+    return Listed(row=_make_row(question), who=who_of(question.item.origin), group=group)
 
 
-def grouped(rows: Iterable[Listed]) -> list[Group]:
+def group_rows(rows: Iterable[Listed]) -> list[Group]:
     """Group rows, oldest first."""
     found: dict[str, list[Listed]] = {}
     for each in rows:
@@ -465,7 +465,7 @@ def grouped(rows: Iterable[Listed]) -> list[Group]:
 def groups_of(questions: Sequence[Question], *, by_server: bool = False) -> list[Group]:
     """Group questions by round, or by server, oldest first."""
     rows = (listed(question, by_server=by_server) for question in questions)
-    return grouped(row for row in rows if row is not None)
+    return group_rows(row for row in rows if row is not None)
 
 
 def arranged(groups: Iterable[Group], order: Order, wanted: str, only: str = "") -> list[Group]:
@@ -498,7 +498,7 @@ def first_rows(groups: Iterable[Group], most: int) -> list[Group]:
     return found
 
 
-def _row(question: Question) -> Row:
+def _make_row(question: Question) -> Row:
     """Make the row of a question."""
     item = question.item
     risks = item.risks if item else ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
 if TYPE_CHECKING:
-    from antiphon.host.store.asks import (
+    from antiphon.host.store.ask_rows import (
         Arrival as Arrival,
         AskRow as AskRow,
         Found as Found,
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
         RecordKey as RecordKey,
         RecordSearch as RecordSearch,
     )
-    from antiphon.host.store.location import open_store as open_store, usual_store as usual_store
-    from antiphon.host.store.memory import MemoryStore as MemoryStore
+    from antiphon.host.store.store_location import open_store as open_store, usual_store as usual_store
+    from antiphon.host.store.memory_store import MemoryStore as MemoryStore
     from antiphon.host.store.news import Listening as Listening, News as News, NewsSource as NewsSource
 else:
     _HOMES = {
-        "antiphon.host.store.asks": "Arrival AskRow Found Sought SpentRow",
+        "antiphon.host.store.ask_rows": "Arrival AskRow Found Sought SpentRow",
         "antiphon.host.store.base": (
             "Balance BlockRow BrowserRow Change Decided DefinitionRow Ended GrantRow Hold HoldRow PageRow "
             "PartialRow ReviewRow Settlement Standing Store Supposed TaskSoFar"
         ),
         "antiphon.host.store.chain": "Entry Fault Head Record RecordKey RecordSearch",
-        "antiphon.host.store.location": "open_store usual_store",
-        "antiphon.host.store.memory": "MemoryStore",
+        "antiphon.host.store.store_location": "open_store usual_store",
+        "antiphon.host.store.memory_store": "MemoryStore",
         "antiphon.host.store.news": "Listening News NewsSource",
     }
     __all__ = [name for names in _HOMES.values() for name in names.split()]

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from antiphon.host.budget import Account, Amount, Cap
-from antiphon.host.store.asks import AskRow, Found, Sought, SpentRow
+from antiphon.host.store.ask_rows import AskRow, Found, Sought, SpentRow
 from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch
 from antiphon.host.store.news import News
 from antiphon.sql.database_store import StoreStalled
@@ -41,8 +41,8 @@ __all__ = [
     "StoreStalled",
     "Supposed",
     "TaskSoFar",
+    "correct_late_records",
     "identities_in",
-    "late",
 ]
 
 ReviewKind = Literal["request", "response", "elicitation", "tool"]
@@ -167,12 +167,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[Record, ...] = ()
 
 
-def late(records: Sequence[Record], settlement: Settlement, charged: Amount) -> tuple[Record, ...]:
+def correct_late_records(records: Sequence[Record], settlement: Settlement, charged: Amount) -> tuple[Record, ...]:
     """Correct the amounts in the records of a late settlement to the part that is charged now."""
-    return tuple(_late(record, settlement, charged) if record.step == "settled" else record for record in records)
+    return tuple(
+        _correct_record(record, settlement, charged) if record.step == "settled" else record for record in records
+    )
 
 
-def _late(record: Record, settlement: Settlement, charged: Amount) -> Record:
+def _correct_record(record: Record, settlement: Settlement, charged: Amount) -> Record:
     if charged == Amount():
         return msgspec.structs.replace(record, outcome="late", money=None, input_tokens=None, output_tokens=None)
     if charged == settlement.amount:

@@ -22,13 +22,13 @@ __all__ = [
     "RecordKey",
     "RecordSearch",
     "Step",
-    "extend",
+    "extend_chain",
+    "find_missing",
     "key_of",
     "key_text",
-    "missing",
     "noted_heads",
     "other_than",
-    "verify",
+    "verify_entries",
 ]
 
 Step = Literal[
@@ -174,7 +174,7 @@ class _Linked(msgspec.Struct, frozen=True, kw_only=True):
     record: Record
 
 
-def extend(head: Head, records: Iterable[Record]) -> tuple[list[Entry], Head]:
+def extend_chain(head: Head, records: Iterable[Record]) -> tuple[list[Entry], Head]:
     """Link records to the end of a chain. Returns them in their places, and the new end."""
     entries: list[Entry] = []
     seq, last = head.seq, head.hash
@@ -197,7 +197,7 @@ def key_of(seq: int, record: Record) -> RecordKey:
     return RecordKey(seq, record.at, key_text(record.ask), key_text(record.identity), record.step, outcome, call)
 
 
-def verify(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault | None]:
+def verify_entries(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault | None]:
     """Verify that the entries follow ``start`` without a gap. Returns the end reached, and the first fault.
 
     Any byte that was changed, and any record that was removed, inserted or moved, is a fault. Someone who can write the
@@ -205,7 +205,7 @@ def verify(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault | None]:
     elsewhere reveals that.
     """
     for entry in entries:
-        fault = _fault(entry, start)
+        fault = _find_fault(entry, start)
         if fault is not None:
             return start, Fault(seq=start.seq + 1, problem=fault)
         start = Head(seq=entry.seq, hash=entry.hash)
@@ -229,7 +229,7 @@ def other_than(noted: Noted, entries: Iterable[Entry]) -> Fault | None:
     return None
 
 
-def missing(noted: Noted, end: Head) -> Fault | None:
+def find_missing(noted: Noted, end: Head) -> Fault | None:
     """Tell whether the chain ends before a record that was noted."""
     last = max(noted, default=0)
     if last <= end.seq:
@@ -237,7 +237,7 @@ def missing(noted: Noted, end: Head) -> Fault | None:
     return Fault(seq=end.seq + 1, problem=f"the chain was cut off: record {last} was noted")
 
 
-def _fault(entry: Entry, before: Head) -> str | None:
+def _find_fault(entry: Entry, before: Head) -> str | None:
     if entry.seq != before.seq + 1:
         return f"a record is missing: the next one has number {entry.seq}"
     if hashlib.sha256(entry.body.encode("utf-8", "surrogatepass")).hexdigest() != entry.hash:

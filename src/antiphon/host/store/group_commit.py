@@ -21,7 +21,7 @@ __all__ = ["MAX_OWED", "Grouped", "Owed"]
 C = TypeVar("C")
 
 
-class _Waiting(NamedTuple, Generic[C]):
+class _WaitingChange(NamedTuple, Generic[C]):
     """A change, and the future of its caller."""
 
     change: C
@@ -42,8 +42,8 @@ class Grouped(Generic[C]):
         """
         self._make = make
         self._refused = refused
-        self._waiting: list[_Waiting[C]] = []
-        self._alone: deque[_Waiting[C]] = deque()
+        self._waiting: list[_WaitingChange[C]] = []
+        self._alone: deque[_WaitingChange[C]] = deque()
         self._making: asyncio.Future[None] | None = None
         self._is_collecting = False
         """Whether changes are collected until the next turn of the event loop."""
@@ -55,7 +55,7 @@ class Grouped(Generic[C]):
             Whatever making it raises.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(change, done))
+        self._waiting.append(_WaitingChange(change, done))
         if self._making is None and not self._is_collecting:
             self._begin()
         await done
@@ -84,14 +84,14 @@ class Grouped(Generic[C]):
         else:
             making.add_done_callback(partial(self._made, group))
 
-    def _made(self, group: list[_Waiting[C]], making: asyncio.Future[None]) -> None:
+    def _made(self, group: list[_WaitingChange[C]], making: asyncio.Future[None]) -> None:
         error = asyncio.CancelledError() if making.cancelled() else making.exception()
         if len(group) > 1 and isinstance(error, self._refused):
             # Nothing was changed: making each by itself shows which one is refused.
             self._alone.extend(group)
         else:
             for one in group:
-                _end(one.done, error)
+                _end_commit(one.done, error)
         self._making = None
         if not self._is_collecting:
             self._is_collecting = True
@@ -103,7 +103,7 @@ class Grouped(Generic[C]):
             self._begin()
 
 
-def _end(done: asyncio.Future[None], error: BaseException | None) -> None:
+def _end_commit(done: asyncio.Future[None], error: BaseException | None) -> None:
     if done.done():
         return
     if error is None:

@@ -14,29 +14,29 @@ import sqlalchemy as sa
 
 from antiphon.host.budget import Account, Amount, Cap, task_account
 from antiphon.host.store.base import Balance, Hold, HoldRow, TaskSoFar
-from antiphon.host.store.grants import MAX_LISTED
+from antiphon.host.store.grant_tables import MAX_LISTED
 from antiphon.host.store.tables import accounts, blocks, holds, hosts, swept, task_asks
-from antiphon.sql.prepared import Prepared, upsert
+from antiphon.sql.prepared import Prepared, begin_upsert
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
 __all__ = [
-    "Refused",
-    "balances",
+    "RefusedChange",
     "balances_of",
     "find_holds",
     "find_left",
-    "send",
-    "settle",
+    "list_balances",
+    "mark_sent",
     "settle_late",
-    "sweep",
-    "take",
+    "settle_reservation",
+    "sweep_reservation",
+    "take_reservation",
     "task_so_far",
 ]
 
 
-def _is(name: str) -> sa.ColumnElement[bool]:
+def _match_name(name: str) -> sa.ColumnElement[bool]:
     return sa.or_(
         blocks.c.identity == sa.bindparam(name, type_=sa.Text()), blocks.c.coarse == sa.bindparam(name, type_=sa.Text())
     )
@@ -47,7 +47,9 @@ _KEEP = Prepared(
     sa.insert(holds).from_select(
         list(holds.c),
         sa.select(*(sa.bindparam(f"new_{column.name}", type_=column.type) for column in holds.c)).where(
-            ~sa.select(blocks.c.identity).where(sa.or_(*(_is(name) for name in ("new_identity", "alike")))).exists()
+            ~sa.select(blocks.c.identity)
+            .where(sa.or_(*(_match_name(name) for name in ("new_identity", "alike"))))
+            .exists()
         ),
     )
 )
@@ -60,11 +62,11 @@ _DROP_SWEPT = Prepared(
 )
 
 
-class Refused(Exception):
+class RefusedChange(Exception):
     """A change is not allowed, and the transaction is rolled back; the text is the key of what prevents it."""
 
 
-def take(connection: sa.Connection, hold: Hold, *, host: str, now: float) -> None:
+def take_reservation(connection: sa.Connection, hold: Hold, *, host: str, now: float) -> None:
     """Reserve from all accounts, or from none.
 
     Raises:
@@ -72,20 +74,20 @@ def take(connection: sa.Connection, hold: Hold, *, host: str, now: float) -> Non
     """
     for account in hold.accounts:
         # A new account has no row whose condition could fail.
-        if not _fits(account, hold.amount):
-            raise Refused(account.key)
+        if not _fits_account(account, hold.amount):
+            raise RefusedChange(account.key)
     if hold.accounts:
-        statement = _take(connection.dialect.name, len(hold.accounts))
-        taken: set[str] = {row[0] for row in statement.rows(connection, _rows(hold, now))}
+        statement = _prepare_take(connection.dialect.name, len(hold.accounts))
+        taken: set[str] = {row[0] for row in statement.rows(connection, _bind_rows(hold, now))}
         for account in hold.accounts:
             if account.key not in taken:
-                raise Refused(account.key)
+                raise RefusedChange(account.key)
     kept = {
         "new_id": hold.id,
         "new_host": host,
         "new_ask": hold.ask,
         "new_identity": hold.identity,
-        "new_keys": _encoded([account.key for account in hold.accounts]),
+        "new_keys": _encode_keys([account.key for account in hold.accounts]),
         "new_money": hold.amount.money,
         "new_tokens": hold.amount.tokens,
         "new_sent": hold.sent,
@@ -93,38 +95,38 @@ def take(connection: sa.Connection, hold: Hold, *, host: str, now: float) -> Non
         "alike": hold.coarser[0] if hold.coarser else hold.identity,
     }
     if _KEEP.count(connection, kept) != 1:
-        raise Refused("block")
+        raise RefusedChange("block")
 
 
-def send(connection: sa.Connection, id: str) -> None:
+def mark_sent(connection: sa.Connection, id: str) -> None:
     """Record that the provider is now called for a reservation.
 
     Raises:
         Refused: it does not exist any more (``"hold"``): another process took this one for dead, and released it.
     """
     if _SEND.count(connection, {"hold": id}) != 1:
-        raise Refused("hold")
+        raise RefusedChange("hold")
 
 
-def settle(connection: sa.Connection, id: str, amount: Amount) -> bool:
+def settle_reservation(connection: sa.Connection, id: str, amount: Amount) -> bool:
     """Convert a reservation to spending. Returns whether it still existed."""
     found = _DROP.rows(connection, {"hold": id})
     if not found:
         return False
     [(encoded, money, tokens)] = found
-    _shift(connection, msgspec.json.decode(encoded, type=list[str]), Amount(money=money, tokens=tokens), amount)
+    _shift_amounts(connection, msgspec.json.decode(encoded, type=list[str]), Amount(money=money, tokens=tokens), amount)
     return True
 
 
-def sweep(connection: sa.Connection, hold: HoldRow, now: float) -> Amount:
+def sweep_reservation(connection: sa.Connection, hold: HoldRow, now: float) -> Amount:
     """Settle the reservation of another process that is silent. Returns what was charged.
 
     If the request was sent that is all of it, else nothing. The amount is kept, because a process that was only slow
     will still settle it.
     """
     charged = hold.amount if hold.sent else Amount()
-    settle(connection, hold.id, charged)
-    kept = {"id": hold.id, "keys": _encoded(hold.keys), "money": charged.money, "tokens": charged.tokens, "at": now}
+    settle_reservation(connection, hold.id, charged)
+    kept = {"id": hold.id, "keys": _encode_keys(hold.keys), "money": charged.money, "tokens": charged.tokens, "at": now}
     connection.execute(sa.insert(swept), kept)
     return charged
 
@@ -139,19 +141,19 @@ def settle_late(connection: sa.Connection, id: str, amount: Amount) -> Amount | 
         return None
     [(encoded, money, tokens)] = found
     rest = Amount(money=max(0, amount.money - money), tokens=max(0, amount.tokens - tokens))
-    _shift(connection, msgspec.json.decode(encoded, type=list[str]), Amount(), rest)
+    _shift_amounts(connection, msgspec.json.decode(encoded, type=list[str]), Amount(), rest)
     return rest
 
 
-def balances(connection: sa.Connection, prefix: str) -> list[Balance]:
+def list_balances(connection: sa.Connection, prefix: str) -> list[Balance]:
     """Return the accounts whose key starts with ``prefix``."""
     chosen = sa.select(accounts).where(accounts.c.key.startswith(prefix, autoescape=True)).order_by(accounts.c.key)
-    return [_balance(row) for row in connection.execute(chosen.limit(MAX_LISTED))]
+    return [_read_balance(row) for row in connection.execute(chosen.limit(MAX_LISTED))]
 
 
 def balances_of(connection: sa.Connection, keys: Sequence[str]) -> list[Balance]:
     """Return the accounts with these keys."""
-    found = _of(len(keys)).rows(connection, _keyed(keys)) if keys else []
+    found = _prepare_balances(len(keys)).rows(connection, _bind_keys(keys)) if keys else []
     return [
         Balance(
             key=key,
@@ -168,7 +170,7 @@ def task_so_far(connection: sa.Connection, task: str, ask: str, now: float) -> T
     of_task = of_task.order_by(task_asks.c.at, task_asks.c.ask)
     known = connection.execute(of_task).all()
     if all(row.ask != ask for row in known):
-        connection.execute(_noted(connection.dialect.name), {"task": task, "ask": ask, "at": now})
+        connection.execute(_prepare_note(connection.dialect.name), {"task": task, "ask": ask, "at": now})
         known = connection.execute(of_task).all()
     account = next(iter(balances_of(connection, [task_account(task)])), None)
     spent = Amount() if account is None else account.spent
@@ -177,27 +179,27 @@ def task_so_far(connection: sa.Connection, task: str, ask: str, now: float) -> T
 
 def find_holds(connection: sa.Connection) -> list[HoldRow]:
     """Return the reservations."""
-    return [_hold(row) for row in connection.execute(sa.select(holds).order_by(holds.c.id).limit(MAX_LISTED))]
+    return [_read_hold(row) for row in connection.execute(sa.select(holds).order_by(holds.c.id).limit(MAX_LISTED))]
 
 
 def find_left(connection: sa.Connection, most: int) -> list[HoldRow]:
     """Return reservations of processes that are not there any more."""
     left = sa.select(holds).where(holds.c.host.not_in(sa.select(hosts.c.id))).order_by(holds.c.id).limit(most)
-    return [_hold(row) for row in connection.execute(left)]
+    return [_read_hold(row) for row in connection.execute(left)]
 
 
-def _shift(connection: sa.Connection, keys: Sequence[str], held: Amount, spent: Amount) -> None:
+def _shift_amounts(connection: sa.Connection, keys: Sequence[str], held: Amount, spent: Amount) -> None:
     """Move amounts from what accounts hold to what they have spent."""
     if keys:
         move = {"was_money": held.money, "was_tokens": held.tokens, "is_money": spent.money, "is_tokens": spent.tokens}
-        _move(len(keys)).count(connection, move | _keyed(keys))
+        _prepare_move(len(keys)).count(connection, move | _bind_keys(keys))
 
 
-def _encoded(keys: Sequence[str]) -> str:
+def _encode_keys(keys: Sequence[str]) -> str:
     return msgspec.json.encode(keys).decode()
 
 
-def _balance(row: sa.Row[Any]) -> Balance:
+def _read_balance(row: sa.Row[Any]) -> Balance:
     return Balance(
         key=row.key,
         spent=Amount(money=row.spent_money, tokens=row.spent_tokens),
@@ -206,7 +208,7 @@ def _balance(row: sa.Row[Any]) -> Balance:
     )
 
 
-def _hold(row: sa.Row[Any]) -> HoldRow:
+def _read_hold(row: sa.Row[Any]) -> HoldRow:
     return HoldRow(
         id=row.id,
         host=row.host,
@@ -218,23 +220,23 @@ def _hold(row: sa.Row[Any]) -> HoldRow:
     )
 
 
-def _keyed(keys: Sequence[str]) -> dict[str, object]:
+def _bind_keys(keys: Sequence[str]) -> dict[str, object]:
     return {f"key{at}": key for at, key in enumerate(keys)}
 
 
-def _among(count: int) -> sa.ColumnElement[bool]:
+def _match_keys(count: int) -> sa.ColumnElement[bool]:
     return accounts.c.key.in_([sa.bindparam(f"key{at}", type_=sa.Text()) for at in range(count)])
 
 
 @cache
-def _of(count: int) -> Prepared:
+def _prepare_balances(count: int) -> Prepared:
     names = ("key", "spent_money", "spent_tokens", "held_money", "held_tokens")
-    return Prepared(sa.select(*(accounts.c[name] for name in names)).where(_among(count)))
+    return Prepared(sa.select(*(accounts.c[name] for name in names)).where(_match_keys(count)))
 
 
 @cache
-def _move(count: int) -> Prepared:
-    moved = sa.update(accounts).where(_among(count))
+def _prepare_move(count: int) -> Prepared:
+    moved = sa.update(accounts).where(_match_keys(count))
     return Prepared(
         moved.values(
             held_money=accounts.c.held_money - sa.bindparam("was_money", type_=sa.BigInteger()),
@@ -245,7 +247,7 @@ def _move(count: int) -> Prepared:
     )
 
 
-def _rows(hold: Hold, now: float) -> dict[str, object]:
+def _bind_rows(hold: Hold, now: float) -> dict[str, object]:
     values: dict[str, object] = {"money": hold.amount.money, "tokens": hold.amount.tokens, "now": now}
     for at, account in enumerate(hold.accounts):
         values[f"key{at}"] = account.key
@@ -254,23 +256,25 @@ def _rows(hold: Hold, now: float) -> dict[str, object]:
     return values
 
 
-def _fits(account: Account, amount: Amount) -> bool:
+def _fits_account(account: Account, amount: Amount) -> bool:
     within_money = account.cap.money is None or amount.money <= account.cap.money
     return within_money and (account.cap.tokens is None or amount.tokens <= account.cap.tokens)
 
 
-def _noted(dialect: str) -> sqlite.Insert | postgresql.Insert:
+def _prepare_note(dialect: str) -> sqlite.Insert | postgresql.Insert:
     """Make the statement that adds an ask of a task, unless another process has just done so."""
-    return upsert(dialect, task_asks).on_conflict_do_nothing()
+    return begin_upsert(dialect, task_asks).on_conflict_do_nothing()
 
 
 @cache
-def _take(dialect: str, count: int) -> Prepared:
+def _prepare_take(dialect: str, count: int) -> Prepared:
     """Make the conditional update of some accounts: each row is inserted, or updated if the sum is allowed.
 
     Returns the keys of those that were.
     """
-    statement = upsert(dialect, accounts).from_select([column.name for column in _columns()], _wanted(count))
+    statement = begin_upsert(dialect, accounts).from_select(
+        [column.name for column in _list_columns()], _select_wanted(count)
+    )
     new, old = statement.excluded, accounts.c
     held = {"held_money": old.held_money + new.held_money, "held_tokens": old.held_tokens + new.held_tokens}
     taken = statement.on_conflict_do_update(
@@ -282,12 +286,12 @@ def _take(dialect: str, count: int) -> Prepared:
     return Prepared(taken)
 
 
-def _columns() -> list[sa.Column[Any]]:
+def _list_columns() -> list[sa.Column[Any]]:
     names = ("key", "spent_money", "spent_tokens", "held_money", "held_tokens", "cap_money", "cap_tokens", "changed")
     return [accounts.c[name] for name in names]
 
 
-def _wanted(count: int) -> sa.SelectBase:
+def _select_wanted(count: int) -> sa.SelectBase:
     """Make rows from parameters. One statement for all is several times as fast as one for each."""
     integer, moment = sa.BigInteger(), accounts.c.changed.type
     return sa.union_all(

@@ -3,7 +3,7 @@
 A process signals every few seconds that it is alive. One that has been silent for longer than its lease counts as gone.
 On this machine, one that has ended counts as gone at once, and one that still runs keeps its lease. The unsent
 reservations of a process that is gone are released, what it sent counts as spent, and its questions are asked again.
-One that was only slow finds out when it wants to send: see ``money.send``.
+One that was only slow finds out when it wants to send: see ``money.mark_sent``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from sqlalchemy import Connection, and_, delete, literal, or_, select, update
 
 from antiphon.host.budget import Amount, task_account
-from antiphon.host.store import audit as trail
+from antiphon.host.store import audit_tables as trail
 from antiphon.host.store import money
 from antiphon.host.store import reviews as questions
 from antiphon.host.store.base import OPEN, HoldRow, ReviewState
@@ -26,7 +26,18 @@ from antiphon.host.store.chain import Record
 from antiphon.host.store.tables import accounts, drafts, grants, hosts, reviews, swept, task_asks
 from antiphon.machine import running_processes
 
-__all__ = ["BEATS", "LEASE", "Watch", "beat", "is_gone", "is_own", "is_running", "leave", "named", "recover"]
+__all__ = [
+    "BEATS",
+    "LEASE",
+    "LeaseWatch",
+    "is_gone",
+    "is_own",
+    "is_running",
+    "name_process",
+    "record_beat",
+    "record_leaving",
+    "recover_processes",
+]
 
 _OVER: tuple[ReviewState, ...] = ("done", "expired", "withdrawn")
 _SAMPLING = "sampling/createMessage"
@@ -40,7 +51,7 @@ _REVIEW_KEPT = 90 * 24 * 3600.0
 """Seconds that a review stays in the history."""
 
 
-def beat(connection: Connection, host: str, mark: float) -> None:
+def record_beat(connection: Connection, host: str, mark: float) -> None:
     """Record that this process is alive, by a mark that it never had before."""
     if connection.execute(update(hosts).where(hosts.c.id == host).values(seen=mark)).rowcount != 1:
         connection.execute(hosts.insert(), {"id": host, "seen": mark})
@@ -50,30 +61,30 @@ SWEPT_AT_ONCE = 1_000
 """Most reservations of ended processes that are settled in one transaction; the next beat, seconds later, goes on."""
 
 
-def leave(connection: Connection, host: str) -> None:
+def record_leaving(connection: Connection, host: str) -> None:
     """Record that this process ends, so that others need not wait for the end of its lease."""
     connection.execute(delete(hosts).where(hosts.c.id == host))
     questions.sweep_partials(connection)
 
 
-def recover(
+def recover_processes(
     connection: Connection, host: str, now: float, silent: Callable[[Mapping[str, float]], AbstractSet[str]]
 ) -> int:
     """Recover what ended processes left behind. Returns the number of things recovered.
 
-    ``silent`` returns, for the marks of other processes, those that have not changed for a lease; see ``Watch``.
+    ``silent`` returns, for the marks of other processes, those that have not changed for a lease; see ``LeaseWatch``.
     """
-    end = trail.lock(connection)
+    end = trail.lock_chain(connection)
     others = {row.id: row.seen for row in connection.execute(select(hosts).where(hosts.c.id != host))}
     quiet = silent(others)
     for other in others:
         if is_gone(other) or (other in quiet and not is_running(other)):
-            leave(connection, other)
+            record_leaving(connection, other)
     alive = select(hosts.c.id)
     left = money.find_left(connection, SWEPT_AT_ONCE)
     for hold in left:
-        money.sweep(connection, hold, now)
-    trail.append(connection, end, [_record(hold, host, now) for hold in left])
+        money.sweep_reservation(connection, hold, now)
+    trail.append_records(connection, end, [_make_record(hold, host, now) for hold in left])
     gone = and_(reviews.c.host.is_not(None), reviews.c.host.not_in(alive), reviews.c.state.in_(OPEN))
     # A decision that was to be carried out may have been; one that can still be undone was not, and is kept.
     again = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
@@ -84,12 +95,12 @@ def recover(
     ended = connection.execute(delete(grants).where(grants.c.host.is_not(None), grants.c.host.not_in(alive))).rowcount
     questions.sweep_partials(connection)
     if orphaned or expired:
-        questions.changed(connection)
-    _tidy(connection, now)
+        questions.notify_changes(connection)
+    _tidy_store(connection, now)
     return len(left) + orphaned + expired + ended
 
 
-def _record(hold: HoldRow, host: str, now: float) -> Record:
+def _make_record(hold: HoldRow, host: str, now: float) -> Record:
     spent = hold.amount if hold.sent else Amount()
     return Record(
         at=now,
@@ -106,7 +117,7 @@ def _record(hold: HoldRow, host: str, now: float) -> Record:
     )
 
 
-def _tidy(connection: Connection, now: float) -> None:
+def _tidy_store(connection: Connection, now: float) -> None:
     idle = and_(accounts.c.held_money == 0, accounts.c.held_tokens == 0, accounts.c.changed < now - _CALL_KEPT)
     of_task = accounts.c.key.startswith(task_account(""))
     old = or_(~of_task, accounts.c.changed < now - _TASK_KEPT)
@@ -125,25 +136,25 @@ def _tidy(connection: Connection, now: float) -> None:
     connection.execute(delete(accounts).where(accounts.c.key.startswith("grant:"), idle, accounts.c.key.not_in(known)))
 
 
-def named() -> str:
+def name_process() -> str:
     """Make a name for this process: ``"75a5aacde519t8823-1f2e3d4c-12345"``, or its random part alone."""
-    place = _place()
+    place = _find_namespace()
     if place is None:
         return token_hex(6)
-    began = running_processes.began(os.getpid())
+    began = running_processes.find_start(os.getpid())
     return f"{token_hex(6)}{'' if began is None else f't{began}'}-{place}-{os.getpid()}"
 
 
 def is_own(name: str) -> bool:
     """Tell whether a name belongs to this process. A name made before a fork is the parent's."""
-    pid = _pid(name)
+    pid = _find_pid(name)
     return pid is None or pid == os.getpid()
 
 
 def is_gone(name: str) -> bool:
     """Tell whether the process of a name has certainly ended, or its id is now that of another process."""
-    pid = _pid(name)
-    return pid is not None and not running_processes.is_running(pid, _began(name))
+    pid = _find_pid(name)
+    return pid is not None and not running_processes.is_running(pid, _find_start(name))
 
 
 def is_running(name: str) -> bool:
@@ -151,28 +162,28 @@ def is_running(name: str) -> bool:
 
     Not for this process's own names: it may have stopped using a store under that name and still run.
     """
-    pid = _pid(name)
-    began = _began(name)
+    pid = _find_pid(name)
+    began = _find_start(name)
     return pid is not None and pid != os.getpid() and began != "" and running_processes.is_running(pid, began)
 
 
-def _began(name: str) -> str:
+def _find_start(name: str) -> str:
     """Return when the process of a name began; empty in a name that does not say it."""
     return name.partition("-")[0].partition("t")[2]
 
 
-def _pid(name: str) -> int | None:
+def _find_pid(name: str) -> int | None:
     """Return the id of the process of a name, if it is in the process namespace that this process can see."""
     _, _, rest = name.partition("-")
     place, _, number = rest.partition("-")
     # No process id has nine digits, and 0 means a whole process group.
-    known = place and place == _place() and number.isascii() and number.isdigit() and 0 < len(number) < 9
+    known = place and place == _find_namespace() and number.isascii() and number.isdigit() and 0 < len(number) < 9
     return int(number) or None if known else None
 
 
-def _place() -> str | None:
+def _find_namespace() -> str | None:
     """Return the id of the process namespace, or ``None`` if it cannot be found out."""
-    told = running_processes.place()
+    told = running_processes.identify_place()
     return None if told is None else hashlib.sha256(told.encode()).hexdigest()[:8]
 
 
@@ -189,7 +200,7 @@ class _Seen(msgspec.Struct, frozen=True):
     silent: float = 0.0
 
 
-class Watch:
+class LeaseWatch:
     """What one process has seen of the marks of the others. Call it ``BEATS`` times per lease."""
 
     def __init__(self, lease: float) -> None:

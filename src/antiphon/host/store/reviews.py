@@ -17,31 +17,31 @@ __all__ = [
     "CHANNEL",
     "VERSION",
     "browsers_of",
-    "changed",
-    "claim",
-    "close",
-    "count",
-    "decide",
-    "draft",
+    "claim_review",
+    "close_review",
+    "count_waiting",
+    "decide_reviews",
     "drop_partial",
-    "end",
-    "find",
     "find_pages",
     "find_partials",
-    "finish",
+    "find_review",
+    "finish_review",
     "in_states",
+    "is_watched",
     "keep_browser",
     "keep_draft",
     "keep_page",
     "keep_partial",
-    "put",
-    "release",
+    "list_undecided",
+    "notify_changes",
+    "put_review",
+    "read_draft",
+    "read_version",
+    "record_end",
+    "release_decision",
     "sweep_partials",
-    "undecided",
-    "undo",
-    "version",
-    "watch",
-    "watched",
+    "undo_decision",
+    "watch_process",
     "withdraw_from",
 ]
 
@@ -73,11 +73,11 @@ _LEFT = Prepared(
 """The open question of a killed process that asks the same."""
 
 
-def put(connection: Connection, row: base.ReviewRow, now: float) -> base.ReviewRow:
+def put_review(connection: Connection, row: base.ReviewRow, now: float) -> base.ReviewRow:
     """Store a question, or take over the open one of a killed process that asks the same."""
     found = _LEFT.rows(connection, {"same": row.fingerprint, "now": now})
     left = _row_of(found[0]) if found else None
-    changed(connection, row.id if left is None else left.id)
+    notify_changes(connection, row.id if left is None else left.id)
     if left is None:
         _ADD.many(connection, [msgspec.structs.asdict(row)])
         return row
@@ -95,7 +95,7 @@ def put(connection: Connection, row: base.ReviewRow, now: float) -> base.ReviewR
     return msgspec.structs.replace(left, **mine)
 
 
-def find(connection: Connection, id: str) -> base.ReviewRow | None:
+def find_review(connection: Connection, id: str) -> base.ReviewRow | None:
     """Return one question."""
     found = _FIND.rows(connection, {"sought": id})
     return _row_of(found[0]) if found else None
@@ -118,16 +118,16 @@ def in_states(
         place, last = tuple_(reviews.c.created, reviews.c.id), reviews.alias()
         end = select(last.c.created, last.c.id).where(last.c.id == after).scalar_subquery()
         chosen = chosen.where(place < end if latest else place > end)
-    return [_review(row) for row in connection.execute(chosen).mappings()]
+    return [_read_review(row) for row in connection.execute(chosen).mappings()]
 
 
-def count(connection: Connection, now: float) -> int:
+def count_waiting(connection: Connection, now: float) -> int:
     """Return how many questions wait for a decision."""
-    waits = and_(reviews.c.state == "pending", reviews.c.decision.is_(None), _valid(now))
+    waits = and_(reviews.c.state == "pending", reviews.c.decision.is_(None), _match_valid(now))
     return connection.execute(select(func.count()).select_from(reviews).where(waits)).scalar_one()
 
 
-def decide(connection: Connection, decisions: Sequence[base.Decided], now: float) -> str | None:
+def decide_reviews(connection: Connection, decisions: Sequence[base.Decided], now: float) -> str | None:
     """Store decisions. Returns the id of the first question that cannot be decided; the caller must then roll back."""
     for decided in decisions:
         pending = and_(reviews.c.id == decided.id, reviews.c.state == "pending")
@@ -135,35 +135,35 @@ def decide(connection: Connection, decisions: Sequence[base.Decided], now: float
         as_shown = or_(reviews.c.hash.is_(None), reviews.c.hash == decided.hash)
         state = "decided" if decided.release is None else "pending"
         kept = {"state": state, "decision": decided.decision, "by": decided.by, "decided": now}
-        deciding = update(reviews).where(pending, undecided, as_shown, _valid(now))
+        deciding = update(reviews).where(pending, undecided, as_shown, _match_valid(now))
         if connection.execute(deciding.values(kept | {"release": decided.release})).rowcount != 1:
             return decided.id
-    changed(connection, *(decided.id for decided in decisions))
+    notify_changes(connection, *(decided.id for decided in decisions))
     return None
 
 
-def undo(connection: Connection, id: str, now: float) -> bool:
+def undo_decision(connection: Connection, id: str, now: float) -> bool:
     """Take back a decision that has not taken effect yet."""
     held = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.release > now)
     if connection.execute(update(reviews).where(held).values(_UNDECIDED)).rowcount != 1:
         return False
-    changed(connection, id)
+    notify_changes(connection, id)
     return True
 
 
-def release(connection: Connection, id: str, now: float) -> bool:
+def release_decision(connection: Connection, id: str, now: float) -> bool:
     """Let a decision take effect whose time has come."""
     due = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.release <= now)
-    decided = update(reviews).where(due, reviews.c.decision.is_not(None), _valid(now))
+    decided = update(reviews).where(due, reviews.c.decision.is_not(None), _match_valid(now))
     if connection.execute(decided.values(state="decided")).rowcount != 1:
         return False
-    changed(connection, id)
+    notify_changes(connection, id)
     return True
 
 
 def withdraw_from(connection: Connection, block: base.BlockRow, but: Sequence[str], *, keep_item: bool) -> None:
     """Withdraw all that waits from a blocked server and similar ones, except what was decided together with it."""
-    ended = _ended("withdrawn", keep_item=keep_item).values(outcome=base.BLOCKED)
+    ended = _prepare_end("withdrawn", keep_item=keep_item).values(outcome=base.BLOCKED)
     waiting = and_(reviews.c.state.in_(base.OPEN), reviews.c.id.not_in(but))
     connection.execute(ended.where(waiting, reviews.c.identity == block.identity))
     if block.coarse is not None:
@@ -172,13 +172,13 @@ def withdraw_from(connection: Connection, block: base.BlockRow, but: Sequence[st
         alike = [row.id for row in connection.execute(quoting) if block.covers(base.identities_in(row.item))]
         for id in alike:
             connection.execute(ended.where(waiting, reviews.c.id == id))
-    changed(connection)
+    notify_changes(connection)
 
 
-def end(connection: Connection, ended: base.Ended) -> None:
+def record_end(connection: Connection, ended: base.Ended) -> None:
     """Record what became of a decision."""
     connection.execute(update(reviews).where(reviews.c.id.in_(ended.reviews)).values(outcome=ended.outcome))
-    changed(connection, *ended.reviews)
+    notify_changes(connection, *ended.reviews)
 
 
 def keep_draft(connection: Connection, id: str, body: str | None) -> bool:
@@ -191,32 +191,36 @@ def keep_draft(connection: Connection, id: str, body: str | None) -> bool:
     return True
 
 
-def draft(connection: Connection, id: str) -> str | None:
+def read_draft(connection: Connection, id: str) -> str | None:
     """Return a draft."""
     return connection.execute(select(drafts.c.body).where(drafts.c.id == id)).scalar_one_or_none()
 
 
-def finish(connection: Connection, id: str, *, keep_item: bool) -> bool:
+def finish_review(connection: Connection, id: str, *, keep_item: bool) -> bool:
     """Record that a decision is carried out. Returns whether there was one to carry out."""
-    carried_out = _ended("done", keep_item=keep_item).where(reviews.c.id == id, reviews.c.state == "decided")
-    changed(connection, id)
+    carried_out = _prepare_end("done", keep_item=keep_item).where(reviews.c.id == id, reviews.c.state == "decided")
+    notify_changes(connection, id)
     return connection.execute(carried_out).rowcount == 1
 
 
-def close(connection: Connection, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
+def close_review(
+    connection: Connection, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool
+) -> None:
     """End an open question."""
-    changed(connection, id)
-    connection.execute(_ended(state, keep_item=keep_item).where(reviews.c.id == id, reviews.c.state.in_(base.OPEN)))
+    notify_changes(connection, id)
+    connection.execute(
+        _prepare_end(state, keep_item=keep_item).where(reviews.c.id == id, reviews.c.state.in_(base.OPEN))
+    )
 
 
-def claim(connection: Connection, id: str, host: str) -> None:
+def claim_review(connection: Connection, id: str, host: str) -> None:
     """Record that a process waits for an open question that no process waits for."""
     left = and_(reviews.c.id == id, reviews.c.host.is_(None), reviews.c.state.in_(base.OPEN))
     if connection.execute(update(reviews).where(left).values(host=host)).rowcount == 1:
-        changed(connection, id)
+        notify_changes(connection, id)
 
 
-def changed(connection: Connection, *ids: str) -> None:
+def notify_changes(connection: Connection, *ids: str) -> None:
     """Notify those who wait that these questions have changed; without any, that some have."""
     if connection.dialect.name == "postgresql":
         connection.execute(_BUMP_AND_TELL, {"of": ids[0] if len(ids) == 1 else ""})
@@ -224,12 +228,12 @@ def changed(connection: Connection, *ids: str) -> None:
         _BUMP.count(connection, {})
 
 
-def version(connection: Connection) -> int:
+def read_version(connection: Connection) -> int:
     """Return the number of changes so far."""
     return connection.execute(_VERSION).scalar_one()
 
 
-def undecided(connection: Connection, host: str) -> set[str]:
+def list_undecided(connection: Connection, host: str) -> set[str]:
     """Return the ids of the questions of a process that nobody has decided or ended."""
     waits = and_(reviews.c.state == "pending", reviews.c.host == host, reviews.c.decision.is_(None))
     return set(connection.scalars(select(reviews.c.id).where(waits)))
@@ -239,11 +243,11 @@ _COLUMNS = tuple(column.name for column in reviews.c)
 _UNDECIDED: dict[str, Any] = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
 
 
-def _valid(now: float) -> ColumnElement[bool]:
+def _match_valid(now: float) -> ColumnElement[bool]:
     return or_(reviews.c.expires.is_(None), reviews.c.expires > now)
 
 
-def _ended(state: base.ReviewState, *, keep_item: bool) -> Update:
+def _prepare_end(state: base.ReviewState, *, keep_item: bool) -> Update:
     ended = update(reviews).values(state=state)
     return ended if keep_item else ended.values(item=None, decision=None)
 
@@ -252,7 +256,7 @@ def _row_of(values: Sequence[Any]) -> base.ReviewRow:
     return base.ReviewRow(**dict(zip(_COLUMNS, values, strict=True)))
 
 
-def _review(row: RowMapping) -> base.ReviewRow:
+def _read_review(row: RowMapping) -> base.ReviewRow:
     return base.ReviewRow(**dict(row))
 
 
@@ -266,10 +270,10 @@ def find_pages(connection: Connection) -> list[base.PageRow]:
 
 def keep_page(connection: Connection, row: base.PageRow, most: int) -> None:
     """Store a page, and delete the oldest beyond ``most`` with their browsers."""
-    _forget(connection, row.name, browsers_too=False)
+    _forget_page(connection, row.name, browsers_too=False)
     connection.execute(pages.insert(), msgspec.structs.asdict(row))
     for old in find_pages(connection)[most:]:
-        _forget(connection, old.name, browsers_too=True)
+        _forget_page(connection, old.name, browsers_too=True)
 
 
 def browsers_of(connection: Connection, page: str) -> list[base.BrowserRow]:
@@ -285,7 +289,7 @@ def keep_browser(connection: Connection, row: base.BrowserRow, most: int) -> Non
         connection.execute(delete(browsers).where(browsers.c.digest == old.digest))
 
 
-def _forget(connection: Connection, name: str, *, browsers_too: bool) -> None:
+def _forget_page(connection: Connection, name: str, *, browsers_too: bool) -> None:
     connection.execute(delete(pages).where(pages.c.name == name))
     if browsers_too:
         connection.execute(delete(browsers).where(browsers.c.page == name))
@@ -294,12 +298,12 @@ def _forget(connection: Connection, name: str, *, browsers_too: bool) -> None:
 _PARTIALS = select(partials).order_by(partials.c.began, partials.c.id)
 
 
-def watch(connection: Connection, host: str, until: float) -> None:
+def watch_process(connection: Connection, host: str, until: float) -> None:
     """Record until when somebody watches what a process shows."""
     connection.execute(update(hosts).where(hosts.c.id == host).values(watches=until))
 
 
-def watched(connection: Connection, now: float) -> bool:
+def is_watched(connection: Connection, now: float) -> bool:
     """Tell whether anybody watches."""
     return connection.execute(select(hosts.c.id).where(hosts.c.watches > now).limit(1)).first() is not None
 
@@ -309,7 +313,7 @@ def keep_partial(connection: Connection, row: base.PartialRow) -> None:
     again = update(partials).where(partials.c.id == row.id).values(msgspec.structs.asdict(row))
     if connection.execute(again).rowcount != 1:
         connection.execute(partials.insert(), msgspec.structs.asdict(row))
-        changed(connection, row.id)
+        notify_changes(connection, row.id)
 
 
 def drop_partial(connection: Connection, id: str) -> None:

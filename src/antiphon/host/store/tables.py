@@ -27,7 +27,7 @@ __all__ = [
     "grants",
     "holds",
     "hosts",
-    "make",
+    "make_tables",
     "pages",
     "partials",
     "record_keys",
@@ -159,7 +159,7 @@ TABLES = TableSet("host", metadata)
 permissions that can still be undone, reservations."""
 
 
-def make(connection: sa.Connection) -> None:
+def make_tables(connection: sa.Connection) -> None:
     """Create the tables that are missing, and the rows that count."""
     if not TABLES.make(connection):
         return

@@ -12,14 +12,14 @@ from itertools import islice
 
 import msgspec
 
-from antiphon.host.checks.visible import cells_of, gutter_of, inert, inert_line, inert_parts, wrap
+from antiphon.host.checks.visible import cells_of, gutter_of, inert_line, inert_parts, make_inert, wrap_line
 from antiphon.host.review.keymap import key_for
-from antiphon.host.review.summary import Texts, texts
+from antiphon.host.review.summary import Texts, load_texts
 from antiphon.host.terminal.tty import EndOfInput, Tty
 
-__all__ = ["PROMPT", "Console", "Layout", "folded"]
+__all__ = ["PROMPT", "Console", "Layout", "fold_rows"]
 
-_ENGLISH = texts("en")
+_ENGLISH = load_texts("en")
 PROMPT = _ENGLISH("inline.prompt")
 """The prompt, in English, shown only when a decision is expected."""
 
@@ -101,7 +101,7 @@ class Console:
         await self.show(page)
         return True
 
-    async def typed_within(self, prompt: str, seconds: float) -> str | None:
+    async def ask_within(self, prompt: str, seconds: float) -> str | None:
         """Ask for a line within some seconds; ``None`` if nothing was typed in time."""
         try:
             async with asyncio.timeout(seconds):
@@ -167,7 +167,7 @@ class Console:
         return None if line == "." else line
 
 
-def folded(console: Console, rows: Callable[[Layout], Iterator[str]], more: str) -> Layout:
+def fold_rows(console: Console, rows: Callable[[Layout], Iterator[str]], more: str) -> Layout:
     """Return the layout for rows that may not fit the terminal: long texts are then folded, and ``more`` says how much.
 
     ``rows`` draws them with a layout.
@@ -230,7 +230,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             return
         shown = at = 0
         most = self.fold * (self.columns or _RULE) * _PER_CELL
-        made = inert(text[:most])
+        made = make_inert(text[:most])
         unseen = max(0, len(text) - most)
         for line in made.split("\n"):
             for row in self.wrapped(line, indent + 5):
@@ -249,7 +249,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     def _rows(self, text: str, taken: int) -> Iterator[str]:
         """Make a text inert and wrap it, a part at a time as its rows are drawn."""
         # A line is not wrapped for a pipe, so it cannot be cut into parts.
-        parts = inert_parts(text) if self.columns else iter((inert(text),))
+        parts = inert_parts(text) if self.columns else iter((make_inert(text),))
         open_line = next(parts)
         for part in parts:
             *lines, last = open_line.split("\n")
@@ -273,7 +273,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     def wrapped(self, line: str, taken: int) -> Iterator[str]:
         """Break a line into rows that leave ``taken`` columns free for a prefix."""
-        return wrap(line, max(_LEAST, self.columns - taken)) if self.columns else iter((line,))
+        return wrap_line(line, max(_LEAST, self.columns - taken)) if self.columns else iter((line,))
 
     def paint(self, code: str, text: str) -> str:
         """Colour a text of ours (SGR codes), if colour is used."""

@@ -21,11 +21,11 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from antiphon.host.checks.contents import AnyBlock
-from antiphon.host.checks.forms import Field, fields_of, parse_value
+from antiphon.host.checks.form_fields import Field, fields_of, parse_value
+from antiphon.host.checks.message_parts import AnyBlock
 from antiphon.host.checks.visible import inert_line, replace_hidden
-from antiphon.host.review.decisions import argument_fields, edit_call, read_fields, rule
-from antiphon.host.review.diff import compared, pretty
+from antiphon.host.review.decisions import argument_fields, describe_rule, edit_call, read_fields
+from antiphon.host.review.diff import compare_lines, format_json
 from antiphon.host.review.review import EditCall, ToolItem
 from antiphon.host.review.summary import Texts
 from antiphon.host.terminal.console import Console, Layout
@@ -36,12 +36,12 @@ from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
 __all__ = [
     "Opener",
-    "difference",
-    "edit",
     "edit_arguments",
+    "edit_text",
     "fill_in",
     "find_editor",
     "from_form",
+    "list_differences",
     "may_open",
     "open_address",
     "open_in_browser",
@@ -63,16 +63,16 @@ def to_form(params: CreateMessageRequestParams) -> str:
     """Convert a request to a form."""
     parts = [_INTRODUCTION, f"max_tokens = {params.max_tokens}  # may only be lowered\n"]
     if params.system_prompt is not None:
-        parts.append(f"system_prompt = {_quoted(params.system_prompt)}\n")
+        parts.append(f"system_prompt = {_quote_text(params.system_prompt)}\n")
     kept = 0
     for message in params.messages:
         parts.append(f'\n[[messages]]\nrole = "{message.role}"\n')
         if len(message.blocks) == 1 and isinstance(message.blocks[0], TextContent):
-            parts.append(f"text = {_quoted(message.blocks[0].text)}\n")
+            parts.append(f"text = {_quote_text(message.blocks[0].text)}\n")
             continue
         for block in message.blocks:
             kept += not isinstance(block, TextContent)
-            parts.append(f"\n[[messages.content]]\n{_entry(block, kept)}\n")
+            parts.append(f"\n[[messages.content]]\n{_write_entry(block, kept)}\n")
     return "".join(parts)
 
 
@@ -94,104 +94,104 @@ def from_form(form: str, params: CreateMessageRequestParams) -> CreateMessageReq
     if not isinstance(system_prompt, str | None):
         raise ValueError("system_prompt: must be a text")
     return msgspec.structs.replace(
-        params, max_tokens=most, system_prompt=system_prompt, messages=_messages(data.get("messages"), params)
+        params, max_tokens=most, system_prompt=system_prompt, messages=_read_messages(data.get("messages"), params)
     )
 
 
-def difference(before: CreateMessageRequestParams, after: CreateMessageRequestParams) -> list[str]:
+def list_differences(before: CreateMessageRequestParams, after: CreateMessageRequestParams) -> list[str]:
     """List the lines of the form that differ, with ``+``, ``-`` and some context; inert, as forms are."""
     old, new = to_form(before).splitlines(), to_form(after).splitlines()
     if len(old) + len(new) > _MOST_LINES:
         return ["(too long to be compared; the whole request is shown again)"]
-    return [f"{line.sign}{line.text}" for line in compared(old, new)]
+    return [f"{line.sign}{line.text}" for line in compare_lines(old, new)]
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     """Format a TOML multi-line basic string (TOML 1.0, "String"), whose first line end does not count."""
     text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     if text.endswith('"'):
         text = text[:-1] + '\\"'
-    return f'"""\n{replace_hidden(text, _escape)}"""'
+    return f'"""\n{replace_hidden(text, _escape_character)}"""'
 
 
-def _escape(char: str) -> str:
+def _escape_character(char: str) -> str:
     return f"\\u{ord(char):04X}" if ord(char) < 0x10000 else f"\\U{ord(char):08X}"
 
 
-def _entry(block: AnyBlock, number: int) -> str:
+def _write_entry(block: AnyBlock, number: int) -> str:
     if isinstance(block, TextContent):
-        return f"text = {_quoted(block.text)}"
+        return f"text = {_quote_text(block.text)}"
     about = type(block).__name__.removesuffix("Content")
     if isinstance(block, ToolUseContent):
-        about = f"use of the tool {_comment(block.name)}"
+        about = f"use of the tool {_write_comment(block.name)}"
     elif isinstance(block, ToolResultContent):
-        about = f"result of the tool use {_comment(block.tool_use_id)}"
+        about = f"result of the tool use {_write_comment(block.tool_use_id)}"
     return f"keep = {number}  # {about}"
 
 
-def _comment(text: str) -> str:
-    return replace_hidden(text.replace("\n", " ").replace("\t", " "), _escape)
+def _write_comment(text: str) -> str:
+    return replace_hidden(text.replace("\n", " ").replace("\t", " "), _escape_character)
 
 
-def _messages(entries: object, params: CreateMessageRequestParams) -> Sequence[SamplingMessage]:
+def _read_messages(entries: object, params: CreateMessageRequestParams) -> Sequence[SamplingMessage]:
     if not isinstance(entries, list) or not entries:
         raise ValueError("messages: at least one is needed")
     blocks = [block for message in params.messages for block in message.blocks]
     kept: list[SamplingContent] = [block for block in blocks if not isinstance(block, TextContent)]
-    read = [_message(entry, f"messages[{at}]", kept) for at, entry in enumerate(cast("list[object]", entries))]
-    return list(_reused(read, params.messages))
+    read = [_read_message(entry, f"messages[{at}]", kept) for at, entry in enumerate(cast("list[object]", entries))]
+    return list(_reuse_originals(read, params.messages))
 
 
-def _reused(read: list[SamplingMessage], originals: Sequence[SamplingMessage]) -> Iterator[SamplingMessage]:
+def _reuse_originals(read: list[SamplingMessage], originals: Sequence[SamplingMessage]) -> Iterator[SamplingMessage]:
     """Yield the original of every unchanged message, since it may have annotations that the form does not show."""
     for at, message in enumerate(read):
         original = originals[at] if at < len(originals) else None
-        yield original if original is not None and _plain(original) == _plain(message) else message
+        yield original if original is not None and _make_plain(original) == _make_plain(message) else message
 
 
-def _plain(message: SamplingMessage) -> tuple[str, list[object]]:
+def _make_plain(message: SamplingMessage) -> tuple[str, list[object]]:
     return message.role, [block.text if isinstance(block, TextContent) else id(block) for block in message.blocks]
 
 
-def _message(entry: object, place: str, kept: list[SamplingContent]) -> SamplingMessage:
-    data = _table(place, entry, ("role", "text", "content"))
+def _read_message(entry: object, place: str, kept: list[SamplingContent]) -> SamplingMessage:
+    data = _read_table(place, entry, ("role", "text", "content"))
     role = data.get("role")
     if role not in ("user", "assistant"):
         raise ValueError(f'{place}.role: must be "user" or "assistant"')
     if ("text" in data) == ("content" in data):
         raise ValueError(f"{place}: needs either a text or content")
     if "text" in data:
-        return SamplingMessage(role=_role(role), content=_text(place, data["text"]))
+        return SamplingMessage(role=_read_role(role), content=_read_text(place, data["text"]))
     content = data["content"]
     if not isinstance(content, list):
         raise ValueError(f"{place}.content: must be [[messages.content]] tables")
     entries = enumerate(cast("list[object]", content))
     return SamplingMessage(
-        role=_role(role), content=[_block(each, f"{place}.content[{at}]", kept) for at, each in entries]
+        role=_read_role(role), content=[_read_block(each, f"{place}.content[{at}]", kept) for at, each in entries]
     )
 
 
-def _role(role: str) -> Literal["user", "assistant"]:
+def _read_role(role: str) -> Literal["user", "assistant"]:
     return "user" if role == "user" else "assistant"
 
 
-def _block(entry: object, place: str, kept: list[SamplingContent]) -> SamplingContent:
-    data = _table(place, entry, ("text", "keep"))
+def _read_block(entry: object, place: str, kept: list[SamplingContent]) -> SamplingContent:
+    data = _read_table(place, entry, ("text", "keep"))
     if "text" in data:
-        return _text(place, data["text"])
+        return _read_text(place, data["text"])
     number = data.get("keep")
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= len(kept):
         raise ValueError(f"{place}.keep: must be the number of a block that was there")
     return kept[number - 1]
 
 
-def _text(place: str, text: object) -> TextContent:
+def _read_text(place: str, text: object) -> TextContent:
     if not isinstance(text, str):
         raise ValueError(f"{place}.text: must be a text")
     return TextContent(text=text)
 
 
-def _table(place: str, entry: object, names: tuple[str, ...]) -> dict[str, Any]:
+def _read_table(place: str, entry: object, names: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(entry, dict):
         raise ValueError(f"{place}: must be a table")
     data = cast("dict[str, Any]", entry)
@@ -211,7 +211,7 @@ def find_editor() -> str | None:
     return chosen or next((name for name in _FALLBACKS if shutil.which(name)), None)
 
 
-async def edit(text: str, editor: str, terminal: str | None) -> str:
+async def edit_text(text: str, editor: str, terminal: str | None) -> str:
     """Let the person edit a text, and return it.
 
     ``terminal``: its path; ``None`` for an editor that needs none, such as a script, on our own standard streams.
@@ -220,7 +220,7 @@ async def edit(text: str, editor: str, terminal: str | None) -> str:
     Raises:
         ValueError: the editor cannot be started, failed, or left no text; the message says so.
     """
-    with _text_file(text) as path, _terminal(terminal) as fd:
+    with _text_file(text) as path, _open_terminal(terminal) as fd:
         try:
             command = [*shlex.split(editor), str(path)]
             process = await asyncio.create_subprocess_exec(*command, stdin=fd, stdout=fd, stderr=fd)
@@ -235,10 +235,10 @@ async def edit(text: str, editor: str, terminal: str | None) -> str:
             raise
         if code != 0:
             raise ValueError(f"the editor ended with exit code {code}")
-        return _read(path)
+        return _read_file(path)
 
 
-def _read(path: Path) -> str:
+def _read_file(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -255,7 +255,7 @@ def _text_file(text: str) -> Generator[Path, None, None]:
 
 
 @contextlib.contextmanager
-def _terminal(path: str | None) -> Generator[int | None, None, None]:
+def _open_terminal(path: str | None) -> Generator[int | None, None, None]:
     """Open the terminal for a child, and restore its modes afterwards."""
     if path is None or path == "CON":
         yield None
@@ -295,7 +295,7 @@ async def fill_in(console: Console, params: ElicitRequestParams, words: Texts = 
         if content is None:
             return None
         if fields:
-            await console.show(_summary(content, console.layout, words))
+            await console.show(_list_summary(content, console.layout, words))
         key = await console.choose({"a": words("key.send"), "e": words("key.edit"), "c": words("edit.back")})
         if key == "a":
             return ElicitResult(action="accept", content=content)
@@ -308,7 +308,7 @@ async def edit_arguments(console: Console, item: ToolItem, words: Texts = ENGLIS
     fields = argument_fields(item)
     typed: list[list[str]] = []
     for number, (field, present) in enumerate(fields, 1):
-        await console.show(_about(field, number, len(fields), console.layout, words))
+        await console.show(_describe_field(field, number, len(fields), console.layout, words))
         if present:
             await console.say(words("inline.present", value=inert_line(", ".join(present))))
         line = await console.line(words("inline.value"))
@@ -321,7 +321,9 @@ async def edit_arguments(console: Console, item: ToolItem, words: Texts = ENGLIS
     except ValueError as error:
         await console.say(words("inline.not_taken", why=inert_line(str(error))))
         return None
-    await console.show([*console.layout.remark(words("inline.will_send")), *console.layout.quoted(pretty(made.params))])
+    await console.show(
+        [*console.layout.remark(words("inline.will_send")), *console.layout.quoted(format_json(made.params))]
+    )
     await console.arm()
     return made if await console.choose({"a": words("preview.send"), "c": words("edit.back")}) == "a" else None
 
@@ -360,17 +362,17 @@ async def _ask_all(console: Console, fields: list[Field], words: Texts) -> dict[
         if takes_all and field.default is not None:
             content[field.name] = field.default
             continue
-        await console.show(_about(field, number, len(fields), console.layout, words))
+        await console.show(_describe_field(field, number, len(fields), console.layout, words))
         while True:
             typed = await console.line(words("inline.value"))
             if typed is None:
                 return None
             takes_all = takes_all or (typed == _TAKE_ALL and field.default is not None)
             try:
-                value = _taken(field, typed)
+                value = _take_value(field, typed)
             except ValueError as error:
                 # The error text exists in English only; in other languages the person is told what would fit.
-                why = str(error) if words.language == "en" else _expected(field, words)
+                why = str(error) if words.language == "en" else _describe_expected(field, words)
                 await console.say(words("inline.not_taken", why=why))
                 continue
             break
@@ -379,15 +381,15 @@ async def _ask_all(console: Console, fields: list[Field], words: Texts) -> dict[
     return content
 
 
-def _taken(field: Field, typed: str) -> ElicitValue | None:
+def _take_value(field: Field, typed: str) -> ElicitValue | None:
     if typed in (_TAKE, _TAKE_ALL) and field.default is not None:
         return field.default
     return None if typed == _LEAVE_OUT and not field.required else parse_value(field, typed)
 
 
-def _about(field: Field, number: int, count: int, layout: Layout, words: Texts) -> Iterator[str]:
+def _describe_field(field: Field, number: int, count: int, layout: Layout, words: Texts) -> Iterator[str]:
     need = words("inline.needed") if field.required else words("inline.left_out", press=_LEAVE_OUT)
-    rules = f"{_expected(field, words)}, {need}"
+    rules = f"{_describe_expected(field, words)}, {need}"
     yield ""
     yield from layout.remark(words("inline.field", n=number, total=count, rule=rules, title=field.title))
     if field.description:
@@ -396,26 +398,26 @@ def _about(field: Field, number: int, count: int, layout: Layout, words: Texts) 
         same = option.title == option.value
         yield from layout.labelled(f"  {at}", option.title if same else f"{option.title} ({option.value})")
     if field.default is not None:
-        suggested = words("inline.suggested", value=_readable(field.default, words), press=_TAKE)
+        suggested = words("inline.suggested", value=_format_value(field.default, words), press=_TAKE)
         yield from layout.labelled(f"  {_TAKE}", suggested)
 
 
-def _expected(field: Field, words: Texts) -> str:
+def _describe_expected(field: Field, words: Texts) -> str:
     """Say which values fit a field."""
-    said = rule(field, words)
+    said = describe_rule(field, words)
     if field.kind in ("integer", "number"):
         return said
     return ", ".join(filter(None, (words(f"inline.kind.{field.kind}"), said)))
 
 
-def _summary(content: dict[str, ElicitValue], layout: Layout, words: Texts) -> Iterator[str]:
+def _list_summary(content: dict[str, ElicitValue], layout: Layout, words: Texts) -> Iterator[str]:
     yield ""
     yield from layout.remark(words("inline.will_send"))
     for name, value in content.items():
-        yield from layout.quoted(f"{name} = {_readable(value, words)}", 2)
+        yield from layout.quoted(f"{name} = {_format_value(value, words)}", 2)
 
 
-def _readable(value: ElicitValue, words: Texts) -> str:
+def _format_value(value: ElicitValue, words: Texts) -> str:
     if isinstance(value, bool):
         return words("form.yes" if value else "form.no")
     return ", ".join(value) if isinstance(value, list) else str(value)

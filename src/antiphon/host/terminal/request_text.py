@@ -12,13 +12,22 @@ from typing import Any
 import msgspec
 
 from antiphon.host.budget import Costs
-from antiphon.host.checks.contents import more_of
-from antiphon.host.checks.redact import mask
+from antiphon.host.checks.message_parts import more_of
+from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.definitions import changes_of
-from antiphon.host.review.diff import Line, compact, pretty
+from antiphon.host.review.diff import DiffLine, compact, format_json
 from antiphon.host.review.review import ElicitItem, ReviewItem, Rival, ToolItem
-from antiphon.host.review.summary import Texts, clock, figures_text, headline_of, host_of, task_text, texts, who_of
+from antiphon.host.review.summary import (
+    Texts,
+    figures_text,
+    format_time_left,
+    headline_of,
+    host_of,
+    load_texts,
+    task_text,
+    who_of,
+)
 from antiphon.host.terminal.console import Layout
 from antiphon.wire.content import (
     AudioContent,
@@ -35,7 +44,7 @@ from antiphon.wire.tools import Tool
 
 __all__ = ["show_address", "show_elicitation", "show_request", "show_result", "show_tool"]
 
-ENGLISH = texts("en")
+ENGLISH = load_texts("en")
 _PAINTS = {"+": "32", "-": "31"}
 _SHOWN_DIGITS = 12
 """Hexadecimal digits of an identity that are shown: enough to distinguish a user's servers."""
@@ -44,15 +53,15 @@ _SHOWN_DIGITS = 12
 def show_request(item: ReviewItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
     """Show a sampling request as it will be sent, how it differs from what the server sent, and who asks."""
     yield layout.title(words("ask.request"))
-    yield from _headline(item.origin, item.costs, item.expires_in, layout, words)
-    yield from _risks(item.risks, layout, words)
+    yield from _draw_headline(item.origin, item.costs, item.expires_in, layout, words)
+    yield from _draw_risks(item.risks, layout, words)
     yield from show_params(item.params, layout, words)
-    yield from _differences(item, layout, words)
-    yield from layout.labelled(words("show.answers"), _answers(item, words))
-    yield from _who(item.origin, layout, words)
+    yield from _draw_differences(item, layout, words)
+    yield from layout.labelled(words("show.answers"), _draw_answers(item, words))
+    yield from _draw_who(item.origin, layout, words)
 
 
-def _answers(item: ReviewItem, words: Texts) -> str:
+def _draw_answers(item: ReviewItem, words: Texts) -> str:
     return item.provider if item.model in (None, item.provider) else words("show.model", model=item.model)
 
 
@@ -64,65 +73,65 @@ def show_params(params: CreateMessageRequestParams, layout: Layout, words: Texts
     for at, message in enumerate(params.messages, 1):
         role = words(f"role.{'user' if message.role == 'user' else 'assistant'}")
         yield layout.paint("1", f" {at}. {role}")
-        yield from _blocks(message.blocks, layout, words, 2)
-        yield from _more(message, layout, words, 2)
+        yield from _draw_blocks(message.blocks, layout, words, 2)
+        yield from _draw_other_members(message, layout, words, 2)
     if params.tools:
         yield layout.paint("1", f" {words('show.tools')}")
         for tool in params.tools:
-            yield from _tool(tool, layout)
+            yield from _draw_tool(tool, layout)
     if params.metadata:
         yield layout.paint("1", f" {words('show.metadata')}")
-        yield from layout.quoted(pretty(params.metadata))
+        yield from layout.quoted(format_json(params.metadata))
     if params.meta is not None:
         yield layout.paint("1", f" {words('show.meta')}")
-        yield from layout.quoted(pretty(params.meta))
-    yield from _parameters(params, layout, words)
+        yield from layout.quoted(format_json(params.meta))
+    yield from _draw_parameters(params, layout, words)
 
 
 def show_result(item: ReviewItem, result: CreateMessageResult, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
     """Show an answer before it goes to the server."""
     yield layout.title(words("ask.response"))
-    yield from _headline(item.origin, None, item.expires_in, layout, words)
+    yield from _draw_headline(item.origin, None, item.expires_in, layout, words)
     made = words("show.made", provider=item.provider, model=result.model, stop=result.stop_reason or "?")
     yield from layout.labelled(words("show.from"), made)
-    yield from _risks(item.risks, layout, words)
-    yield from _blocks(result.blocks, layout, words, 0)
-    yield from _more(result, layout, words, 0)
+    yield from _draw_risks(item.risks, layout, words)
+    yield from _draw_blocks(result.blocks, layout, words, 0)
+    yield from _draw_other_members(result, layout, words, 0)
     if item.rival is not None:
-        yield from _rival(item.rival, layout, words)
-    yield from _who(item.origin, layout, words)
+        yield from _draw_rival(item.rival, layout, words)
+    yield from _draw_who(item.origin, layout, words)
 
 
-def _rival(rival: Rival, layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_rival(rival: Rival, layout: Layout, words: Texts) -> Iterator[str]:
     yield layout.title(words("rival.title"))
     yield from layout.labelled(words("show.from"), figures_text(rival.figures, words))
     if rival.result is None:
         yield from layout.labelled("", words("rival.none", why=words(f"rival.why.{rival.why}")))
         return
-    yield from _risks(rival.risks, layout, words)
-    yield from _blocks(rival.result.blocks, layout, words, 0)
-    yield from _more(rival.result, layout, words, 0)
+    yield from _draw_risks(rival.risks, layout, words)
+    yield from _draw_blocks(rival.result.blocks, layout, words, 0)
+    yield from _draw_other_members(rival.result, layout, words, 0)
 
 
 def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
     """Show a tool call before it is sent: the tool, all arguments, the server's description of it, and the server."""
     yield layout.title(words("ask.tool"))
-    yield from _headline(item.origin, None, item.expires_in, layout, words)
-    yield from _risks(item.risks, layout, words)
+    yield from _draw_headline(item.origin, None, item.expires_in, layout, words)
+    yield from _draw_risks(item.risks, layout, words)
     yield from layout.labelled(words("show.tool"), item.params.name, "1")
     yield layout.paint("1", f" {words('show.arguments')}")
-    yield from layout.quoted(pretty(msgspec.Raw(bytes(item.params.arguments) or b"{}")))
+    yield from layout.quoted(format_json(msgspec.Raw(bytes(item.params.arguments) or b"{}")))
     tool = item.origin.tool
     if item.allowed is not None:
         yield layout.paint("1", f" {words('tool.redefined')}")
-        yield from _redefined(changes_of(item.allowed, tool), layout, words)
+        yield from _draw_redefined(changes_of(item.allowed, tool), layout, words)
     if tool is not None and tool.description:
         yield from layout.remark(words("show.said"), 0)
         yield from layout.quoted(tool.description)
-    yield from _who(item.origin, layout, words, call=False)
+    yield from _draw_who(item.origin, layout, words, call=False)
 
 
-def _redefined(lines: Iterable[Line] | None, layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_redefined(lines: Iterable[DiffLine] | None, layout: Layout, words: Texts) -> Iterator[str]:
     if lines is None:
         yield from layout.remark(words("tool.uncompared"), 0)
     for line in lines or ():
@@ -132,10 +141,10 @@ def _redefined(lines: Iterable[Line] | None, layout: Layout, words: Texts) -> It
 def show_elicitation(item: ElicitItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
     """Show what a server asks of the person, and who it is; fields and address follow."""
     yield layout.title(words("ask.elicitation" if item.params.url is None else "ask.elicitation.url"))
-    yield from _headline(item.origin, None, item.expires_in, layout, words)
-    yield from _risks(item.risks, layout, words)
+    yield from _draw_headline(item.origin, None, item.expires_in, layout, words)
+    yield from _draw_risks(item.risks, layout, words)
     yield from layout.quoted(item.params.message)
-    yield from _who(item.origin, layout, words)
+    yield from _draw_who(item.origin, layout, words)
 
 
 def show_address(url: str, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
@@ -144,21 +153,23 @@ def show_address(url: str, layout: Layout, words: Texts = ENGLISH) -> Iterator[s
     yield from msgspec.structs.replace(layout, fold=0).quoted(url)
 
 
-def _headline(
+def _draw_headline(
     origin: Origin, costs: Costs | None, seconds: float | None, layout: Layout, words: Texts
 ) -> Iterator[str]:
-    left = "" if seconds is None else f"{clock(seconds, words)} · "
+    left = "" if seconds is None else f"{format_time_left(seconds, words)} · "
     yield from layout.remark(f"{left}{headline_of(who_of(origin), costs, words)}", 0)
 
 
-def _who(origin: Origin, layout: Layout, words: Texts, *, call: bool = True) -> Iterator[str]:
+def _draw_who(origin: Origin, layout: Layout, words: Texts, *, call: bool = True) -> Iterator[str]:
     kind, _, digits = origin.identity.partition(":")
-    yield from layout.labelled(words("show.server"), f"{mask(origin.target)}  ({kind} {digits[:_SHOWN_DIGITS]})", "1")
+    yield from layout.labelled(
+        words("show.server"), f"{mask_text(origin.target)}  ({kind} {digits[:_SHOWN_DIGITS]})", "1"
+    )
     if origin.server is not None:
         claims = f'{words("who.claims")} "{origin.server.name}" {origin.server.version}'
         yield from layout.labelled("", claims)
     if call:
-        yield from _call(origin, layout, words)
+        yield from _draw_call(origin, layout, words)
     if (task := who_of(origin).task) is not None:
         yield from layout.labelled("", task_text(task, words, time.time()))
         if task.says:
@@ -167,7 +178,7 @@ def _who(origin: Origin, layout: Layout, words: Texts, *, call: bool = True) -> 
         yield from layout.labelled(words("show.round"), words("show.turn", n=origin.round.n, max=origin.round.max))
 
 
-def _call(origin: Origin, layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_call(origin: Origin, layout: Layout, words: Texts) -> Iterator[str]:
     call = origin.call
     if origin.door:
         yield from layout.labelled("", words("who.model_api"))
@@ -178,37 +189,37 @@ def _call(origin: Origin, layout: Layout, words: Texts) -> Iterator[str]:
     yield from layout.labelled(words("show.for"), f"{call.method} {call.name or ''} {arguments}".rstrip())
 
 
-def _risks(risks: Iterable[Risk], layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_risks(risks: Iterable[Risk], layout: Layout, words: Texts) -> Iterator[str]:
     for risk in risks:
         sign, paint = ("!", "1;33") if risk.level == "warning" else ("·", "")
         yield from layout.labelled("", f"{sign} {words.risk(risk)}", paint)
 
 
-def _blocks(blocks: Iterable[object], layout: Layout, words: Texts, indent: int) -> Iterator[str]:
+def _draw_blocks(blocks: Iterable[object], layout: Layout, words: Texts, indent: int) -> Iterator[str]:
     for block in blocks:
         if isinstance(block, TextContent):
             yield from layout.quoted(block.text, indent)
         elif isinstance(block, ImageContent | AudioContent):
-            yield from layout.remark(_media(block, words), indent)
+            yield from layout.remark(_describe_media(block, words), indent)
         elif isinstance(block, ToolUseContent):
             yield from layout.remark(words("show.use", id=compact(block.id), name=compact(block.name)), indent)
-            yield from layout.quoted(pretty(block.input), indent)
+            yield from layout.quoted(format_json(block.input), indent)
         elif isinstance(block, ToolResultContent):
             yield from _tool_result(block, layout, words, indent)
         else:
-            yield from _other(block, layout, words, indent)
-        yield from _more(block, layout, words, indent)
+            yield from _draw_other_block(block, layout, words, indent)
+        yield from _draw_other_members(block, layout, words, indent)
 
 
-def _more(value: Any, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
+def _draw_other_members(value: Any, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
     """Show the members that are sent and have no display of their own."""
     more = more_of(value)
     if more:
         yield from layout.remark(words("show.more"), indent)
-        yield from layout.quoted(pretty(more), indent)
+        yield from layout.quoted(format_json(more), indent)
 
 
-def _media(block: ImageContent | AudioContent, words: Texts) -> str:
+def _describe_media(block: ImageContent | AudioContent, words: Texts) -> str:
     kind = words("show.image" if isinstance(block, ImageContent) else "show.audio")
     return f"{kind}, {block.mime_type}, {words('show.bytes', n=len(block.data) * 3 // 4)}"
 
@@ -216,15 +227,15 @@ def _media(block: ImageContent | AudioContent, words: Texts) -> str:
 def _tool_result(block: ToolResultContent, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
     what = "show.failure" if block.is_error else "show.result"
     yield from layout.remark(words(what, id=compact(block.tool_use_id)), indent)
-    yield from _blocks(block.content, layout, words, indent + 2)
+    yield from _draw_blocks(block.content, layout, words, indent + 2)
     if block.structured_content is not None:
-        yield from layout.quoted(pretty(block.structured_content), indent + 2)
+        yield from layout.quoted(format_json(block.structured_content), indent + 2)
 
 
-def _other(block: object, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
+def _draw_other_block(block: object, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
     if isinstance(block, ResourceLink):
         yield from layout.remark(words("show.link", uri=block.uri), indent)
-        yield from layout.quoted(pretty(block), indent)
+        yield from layout.quoted(format_json(block), indent)
     elif isinstance(block, EmbeddedResource):
         resource = block.resource
         yield from layout.remark(
@@ -235,15 +246,15 @@ def _other(block: object, layout: Layout, words: Texts, indent: int) -> Iterator
         else:
             yield from layout.remark(words("show.bytes", n=len(resource.blob or "") * 3 // 4), indent)
     else:
-        yield from layout.quoted(pretty(block), indent)
+        yield from layout.quoted(format_json(block), indent)
 
 
-def _tool(tool: Tool, layout: Layout) -> Iterator[str]:
+def _draw_tool(tool: Tool, layout: Layout) -> Iterator[str]:
     yield from layout.remark(tool.name, 2)
-    yield from layout.quoted(pretty(tool), 2)
+    yield from layout.quoted(format_json(tool), 2)
 
 
-def _parameters(params: CreateMessageRequestParams, layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_parameters(params: CreateMessageRequestParams, layout: Layout, words: Texts) -> Iterator[str]:
     wishes = params.model_preferences
     shown: dict[str, object] = {
         "at_most": words("cost.tokens", n=params.max_tokens),
@@ -251,13 +262,13 @@ def _parameters(params: CreateMessageRequestParams, layout: Layout, words: Texts
         "stop": None if not params.stop_sequences else compact(params.stop_sequences),
         "tool_choice": params.tool_choice.mode if params.tool_choice else None,
         "hints": compact([hint.name for hint in wishes.hints]) if wishes and wishes.hints else None,
-        "priorities": _priorities(params, words),
+        "priorities": _describe_priorities(params, words),
     }
     text = " · ".join(f"{words(f'show.{name}')} {value}" for name, value in shown.items() if value not in (None, ""))
     yield from layout.labelled(words("show.asks"), text)
 
 
-def _priorities(params: CreateMessageRequestParams, words: Texts) -> str:
+def _describe_priorities(params: CreateMessageRequestParams, words: Texts) -> str:
     wishes = params.model_preferences
     if wishes is None:
         return ""
@@ -269,7 +280,7 @@ def _priorities(params: CreateMessageRequestParams, words: Texts) -> str:
     return ", ".join(f"{words(f'show.{name}')} {weight}" for name, weight in weights if weight is not None)
 
 
-def _differences(item: ReviewItem, layout: Layout, words: Texts) -> Iterator[str]:
+def _draw_differences(item: ReviewItem, layout: Layout, words: Texts) -> Iterator[str]:
     for field in msgspec.structs.fields(item.params):
         sent, received = getattr(item.params, field.name), getattr(item.received, field.name)
         if sent != received:

@@ -15,7 +15,7 @@ import msgspec
 
 from antiphon.host.budget import DOLLAR, rounded_dollars
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.keymap import Key, key_for, label, meaning, offered, subject
+from antiphon.host.review.keymap import Key, describe_key, find_subject, key_for, label_key, list_offered_keys
 from antiphon.host.review.question import AnyDecision, AnyItem, Outcome
 from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import (
@@ -41,17 +41,17 @@ from antiphon.host.review.review import (
     usual_terms,
 )
 from antiphon.host.review.shown import Shown, show_item
-from antiphon.host.review.summary import Texts, headline_of, outcome_text, terminal_language, texts, who_of
+from antiphon.host.review.summary import Texts, headline_of, load_texts, outcome_text, terminal_language, who_of
 from antiphon.host.store.base import ReviewKind
-from antiphon.host.terminal.console import Console, Layout, folded
+from antiphon.host.terminal.console import Console, Layout, fold_rows
 from antiphon.host.terminal.forms import (
     Opener,
-    difference,
-    edit,
     edit_arguments,
+    edit_text,
     fill_in,
     find_editor,
     from_form,
+    list_differences,
     may_open,
     open_address,
     open_in_browser,
@@ -106,7 +106,7 @@ class TerminalReviewer:
         self._pause = pause
         self._opener = opener or open_in_browser
         self._undo = undo
-        self._words = texts(terminal_language(language))
+        self._words = load_texts(terminal_language(language))
         self._turn = asyncio.Lock()
         self._followed: deque[str] = deque(maxlen=_FOLLOWED)
         self._news: deque[str] = deque(maxlen=_FOLLOWED)
@@ -132,7 +132,7 @@ class TerminalReviewer:
             NoReviewer: there is no terminal, or it is gone.
         """
         kind = "request" if item.result is None else "response"
-        return _decision(await self._talk(item, kind))
+        return _get_decision(await self._talk(item, kind))
 
     async def confirm(self, item: ToolItem) -> Decision:
         """Show the call of a tool and wait for the decision.
@@ -140,7 +140,7 @@ class TerminalReviewer:
         Raises:
             NoReviewer: there is no terminal, or it is gone.
         """
-        return _decision(await self._talk(item, "tool"))
+        return _get_decision(await self._talk(item, "tool"))
 
     async def elicit(self, item: ElicitItem) -> ElicitResult | Filled | Deny:
         """Show an elicitation and let the person fill in the form, accept the address, or refuse.
@@ -175,21 +175,21 @@ class TerminalReviewer:
             shown = await asyncio.to_thread(show_item, item, kind) if _is_long(item) else show_item(item, kind)
             talk = Talk(console, item, shown, self._words, editor=self._editor, opener=self._opener)
             while True:
-                made = await talk.decision() or _refusal(item)
+                made = await talk.decision() or _make_refusal(item)
                 seconds = self._undo if item.expires_in is None else min(self._undo, item.expires_in / 4)
-                if _refuses(made):
-                    return _after(undone, made)
-                if seconds <= 0 or not await self._taken_back(console, seconds):
+                if _is_refusal(made):
+                    return _add_undone(undone, made)
+                if seconds <= 0 or not await self._take_back(console, seconds):
                     if item.origin.id not in self._followed:
                         self._followed.append(item.origin.id)
-                    return _after(undone, made)
+                    return _add_undone(undone, made)
                 undone.append(name_of(made))
 
-    async def _taken_back(self, console: Console, seconds: float) -> bool:
+    async def _take_back(self, console: Console, seconds: float) -> bool:
         """Let the person take a permission back before it takes effect."""
         key = key_for("undo", "inline").keys[0]
         prompt = self._words("inline.undo", press=key, n=math.ceil(seconds))
-        return await console.typed_within(prompt, seconds) == key
+        return await console.ask_within(prompt, seconds) == key
 
     def _path(self) -> str | None:
         return self._terminal or find_terminal()
@@ -292,12 +292,12 @@ class Talk:
 
     def _keys(self) -> list[tuple[Key, str]]:
         """List the keys that can be used now, each with its label."""
-        words, about = self._words, subject(self._shown)
-        keys = [key for key in offered(self._shown, "inline") if key.action not in self._lacking()]
+        words, about = self._words, find_subject(self._shown)
+        keys = [key for key in list_offered_keys(self._shown, "inline") if key.action not in self._lacking()]
         further = ("fold", "raw", "help") if self._folded else ("raw", "help")
         keys += [key_for(action, "inline") for action in further]
-        said = {key.action: label(key, words, about) for key in keys}
-        if self._edited:
+        said = {key.action: label_key(key, words, about) for key in keys}
+        if self._edit_request:
             said["approve"] = words("preview.send")
         item = self._item
         if isinstance(item, ReviewItem) and "model" in said:
@@ -305,14 +305,14 @@ class Talk:
         return [(key, said[key.action]) for key in keys]
 
     def _lacking(self) -> Iterator[str]:
-        if self._edited:
+        if self._edit_request:
             # A grant covers what the server sends, which is not what was approved.
             yield "grant"
         if self._shown.url is not None and not may_open(self._shown.url):
             yield "open"
 
     @property
-    def _edited(self) -> bool:
+    def _edit_request(self) -> bool:
         return isinstance(self._item, ReviewItem) and self._params is not self._item.params
 
     async def _draw(self, *, whole: bool) -> None:
@@ -320,7 +320,7 @@ class Talk:
         console, words = self._console, self._words
         layout = console.layout
         if not whole:
-            layout = folded(console, self._rows, words("fold.inline", press=key_for("fold", "inline").keys[0]))
+            layout = fold_rows(console, self._rows, words("fold.inline", press=key_for("fold", "inline").keys[0]))
         self._folded = layout.fold > 0
         await console.show(self._rows(layout))
 
@@ -337,7 +337,7 @@ class Talk:
     def _as_it_would_be_sent(self, item: ReviewItem) -> ReviewItem:
         """Return the request as the person changed it: the text, the model, and the most that it then costs."""
         params, costs = self._params or item.params, item.costs
-        most = most_of(item, self._model, params if self._edited else None)
+        most = most_of(item, self._model, params if self._edit_request else None)
         if costs is not None and most is not None:
             costs = msgspec.structs.replace(costs, worst=msgspec.structs.replace(costs.worst, money=most))
         return msgspec.structs.replace(item, params=params, model=self._model, costs=costs)
@@ -351,7 +351,7 @@ class Talk:
         return self._approval("once", None)
 
     def _approval(self, scope: Scope, terms: Terms | None) -> Decision:
-        if self._edited and self._params is not None:
+        if self._edit_request and self._params is not None:
             return Edit(params=self._params, digest=digest(self._params), model=self._other_model())
         return Approve(digest=self._shown.digest, scope=scope, terms=terms, model=self._other_model())
 
@@ -402,8 +402,8 @@ class Talk:
         await self._console.show(self._console.layout.quoted(self._shown.raw))
 
     async def _help(self) -> None:
-        about, words = subject(self._shown), self._words
-        rows = [f" {key.keys[0]}  {meaning(key, words, about)}" for key, _ in self._keys()]
+        about, words = find_subject(self._shown), self._words
+        rows = [f" {key.keys[0]}  {describe_key(key, words, about)}" for key, _ in self._keys()]
         await self._console.show([*rows, f" {words('inline.marks')}"])
 
     async def _answer(self) -> Answer | None:
@@ -435,7 +435,7 @@ class Talk:
 
     def _with_price(self, item: ReviewItem, model: str) -> str:
         """Name a model with the most that its answer costs, which is the sum that is reserved."""
-        most = most_of(item, model, self._params if self._edited else None)
+        most = most_of(item, model, self._params if self._edit_request else None)
         price = "" if most is None else f" · {self._words('cost.at_most', worst=rounded_dollars(most))}"
         return f"{inert_line(model)}{price}"
 
@@ -455,7 +455,7 @@ class Talk:
             await console.say(self._words("inline.no_editor"))
             return
         try:
-            form = await edit(to_form(before), editor, console.tty.path)
+            form = await edit_text(to_form(before), editor, console.tty.path)
             edited = from_form(form, before)
         except ValueError as error:
             await console.say(f"{self._words('inline.unchanged')} {error}")
@@ -474,22 +474,22 @@ class Talk:
         await self._draw(whole=True)
         await console.show([layout.title(self._words("changes.title"))])
         paints = {"+": "32", "-": "31", "@": "2"}
-        for line in difference(item.params, edited):
+        for line in list_differences(item.params, edited):
             await console.show(layout.paint(paints.get(line[:1], ""), row) for row in layout.quoted(line))
         await console.arm()
 
 
-def _decision(made: AnyDecision | Filled) -> Decision:
+def _get_decision(made: AnyDecision | Filled) -> Decision:
     # Only elicitations are answered with the other type.
     return Deny() if isinstance(made, ElicitResult | Filled) else made
 
 
-def _refusal(item: AnyItem) -> AnyDecision:
+def _make_refusal(item: AnyItem) -> AnyDecision:
     """Return the decision for a person who left: nothing is allowed."""
     return ElicitResult(action="cancel") if isinstance(item, ElicitItem) else Deny()
 
 
-def _after(undone: Sequence[str], made: AnyDecision) -> AnyDecision | Filled:
+def _add_undone(undone: Sequence[str], made: AnyDecision) -> AnyDecision | Filled:
     """Add to a decision the permissions that were taken back before it."""
     if not undone:
         return made
@@ -506,7 +506,7 @@ def _is_long(item: AnyItem) -> bool:
     return isinstance(item, ToolItem) and len(bytes(item.params.arguments)) > _LONG
 
 
-def _refuses(made: AnyDecision) -> bool:
+def _is_refusal(made: AnyDecision) -> bool:
     if isinstance(made, ElicitResult):
         return made.action != "accept"
     return isinstance(made, Deny | Regenerate)

@@ -202,7 +202,7 @@ class Tty:
     async def _readable(self) -> None:
         loop = asyncio.get_running_loop()
         ready = loop.create_future()
-        loop.add_reader(self._fd, _finish, ready)
+        loop.add_reader(self._fd, _finish_wait, ready)
         try:
             await ready
         finally:
@@ -211,7 +211,7 @@ class Tty:
     async def _writable(self) -> None:
         loop = asyncio.get_running_loop()
         ready = loop.create_future()
-        loop.add_writer(self._fd, _finish, ready)
+        loop.add_writer(self._fd, _finish_wait, ready)
         try:
             await ready
         finally:
@@ -328,6 +328,6 @@ def _open_screen() -> TextIO:
     return Path("CONOUT$").open("w", encoding="utf-8")
 
 
-def _finish(ready: asyncio.Future[None]) -> None:
+def _finish_wait(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)

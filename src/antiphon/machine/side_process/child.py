@@ -43,26 +43,26 @@ def main(memory: int) -> None:
         name = requests.read(name_length).decode()
         payload = requests.read(length)
         _limit_time(seconds)
-        status, answer = _outcome(name, payload)
+        status, answer = _compute_outcome(name, payload)
         _limit_time(0)
-        _reply(replies, status, answer)
+        _write_reply(replies, status, answer)
 
 
-def _outcome(name: str, payload: bytes) -> tuple[int, bytes]:
+def _compute_outcome(name: str, payload: bytes) -> tuple[int, bytes]:
     try:
-        return DONE, _function(name)(payload)
+        return DONE, _find_function(name)(payload)
     except MemoryError:
         return TOO_LARGE, b""
     except Exception as error:
         return FAILED, f"{type(error).__name__}: {error}"[:_LONGEST_ERROR].encode("utf-8", "replace")
 
 
-def _function(name: str) -> Callable[[bytes], bytes]:
+def _find_function(name: str) -> Callable[[bytes], bytes]:
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)
 
 
-def _reply(replies: BinaryIO, status: int, answer: bytes) -> None:
+def _write_reply(replies: BinaryIO, status: int, answer: bytes) -> None:
     replies.write(REPLY.pack(status, len(answer)))
     replies.write(answer)
     replies.flush()

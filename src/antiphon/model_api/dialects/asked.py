@@ -16,13 +16,31 @@ from antiphon.errors import ConfigError
 from antiphon.host.providers.base import Completion, Usage
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
-from antiphon.model_api.dialects.failures import Failure
-from antiphon.model_api.dialects.members import Member, boolean, noted_in, number, objects, text, unusable
+from antiphon.model_api.dialects.dialect_errors import Failure
+from antiphon.model_api.dialects.members import (
+    DialectMember,
+    make_unusable_failure,
+    noted_in,
+    read_boolean,
+    read_number,
+    read_objects,
+    read_text,
+)
 from antiphon.wire import sampling as wire
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.tools import Tool
 
-__all__ = ["Asked", "Form", "Own", "Said", "asked_for", "content_of", "only_tool", "said", "tools_in"]
+__all__ = [
+    "AnswerForm",
+    "DialectAnswer",
+    "DialectRequest",
+    "Own",
+    "asked_for",
+    "content_of",
+    "only_tool",
+    "read_answer",
+    "tools_in",
+]
 
 C = TypeVar("C")
 
@@ -31,7 +49,7 @@ _BY_TOOL = "Gives the answer. Call this exactly once."
 _BY_WORDS = "Answer with one JSON value and nothing else: no prose, no code fence."
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerForm(msgspec.Struct, frozen=True, kw_only=True):
     """The form of JSON that an answer must have."""
 
     schema: Mapping[str, Any] | None = None
@@ -39,7 +57,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     by_tool: bool = False
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class DialectRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request."""
 
     params: wire.CreateMessageRequestParams
@@ -49,12 +67,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     streams: bool = False
     counts: bool = False
     """Whether a stream ends with the usage."""
-    form: Form | None = None
+    form: AnswerForm | None = None
     noted: tuple[str, ...] = ()
     """Members without effect."""
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class DialectAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer."""
 
     text: str
@@ -79,20 +97,22 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
     counts: bool = False
 
 
-def asked_for(body: Mapping[str, Any], table: tuple[Member, ...], own: Own, *, offers_tools: bool) -> Asked:
+def asked_for(
+    body: Mapping[str, Any], table: tuple[DialectMember, ...], own: Own, *, offers_tools: bool
+) -> DialectRequest:
     """Read the parts of a request that all vendors write alike, and make the request for the host.
 
     Raises:
         Failure: a member cannot be used.
     """
     noted = noted_in(body, table)
-    model, temperature = text(body.get("model"), "model"), body.get("temperature")
+    model, temperature = read_text(body.get("model"), "model"), body.get("temperature")
     params = wire.CreateMessageRequestParams(
         messages=own.messages,
         max_tokens=own.max_tokens,
         model_preferences=wire.ModelPreferences(hints=[wire.ModelHint(name=model)]) if model else None,
         system_prompt=own.system,
-        temperature=None if temperature is None else number(temperature, "temperature"),
+        temperature=None if temperature is None else read_number(temperature, "temperature"),
         stop_sequences=own.stops,
         # Tells a reviewer which members have no effect.
         metadata={"withoutEffect": list(noted)} if noted else None,
@@ -101,12 +121,12 @@ def asked_for(body: Mapping[str, Any], table: tuple[Member, ...], own: Own, *, o
     )
     form = None
     if own.schema is not None:
-        params, form = _formed(params, own.schema[0], offers_tools=offers_tools)
-    return Asked(
+        params, form = _ask_for_json(params, own.schema[0], offers_tools=offers_tools)
+    return DialectRequest(
         params=params,
         model=model,
         n=own.n,
-        streams=boolean(body.get("stream") or False, "stream"),
+        streams=read_boolean(body.get("stream") or False, "stream"),
         counts=own.counts,
         form=form,
         noted=noted,
@@ -117,42 +137,44 @@ def content_of(value: object, place: str, read: Callable[[Mapping[str, Any], str
     """Return the content of a message: a text alone, or blocks that ``read`` converts."""
     if isinstance(value, str):
         return [TextContent(text=value)]
-    return [read(block, at) for block, at in objects(value, place)]
+    return [read(block, at) for block, at in read_objects(value, place)]
 
 
 def tools_in(body: Mapping[str, Any], read: Callable[[Mapping[str, Any], str], Tool]) -> list[Tool]:
     """Return the tools that a request brings."""
-    return [read(tool, place) for tool, place in objects(body.get("tools") or [], "tools")]
+    return [read(tool, place) for tool, place in read_objects(body.get("tools") or [], "tools")]
 
 
 def only_tool(tools: Sequence[Tool], name: str, place: str) -> list[Tool]:
     """Return the tool of a name as a list of one, since no other tool is offered then."""
     found = [tool for tool in tools if tool.name == name]
     if not found:
-        raise unusable(place, "there is no such tool")
+        raise make_unusable_failure(place, "there is no such tool")
     return found
 
 
-def _formed(
+def _ask_for_json(
     params: wire.CreateMessageRequestParams, schema: Mapping[str, Any] | None, *, offers_tools: bool
-) -> tuple[wire.CreateMessageRequestParams, Form]:
+) -> tuple[wire.CreateMessageRequestParams, AnswerForm]:
     """Return a request that asks for JSON, and the form of its answer.
 
     Raises:
         Failure: the schema cannot be used.
     """
     if schema is None:
-        return _in_words(params, _BY_WORDS), Form()
+        return _in_words(params, _BY_WORDS), AnswerForm()
     try:
         SchemaValidator(schema, place="schema", lazy=True)
     except ConfigError as error:
-        raise unusable("schema", str(error)) from None
+        raise make_unusable_failure("schema", str(error)) from None
     if offers_tools and not params.tools and schema.get("type") == "object":
         tool = Tool(name=_TOOL, description=_BY_TOOL, input_schema=dict(schema))
         choice = wire.ToolChoice(mode="required")
-        return msgspec.structs.replace(params, tools=[tool], tool_choice=choice), Form(schema=schema, by_tool=True)
+        return msgspec.structs.replace(params, tools=[tool], tool_choice=choice), AnswerForm(
+            schema=schema, by_tool=True
+        )
     written = f"{_BY_WORDS} It fits this JSON schema: {msgspec.json.encode(schema).decode()}"
-    return _in_words(params, written), Form(schema=schema)
+    return _in_words(params, written), AnswerForm(schema=schema)
 
 
 def _in_words(params: wire.CreateMessageRequestParams, words: str) -> wire.CreateMessageRequestParams:
@@ -160,7 +182,7 @@ def _in_words(params: wire.CreateMessageRequestParams, words: str) -> wire.Creat
     return msgspec.structs.replace(params, system_prompt=system)
 
 
-async def said(completion: Completion, asked: Asked) -> Said:
+async def read_answer(completion: Completion, asked: DialectRequest) -> DialectAnswer:
     """Read an answer.
 
     Raises:
@@ -169,17 +191,17 @@ async def said(completion: Completion, asked: Asked) -> Said:
     result = completion.result
     texts = [block.text for block in result.blocks if isinstance(block, TextContent)]
     uses = tuple(block for block in result.blocks if isinstance(block, ToolUseContent))
-    read = Said(
+    read = DialectAnswer(
         text="".join(texts),
         uses=uses,
         stop=result.stop_reason or "endTurn",
         model=result.model,
         usage=completion.usage or Usage(),
     )
-    return read if asked.form is None or (uses and not asked.form.by_tool) else await _fitting(read, asked.form)
+    return read if asked.form is None or (uses and not asked.form.by_tool) else await _fit_to_form(read, asked.form)
 
 
-async def _fitting(read: Said, form: Form) -> Said:
+async def _fit_to_form(read: DialectAnswer, form: AnswerForm) -> DialectAnswer:
     if form.by_tool and read.uses:
         value: Any = read.uses[0].input
         read = msgspec.structs.replace(

@@ -13,31 +13,31 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from antiphon.model_api.dialects.failures import Failure
+from antiphon.model_api.dialects.dialect_errors import Failure
 
 __all__ = [
     "CHAT",
     "EMBEDDINGS",
     "MESSAGES",
     "RESPONSES",
-    "Member",
-    "arguments",
-    "boolean",
-    "items",
-    "members",
+    "DialectMember",
+    "make_unusable_failure",
     "noted_in",
-    "number",
-    "objects",
     "optional_text",
-    "text",
-    "unusable",
-    "whole",
+    "read_arguments",
+    "read_boolean",
+    "read_items",
+    "read_members",
+    "read_number",
+    "read_objects",
+    "read_text",
+    "read_whole_number",
 ]
 
 Fate = Literal["carried", "noted", "refused"]
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class DialectMember(msgspec.Struct, frozen=True, kw_only=True):
     """One member of a request."""
 
     name: str
@@ -48,32 +48,32 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """Values of a refused member that are accepted, because they mean the same as leaving it out."""
 
 
-def _carried(name: str, remark: str = "") -> Member:
-    return Member(name=name, fate="carried", remark=remark)
+def _carry_member(name: str, remark: str = "") -> DialectMember:
+    return DialectMember(name=name, fate="carried", remark=remark)
 
 
-def _noted(*names: str) -> tuple[Member, ...]:
-    return tuple(Member(name=name, fate="noted") for name in names)
+def _note_members(*names: str) -> tuple[DialectMember, ...]:
+    return tuple(DialectMember(name=name, fate="noted") for name in names)
 
 
-def _refused(name: str, remark: str, *harmless: Any) -> Member:
-    return Member(name=name, fate="refused", remark=remark, harmless=harmless)
+def _refuse_member(name: str, remark: str, *harmless: Any) -> DialectMember:
+    return DialectMember(name=name, fate="refused", remark=remark, harmless=harmless)
 
 
-CHAT: tuple[Member, ...] = (
-    _carried("messages", "text, images as data: URLs, audio, tool calls and their results; files are refused"),
-    _carried("model", "as a hint: the host chooses"),
-    _carried("max_completion_tokens", "4096 if absent"),
-    _carried("max_tokens", "the older name of the same"),
-    _carried("temperature"),
-    _carried("stop"),
-    _carried("n", "1 to 8; each choice is an ask of its own"),
-    _carried("tools", "functions only"),
-    _carried("tool_choice", "a single function: only that one is offered, and a tool must be used"),
-    _carried("response_format", "a JSON schema: as a tool, or in words where no tools are offered"),
-    _carried("stream"),
-    _carried("stream_options", "include_usage"),
-    *_noted(
+CHAT: tuple[DialectMember, ...] = (
+    _carry_member("messages", "text, images as data: URLs, audio, tool calls and their results; files are refused"),
+    _carry_member("model", "as a hint: the host chooses"),
+    _carry_member("max_completion_tokens", "4096 if absent"),
+    _carry_member("max_tokens", "the older name of the same"),
+    _carry_member("temperature"),
+    _carry_member("stop"),
+    _carry_member("n", "1 to 8; each choice is an ask of its own"),
+    _carry_member("tools", "functions only"),
+    _carry_member("tool_choice", "a single function: only that one is offered, and a tool must be used"),
+    _carry_member("response_format", "a JSON schema: as a tool, or in words where no tools are offered"),
+    _carry_member("stream"),
+    _carry_member("stream_options", "include_usage"),
+    *_note_members(
         "top_p",
         "frequency_penalty",
         "presence_penalty",
@@ -91,31 +91,31 @@ CHAT: tuple[Member, ...] = (
         "verbosity",
         "prediction",
     ),
-    _refused("store", "nothing is kept for later", False),
-    _refused("logprobs", "the host does not learn them", False),
-    _refused("top_logprobs", "the host does not learn them", 0),
-    _refused("modalities", "answers are text", ["text"]),
-    _refused("audio", "answers are text"),
-    _refused("web_search_options", "the host runs no tools"),
-    _refused("moderation", "the host moderates nothing for the program"),
-    _refused("functions", "use tools", []),
-    _refused("function_call", "use tool_choice", "auto", "none"),
+    _refuse_member("store", "nothing is kept for later", False),
+    _refuse_member("logprobs", "the host does not learn them", False),
+    _refuse_member("top_logprobs", "the host does not learn them", 0),
+    _refuse_member("modalities", "answers are text", ["text"]),
+    _refuse_member("audio", "answers are text"),
+    _refuse_member("web_search_options", "the host runs no tools"),
+    _refuse_member("moderation", "the host moderates nothing for the program"),
+    _refuse_member("functions", "use tools", []),
+    _refuse_member("function_call", "use tool_choice", "auto", "none"),
 )
 """Members of ``POST /v1/chat/completions``."""
 
-MESSAGES: tuple[Member, ...] = (
-    _carried("messages", "text, images as base64, documents of text, tool uses and their results"),
-    _carried("model", "as a hint: the host chooses"),
-    _carried("max_tokens"),
-    _carried("system"),
-    _carried("temperature"),
-    _carried("stop_sequences"),
-    _carried("tools", "those with an input schema; tools of the vendor are refused"),
-    _carried("tool_choice", "a single tool: only that one is offered, and a tool must be used"),
-    _carried("output_config", "format with a JSON schema: as for chat completions; effort is noted"),
-    _carried("output_format", "the older name of output_config.format"),
-    _carried("stream"),
-    *_noted(
+MESSAGES: tuple[DialectMember, ...] = (
+    _carry_member("messages", "text, images as base64, documents of text, tool uses and their results"),
+    _carry_member("model", "as a hint: the host chooses"),
+    _carry_member("max_tokens"),
+    _carry_member("system"),
+    _carry_member("temperature"),
+    _carry_member("stop_sequences"),
+    _carry_member("tools", "those with an input schema; tools of the vendor are refused"),
+    _carry_member("tool_choice", "a single tool: only that one is offered, and a tool must be used"),
+    _carry_member("output_config", "format with a JSON schema: as for chat completions; effort is noted"),
+    _carry_member("output_format", "the older name of output_config.format"),
+    _carry_member("stream"),
+    *_note_members(
         "top_p",
         "top_k",
         "metadata",
@@ -129,23 +129,23 @@ MESSAGES: tuple[Member, ...] = (
         "user_profile_id",
         "diagnostics",
     ),
-    _refused("container", "the host runs no code"),
-    _refused("mcp_servers", "the host connects to no servers for a request", []),
+    _refuse_member("container", "the host runs no code"),
+    _refuse_member("mcp_servers", "the host connects to no servers for a request", []),
 )
 """Members of ``POST /v1/messages``."""
 
 
-RESPONSES: tuple[Member, ...] = (
-    _carried("input", "text, images as data: URLs, function calls and their outputs; reasoning is passed over"),
-    _carried("model", "as a hint: the host chooses"),
-    _carried("instructions"),
-    _carried("max_output_tokens", "4096 if absent"),
-    _carried("temperature"),
-    _carried("tools", "functions only"),
-    _carried("tool_choice", "a single function: only that one is offered, and a tool must be used"),
-    _carried("text", "format: as for chat completions; verbosity is noted"),
-    _carried("stream"),
-    *_noted(
+RESPONSES: tuple[DialectMember, ...] = (
+    _carry_member("input", "text, images as data: URLs, function calls and their outputs; reasoning is passed over"),
+    _carry_member("model", "as a hint: the host chooses"),
+    _carry_member("instructions"),
+    _carry_member("max_output_tokens", "4096 if absent"),
+    _carry_member("temperature"),
+    _carry_member("tools", "functions only"),
+    _carry_member("tool_choice", "a single function: only that one is offered, and a tool must be used"),
+    _carry_member("text", "format: as for chat completions; verbosity is noted"),
+    _carry_member("stream"),
+    *_note_members(
         "store",
         "top_p",
         "user",
@@ -164,29 +164,29 @@ RESPONSES: tuple[Member, ...] = (
         "context_management",
         "access_programs",
     ),
-    _refused("previous_response_id", "nothing is kept: send the whole conversation"),
-    _refused("conversation", "nothing is kept: send the whole conversation"),
-    _refused("background", "a program waits for its answer", False),
-    _refused("background_options", "a program waits for its answer"),
-    _refused("prompt", "the host has no stored prompts"),
-    _refused("top_logprobs", "the host does not learn them", 0),
-    _refused("moderation", "the host moderates nothing for the program"),
-    _refused("image", "answers are text"),
+    _refuse_member("previous_response_id", "nothing is kept: send the whole conversation"),
+    _refuse_member("conversation", "nothing is kept: send the whole conversation"),
+    _refuse_member("background", "a program waits for its answer", False),
+    _refuse_member("background_options", "a program waits for its answer"),
+    _refuse_member("prompt", "the host has no stored prompts"),
+    _refuse_member("top_logprobs", "the host does not learn them", 0),
+    _refuse_member("moderation", "the host moderates nothing for the program"),
+    _refuse_member("image", "answers are text"),
 )
 """Members of ``POST /v1/responses``. Nothing is stored, whatever ``store`` says."""
 
 
-EMBEDDINGS: tuple[Member, ...] = (
-    _carried("input", "a text, or up to 2048 of them; lists of token ids are refused: they belong to one model"),
-    _carried("model", "as a hint: the host chooses among the models that make embeddings"),
-    _carried("dimensions", "passed on; a model that cannot do it fails"),
-    _carried("encoding_format", "float or base64"),
-    *_noted("user"),
+EMBEDDINGS: tuple[DialectMember, ...] = (
+    _carry_member("input", "a text, or up to 2048 of them; lists of token ids are refused: they belong to one model"),
+    _carry_member("model", "as a hint: the host chooses among the models that make embeddings"),
+    _carry_member("dimensions", "passed on; a model that cannot do it fails"),
+    _carry_member("encoding_format", "float or base64"),
+    *_note_members("user"),
 )
 """Members of ``POST /v1/embeddings``."""
 
 
-def noted_in(body: Mapping[str, Any], table: tuple[Member, ...]) -> tuple[str, ...]:
+def noted_in(body: Mapping[str, Any], table: tuple[DialectMember, ...]) -> tuple[str, ...]:
     """Return the names of the members that have no effect, including those that are not in the table.
 
     Raises:
@@ -201,7 +201,7 @@ def noted_in(body: Mapping[str, Any], table: tuple[Member, ...]) -> tuple[str, .
         if member is None or member.fate == "noted":
             noted.append(name[:_LONGEST])
         elif value not in member.harmless:
-            raise unusable(name, f"not offered here: {member.remark}")
+            raise make_unusable_failure(name, f"not offered here: {member.remark}")
     return tuple(noted[:_MOST])
 
 
@@ -209,68 +209,68 @@ _LONGEST, _MOST = 64, 32
 """Most characters of a name, and most names, that are noted: more than any vendor's request has."""
 
 
-def unusable(place: str, problem: str) -> Failure:
+def make_unusable_failure(place: str, problem: str) -> Failure:
     """Make the error for a member that cannot be used."""
     return Failure(400, "invalid_request", f"{place}: {problem}", place)
 
 
-def text(value: object, place: str) -> str:
+def read_text(value: object, place: str) -> str:
     """Return a text."""
     if not isinstance(value, str):
-        raise unusable(place, "must be a string")
+        raise make_unusable_failure(place, "must be a string")
     return value
 
 
 def optional_text(value: object, place: str) -> str | None:
     """Return a text, or ``None`` for an absent one."""
-    return None if value is None else text(value, place)
+    return None if value is None else read_text(value, place)
 
 
-def whole(value: object, place: str, *, least: int = 1) -> int:
+def read_whole_number(value: object, place: str, *, least: int = 1) -> int:
     """Return a whole number."""
     if type(value) is not int or value < least:
-        raise unusable(place, f"must be an integer of at least {least}")
+        raise make_unusable_failure(place, f"must be an integer of at least {least}")
     return value
 
 
-def number(value: object, place: str) -> float:
+def read_number(value: object, place: str) -> float:
     """Return a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise unusable(place, "must be a number")
+        raise make_unusable_failure(place, "must be a number")
     return value
 
 
-def boolean(value: object, place: str) -> bool:
+def read_boolean(value: object, place: str) -> bool:
     """Return a truth value."""
     if not isinstance(value, bool):
-        raise unusable(place, "must be true or false")
+        raise make_unusable_failure(place, "must be true or false")
     return value
 
 
-def items(value: object, place: str) -> list[Any]:
+def read_items(value: object, place: str) -> list[Any]:
     """Return an array."""
     if not isinstance(value, list):
-        raise unusable(place, "must be an array")
+        raise make_unusable_failure(place, "must be an array")
     return cast("list[Any]", value)
 
 
-def members(value: object, place: str) -> Mapping[str, Any]:
+def read_members(value: object, place: str) -> Mapping[str, Any]:
     """Return an object."""
     if not isinstance(value, dict):
-        raise unusable(place, "must be an object")
+        raise make_unusable_failure(place, "must be an object")
     return cast("dict[str, Any]", value)
 
 
-def objects(value: object, place: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+def read_objects(value: object, place: str) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield the objects of an array, each with its place."""
-    for at, each in enumerate(items(value, place)):
-        yield members(each, f"{place}[{at}]"), f"{place}[{at}]"
+    for at, each in enumerate(read_items(value, place)):
+        yield read_members(each, f"{place}[{at}]"), f"{place}[{at}]"
 
 
-def arguments(value: object, place: str) -> Mapping[str, Any]:
+def read_arguments(value: object, place: str) -> Mapping[str, Any]:
     """Return the arguments of a tool, which OpenAI writes as JSON in a string; none if the member is absent."""
     try:
-        given: object = msgspec.json.decode(text(value or "{}", place))
+        given: object = msgspec.json.decode(read_text(value or "{}", place))
     except (ValueError, RecursionError):
-        raise unusable(place, "is not JSON") from None
-    return members(given, place)
+        raise make_unusable_failure(place, "is not JSON") from None
+    return read_members(given, place)

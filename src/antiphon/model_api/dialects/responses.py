@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from antiphon.model_api.dialects import members as typed
-from antiphon.model_api.dialects.asked import Asked, Own, Said, asked_for, content_of, tools_in
+from antiphon.model_api.dialects.asked import DialectAnswer, DialectRequest, Own, asked_for, content_of, tools_in
 from antiphon.model_api.dialects.chat import DEFAULT_TOKENS, function_tool, image_of, tool_choice
-from antiphon.model_api.dialects.failures import Failure, openai_error
+from antiphon.model_api.dialects.dialect_errors import Failure, openai_error
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage
 
@@ -24,11 +24,11 @@ __all__ = ["Responses"]
 _SYSTEM = ("system", "developer")
 
 
-class _Stream:
+class _ResponsesStream:
     """The events of one response."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._blank = _blank(f"resp_{token_hex(12)}", asked.model)
+    def __init__(self, asked: DialectRequest) -> None:
+        self._blank = _make_blank_response(f"resp_{token_hex(12)}", asked.model)
         self._item = f"msg_{token_hex(12)}"
         self._number = 0
         self._has_text = False
@@ -46,23 +46,23 @@ class _Stream:
         start = b""
         if not self._has_text:
             self._has_text = True
-            item: dict[str, Any] = {**_message(self._item, ""), "status": "in_progress", "content": []}
+            item: dict[str, Any] = {**_write_message(self._item, ""), "status": "in_progress", "content": []}
             start = self._event("response.output_item.added", output_index=0, item=item) + self._part(
-                "response.content_part.added", part=_words("")
+                "response.content_part.added", part=_write_words("")
             )
         return start + self._part("response.output_text.delta", delta=piece, logprobs=[])
 
-    def end(self, answers: Sequence[Said], rests: Sequence[str]) -> bytes:
+    def end(self, answers: Sequence[DialectAnswer], rests: Sequence[str]) -> bytes:
         """Write the rest of the answer, and the end."""
         answer = answers[0]
         parts = [self.text(rests[0])]
         if self._has_text:
             parts += [
                 self._part("response.output_text.done", text=answer.text, logprobs=[]),
-                self._part("response.content_part.done", part=_words(answer.text)),
-                self._event("response.output_item.done", output_index=0, item=_message(self._item, answer.text)),
+                self._part("response.content_part.done", part=_write_words(answer.text)),
+                self._event("response.output_item.done", output_index=0, item=_write_message(self._item, answer.text)),
             ]
-        output = _output(answer, self._item)
+        output = _write_output(answer, self._item)
         for at, item in enumerate(output):
             if item["type"] != "function_call":
                 continue
@@ -75,7 +75,7 @@ class _Stream:
                 ),
                 self._event("response.output_item.done", output_index=at, item=item),
             ]
-        whole_ = {**self._blank, **_end(answer), "output": output}
+        whole_ = {**self._blank, **_describe_end(answer), "output": output}
         kind = "response.completed" if whole_["status"] == "completed" else "response.incomplete"
         return b"".join(parts) + self._event(kind, response=whole_)
 
@@ -100,38 +100,40 @@ class Responses:
 
     keep_alive = b": keep-alive\n\n"
     error = staticmethod(openai_error)
-    stream = _Stream
+    stream = _ResponsesStream
 
     @staticmethod
-    def read(body: Mapping[str, Any], *, offers_tools: bool) -> Asked:
+    def read(body: Mapping[str, Any], *, offers_tools: bool) -> DialectRequest:
         """Read a request.
 
         Raises:
             Failure: it cannot be used.
         """
-        system, messages = _conversation(body.get("input"))
+        system, messages = _read_conversation(body.get("input"))
         instructions = typed.optional_text(body.get("instructions"), "instructions")
         tools, choice = tool_choice(tools_in(body, function_tool), body.get("tool_choice"))
         most = body.get("max_output_tokens")
         own = Own(
             messages=messages,
             system="\n\n".join(each for each in (instructions, *system) if each) or None,
-            max_tokens=DEFAULT_TOKENS if most is None else typed.whole(most, "max_output_tokens"),
+            max_tokens=DEFAULT_TOKENS if most is None else typed.read_whole_number(most, "max_output_tokens"),
             tools=tools,
             choice=choice,
-            schema=_schema(body.get("text")),
+            schema=_read_schema(body.get("text")),
         )
         return asked_for(body, typed.RESPONSES, own, offers_tools=offers_tools)
 
     @staticmethod
-    def respond(asked: Asked, answers: Sequence[Said]) -> bytes:
+    def respond(asked: DialectRequest, answers: Sequence[DialectAnswer]) -> bytes:
         """Write the whole response."""
         answer = answers[0]
-        blank = _blank(f"resp_{token_hex(12)}", answer.model)
-        return msgspec.json.encode({**blank, **_end(answer), "output": _output(answer, f"msg_{token_hex(12)}")})
+        blank = _make_blank_response(f"resp_{token_hex(12)}", answer.model)
+        return msgspec.json.encode(
+            {**blank, **_describe_end(answer), "output": _write_output(answer, f"msg_{token_hex(12)}")}
+        )
 
 
-def _blank(id: str, model: str) -> dict[str, Any]:
+def _make_blank_response(id: str, model: str) -> dict[str, Any]:
     return {
         "id": id,
         "object": "response",
@@ -152,7 +154,7 @@ def _blank(id: str, model: str) -> dict[str, Any]:
     }
 
 
-def _end(answer: Said) -> dict[str, Any]:
+def _describe_end(answer: DialectAnswer) -> dict[str, Any]:
     used = answer.usage
     usage = {
         "input_tokens": used.input_tokens,
@@ -170,16 +172,16 @@ def _end(answer: Said) -> dict[str, Any]:
     }
 
 
-def _words(written: str) -> dict[str, Any]:
+def _write_words(written: str) -> dict[str, Any]:
     return {"type": "output_text", "text": written, "annotations": [], "logprobs": []}
 
 
-def _message(id: str, written: str) -> dict[str, Any]:
-    return {"type": "message", "id": id, "role": "assistant", "status": "completed", "content": [_words(written)]}
+def _write_message(id: str, written: str) -> dict[str, Any]:
+    return {"type": "message", "id": id, "role": "assistant", "status": "completed", "content": [_write_words(written)]}
 
 
-def _output(answer: Said, id: str) -> list[dict[str, Any]]:
-    output = [_message(id, answer.text)] if answer.text or not answer.uses else []
+def _write_output(answer: DialectAnswer, id: str) -> list[dict[str, Any]]:
+    output = [_write_message(id, answer.text)] if answer.text or not answer.uses else []
     for at, use in enumerate(answer.uses):
         output.append(
             {
@@ -197,17 +199,17 @@ def _output(answer: Said, id: str) -> list[dict[str, Any]]:
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
-def _conversation(given: object) -> tuple[list[str], list[SamplingMessage]]:
+def _read_conversation(given: object) -> tuple[list[str], list[SamplingMessage]]:
     """Read the input: system texts, and messages. Tool uses in a row become one message, and so do tool results."""
     if isinstance(given, str):
         return [], [SamplingMessage(role="user", content=TextContent(text=given))]
     system: list[str] = []
     turns: list[tuple[str, list[SamplingContent]]] = []
-    for item, place in typed.objects(given, "input"):
-        role, blocks = _item(item, place)
+    for item, place in typed.read_objects(given, "input"):
+        role, blocks = _read_item(item, place)
         if role in _SYSTEM:
             system += [block.text for block in blocks if isinstance(block, TextContent)]
-        elif turns and _joins(turns[-1], role, blocks):
+        elif turns and _joins_turn(turns[-1], role, blocks):
             turns[-1][1].extend(blocks)
         elif role:
             turns.append((role, blocks))
@@ -216,7 +218,7 @@ def _conversation(given: object) -> tuple[list[str], list[SamplingMessage]]:
     ]
 
 
-def _joins(before: tuple[str, list[SamplingContent]], role: str, blocks: Sequence[SamplingContent]) -> bool:
+def _joins_turn(before: tuple[str, list[SamplingContent]], role: str, blocks: Sequence[SamplingContent]) -> bool:
     """Tell whether an item belongs to the turn before it."""
     return role == before[0] == "assistant" or (_are_results(blocks) and _are_results(before[1]))
 
@@ -225,55 +227,59 @@ def _are_results(blocks: Sequence[SamplingContent]) -> bool:
     return bool(blocks) and all(isinstance(block, ToolResultContent) for block in blocks)
 
 
-def _item(item: Mapping[str, Any], place: str) -> tuple[str, list[SamplingContent]]:
+def _read_item(item: Mapping[str, Any], place: str) -> tuple[str, list[SamplingContent]]:
     """Return the role and the blocks of an item; the role of hidden reasoning is empty, since it is left out."""
     kind = item.get("type") or "message"
     if kind == "reasoning":
         return "", []
     if kind == "function_call":
-        return "assistant", [_use(item, place)]
+        return "assistant", [_read_tool_use(item, place)]
     if kind == "function_call_output":
-        called = typed.text(item.get("call_id"), f"{place}.call_id")
-        return "user", [ToolResultContent(tool_use_id=called, content=_content(item.get("output"), f"{place}.output"))]
+        called = typed.read_text(item.get("call_id"), f"{place}.call_id")
+        return "user", [
+            ToolResultContent(tool_use_id=called, content=_read_content(item.get("output"), f"{place}.output"))
+        ]
     if kind != "message":
-        raise typed.unusable(f"{place}.type", "must be message, function_call, function_call_output or reasoning")
+        raise typed.make_unusable_failure(
+            f"{place}.type", "must be message, function_call, function_call_output or reasoning"
+        )
     role = item.get("role")
     if role not in ("user", "assistant", *_SYSTEM):
-        raise typed.unusable(f"{place}.role", "must be user, assistant, system or developer")
-    return role, _content(item.get("content"), f"{place}.content")
+        raise typed.make_unusable_failure(f"{place}.role", "must be user, assistant, system or developer")
+    return role, _read_content(item.get("content"), f"{place}.content")
 
 
-def _use(item: Mapping[str, Any], place: str) -> ToolUseContent:
+def _read_tool_use(item: Mapping[str, Any], place: str) -> ToolUseContent:
     return ToolUseContent(
-        id=typed.text(item.get("call_id"), f"{place}.call_id"),
-        name=typed.text(item.get("name"), f"{place}.name"),
-        input=typed.arguments(item.get("arguments"), f"{place}.arguments"),
+        id=typed.read_text(item.get("call_id"), f"{place}.call_id"),
+        name=typed.read_text(item.get("name"), f"{place}.name"),
+        input=typed.read_arguments(item.get("arguments"), f"{place}.arguments"),
     )
 
 
-def _content(value: object, place: str) -> list[Any]:
-    return list(content_of(value, place, _part))
+def _read_content(value: object, place: str) -> list[Any]:
+    return list(content_of(value, place, _read_part))
 
 
-def _part(part: Mapping[str, Any], place: str) -> TextContent | ImageContent:
+def _read_part(part: Mapping[str, Any], place: str) -> TextContent | ImageContent:
     kind = part.get("type")
     if kind in ("input_text", "output_text", "text"):
-        return TextContent(text=typed.text(part.get("text"), f"{place}.text"))
+        return TextContent(text=typed.read_text(part.get("text"), f"{place}.text"))
     if kind == "refusal":
-        return TextContent(text=typed.text(part.get("refusal"), f"{place}.refusal"))
+        return TextContent(text=typed.read_text(part.get("refusal"), f"{place}.refusal"))
     if kind == "input_image":
-        return image_of(typed.text(part.get("image_url"), f"{place}.image_url"), f"{place}.image_url")
-    raise typed.unusable(f"{place}.type", "must be input_text, output_text or input_image")
+        return image_of(typed.read_text(part.get("image_url"), f"{place}.image_url"), f"{place}.image_url")
+    raise typed.make_unusable_failure(f"{place}.type", "must be input_text, output_text or input_image")
 
 
-def _schema(value: object) -> tuple[Mapping[str, Any] | None] | None:
+def _read_schema(value: object) -> tuple[Mapping[str, Any] | None] | None:
     """Return the schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text."""
-    form = typed.members(typed.members(value or {}, "text").get("format") or {}, "text.format")
+    form = typed.read_members(typed.read_members(value or {}, "text").get("format") or {}, "text.format")
     kind = form.get("type", "text")
     if kind == "json_schema":
-        return (typed.members(form.get("schema"), "text.format.schema"),)
+        return (typed.read_members(form.get("schema"), "text.format.schema"),)
     if kind == "json_object":
         return (None,)
     if kind != "text":
-        raise typed.unusable("text.format.type", "must be text, json_object or json_schema")
+        raise typed.make_unusable_failure("text.format.type", "must be text, json_object or json_schema")
     return None

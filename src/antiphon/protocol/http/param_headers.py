@@ -93,9 +93,9 @@ def header_params(schema: Mapping[str, Any]) -> tuple[HeaderParam, ...]:
     """
     found: list[HeaderParam] = []
     names: set[str] = set()
-    for path, annotation, types, reachable in _annotations(schema, (), reachable=True, depth=0):
+    for path, annotation, types, reachable in _find_annotations(schema, (), reachable=True, depth=0):
         place = ".".join(path) or "the root of the schema"
-        name = _checked(annotation, types, place, reachable=reachable and bool(path))
+        name = _check_annotation(annotation, types, place, reachable=reachable and bool(path))
         if name.lower() in names:
             raise RemoteProtocolError(f"{_ANNOTATION} {name!r} occurs twice (at {place})")
         names.add(name.lower())
@@ -111,13 +111,13 @@ def param_headers(params: Sequence[HeaderParam], arguments: Mapping[str, Any]) -
     """
     headers: dict[str, str] = {}
     for param in params:
-        text = _text(_at(arguments, param.path), param)
+        text = _format_value(_get_argument(arguments, param.path), param)
         if text is not None:
             headers[param.header] = encode_value(text)
     return headers
 
 
-def _at(arguments: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+def _get_argument(arguments: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     value: Any = arguments
     for key in path:
         if not isinstance(value, Mapping):
@@ -126,7 +126,7 @@ def _at(arguments: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     return value
 
 
-def _text(value: Any, param: HeaderParam) -> str | None:
+def _format_value(value: Any, param: HeaderParam) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -140,7 +140,7 @@ def _text(value: Any, param: HeaderParam) -> str | None:
     return str(value)
 
 
-def _checked(annotation: Any, types: frozenset[str], place: str, *, reachable: bool) -> str:
+def _check_annotation(annotation: Any, types: frozenset[str], place: str, *, reachable: bool) -> str:
     if not reachable:
         raise RemoteProtocolError(f"{_ANNOTATION} at {place} cannot be reached through properties alone")
     if not isinstance(annotation, str) or not _TOKEN.fullmatch(annotation):
@@ -154,21 +154,21 @@ def _checked(annotation: Any, types: frozenset[str], place: str, *, reachable: b
 _Found = tuple[tuple[str, ...], Any, frozenset[str], bool]
 
 
-def _annotations(schema: Any, path: tuple[str, ...], *, reachable: bool, depth: int) -> Iterator[_Found]:
+def _find_annotations(schema: Any, path: tuple[str, ...], *, reachable: bool, depth: int) -> Iterator[_Found]:
     if not isinstance(schema, Mapping):
         return
     if depth > _MAX_DEPTH:
         raise RemoteProtocolError(f"the schema nests deeper than {_MAX_DEPTH}")
     here = cast("Mapping[str, Any]", schema)
     if _ANNOTATION in here:
-        yield path, here[_ANNOTATION], _types(here), reachable
-    for name, inner in _members(here.get("properties")):
-        yield from _annotations(inner, (*path, name), reachable=reachable, depth=depth + 1)
-    for name, inner in _elsewhere(here):
-        yield from _annotations(inner, (*path, name), reachable=False, depth=depth + 1)
+        yield path, here[_ANNOTATION], _list_types(here), reachable
+    for name, inner in _list_members(here.get("properties")):
+        yield from _find_annotations(inner, (*path, name), reachable=reachable, depth=depth + 1)
+    for name, inner in _list_unreachable(here):
+        yield from _find_annotations(inner, (*path, name), reachable=False, depth=depth + 1)
 
 
-def _types(schema: Mapping[str, Any]) -> frozenset[str]:
+def _list_types(schema: Mapping[str, Any]) -> frozenset[str]:
     """Return the types that ``type`` names; an empty set if it cannot be read."""
     types = schema.get("type")
     if isinstance(types, str):
@@ -177,10 +177,10 @@ def _types(schema: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(each if isinstance(each, str) else "unknown" for each in listed)
 
 
-def _elsewhere(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _list_unreachable(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the subschemas that no chain of ``properties`` reaches."""
     for keyword in _MAPS:
-        yield from _members(schema.get(keyword))
+        yield from _list_members(schema.get(keyword))
     for keyword in _SINGLE:
         yield keyword, schema.get(keyword)
     for keyword in (*_LISTS, "items"):
@@ -189,6 +189,6 @@ def _elsewhere(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((keyword, each) for each in cast("list[Any]", inner))
 
 
-def _members(value: Any) -> Iterator[tuple[str, Any]]:
+def _list_members(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         yield from cast("Mapping[str, Any]", value).items()

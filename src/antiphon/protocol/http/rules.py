@@ -1,6 +1,6 @@
 """What the specification requires of any POST before its message is served: refusals and their HTTP status.
 
-Sans-IO: headers (as ASGI gives them: lower case, bytes) and a decoded envelope in, a ``Refusal`` or ``None`` out.
+Sans-IO: headers (as ASGI gives them: lower case, bytes) and a decoded envelope in, a ``HttpRefusal`` or ``None`` out.
 ``modern`` checks what modern messages need besides; the transport knows allowed hosts, clients and sessions.
 ``Gate`` is the interface to the check of tokens, implemented by ``auth`` and by an application's ``check_token=``.
 """
@@ -24,7 +24,7 @@ from antiphon.errors import (
 from antiphon.protocol.caller import Caller
 from antiphon.wire.envelope import Envelope, RequestId, error_frame
 from antiphon.wire.failure import to_wire
-from antiphon.wire.revisions import LEGACY, REVISIONS, revision
+from antiphon.wire.revisions import LEGACY, REVISIONS, find_revision
 
 __all__ = [
     "CHANGES_SESSION",
@@ -39,9 +39,9 @@ __all__ = [
     "Gate",
     "HeaderPair",
     "Headers",
-    "Refusal",
+    "HttpRefusal",
     "accepts_events",
-    "assumed",
+    "assume_revision",
     "check_id",
     "check_legacy",
     "check_media",
@@ -95,7 +95,7 @@ _STATUS: Mapping[int, int] = {
 }
 
 
-class Refusal(Struct, frozen=True):
+class HttpRefusal(Struct, frozen=True):
     """An HTTP error response: its status, and the JSON-RPC error in its body."""
 
     status: int
@@ -122,7 +122,7 @@ def has_null_ids(headers: Headers) -> bool:
     return headers.get(PROTOCOL_VERSION_HEADER) not in _NO_NULL_IDS
 
 
-def assumed(headers: Headers) -> str:
+def assume_revision(headers: Headers) -> str:
     """Return the name of the legacy revision of a message that belongs to no session."""
     # 2025-11-25 basic/transports: "if the server does not receive an MCP-Protocol-Version header, and has no other way
     # to identify the version ... the server SHOULD assume protocol version 2025-03-26".
@@ -132,7 +132,7 @@ def assumed(headers: Headers) -> str:
 
 def takes_batches(name: str | None) -> bool:
     """Tell whether one POST of this revision may hold several messages."""
-    found = revision(name) if name is not None else None
+    found = find_revision(name) if name is not None else None
     return found is not None and found.batches
 
 
@@ -155,29 +155,29 @@ _USUAL = b"application/json, text/event-stream"
 """What nearly all clients accept, in these bytes: compared, it takes a tenth of a search for either."""
 
 
-def check_media(headers: Headers, *, json_only: bool) -> Refusal | None:
+def check_media(headers: Headers, *, json_only: bool) -> HttpRefusal | None:
     """Check ``Content-Type`` (415) and ``Accept`` (406) of a POST."""
     kind = headers.get(b"content-type", b"")
     if kind != b"application/json" and kind.partition(b";")[0].strip().lower() != b"application/json":
-        return Refusal(415, InvalidRequest("Content-Type must be application/json"))
+        return HttpRefusal(415, InvalidRequest("Content-Type must be application/json"))
     accept = headers.get(b"accept", b"*/*")
     if accept == _USUAL:
         return None
     # find() and not "in", which first tries to read what it looks for as a number: three times as long as the search.
     if accept.find(b"application/json") >= 0 and accept.find(b"text/event-stream") >= 0 and accept.find(b"q=") < 0:
         return None
-    if not accepts(accept, b"application/json") or not (json_only or accepts(accept, b"text/event-stream")):
+    if not accepts_type(accept, b"application/json") or not (json_only or accepts_type(accept, b"text/event-stream")):
         # "The client MUST include an Accept header listing both application/json and text/event-stream"
-        return Refusal(406, InvalidRequest("Accept must list application/json and text/event-stream"))
+        return HttpRefusal(406, InvalidRequest("Accept must list application/json and text/event-stream"))
     return None
 
 
 def accepts_events(headers: Headers) -> bool:
     """Tell whether a GET accepts server-sent events, as it must."""
-    return accepts(headers.get(b"accept", b"*/*"), b"text/event-stream")
+    return accepts_type(headers.get(b"accept", b"*/*"), b"text/event-stream")
 
 
-def accepts(accept: bytes, kind: bytes) -> bool:
+def accepts_type(accept: bytes, kind: bytes) -> bool:
     """Tell whether an ``Accept`` header includes a media type, itself or by a range. ``q=0`` excludes it."""
     if accept.find(kind) >= 0 and accept.find(b"q=") < 0:
         return True
@@ -189,40 +189,40 @@ def accepts(accept: bytes, kind: bytes) -> bool:
     return False
 
 
-def check_unambiguous(pairs: Sequence[tuple[bytes, bytes]], headers: Headers) -> Refusal | None:
+def check_unambiguous(pairs: Sequence[tuple[bytes, bytes]], headers: Headers) -> HttpRefusal | None:
     """Refuse a request in which an important header occurs twice, because a proxy may have used the other value."""
     if len(pairs) == len(headers):
         return None
     seen: set[bytes] = set()
     for name, _ in pairs:
         if name in seen and (name.startswith(b"mcp-") or name in {b"host", b"origin", b"authorization", b"dpop"}):
-            return Refusal(400, HeaderMismatch(f"Header mismatch: {name.decode('ascii', 'replace')} comes twice"))
+            return HttpRefusal(400, HeaderMismatch(f"Header mismatch: {name.decode('ascii', 'replace')} comes twice"))
         seen.add(name)
     return None
 
 
-def check_id(envelope: Envelope) -> Refusal | None:
+def check_id(envelope: Envelope) -> HttpRefusal | None:
     """Refuse what is no message: a request whose id is null, or neither method, result nor error."""
     if envelope.method is not UNSET:
         if envelope.id is None:
-            return Refusal(400, InvalidRequest("Invalid request: id must be a string or an integer"))
+            return HttpRefusal(400, InvalidRequest("Invalid request: id must be a string or an integer"))
     elif not envelope.result and envelope.error is UNSET:
-        return Refusal(400, InvalidRequest("Invalid request: neither method, result nor error"))
+        return HttpRefusal(400, InvalidRequest("Invalid request: neither method, result nor error"))
     return None
 
 
-def check_legacy(headers: Headers, envelope: Envelope | None) -> Refusal | None:
+def check_legacy(headers: Headers, envelope: Envelope | None) -> HttpRefusal | None:
     """Check the version header of a legacy message. ``initialize`` may have any, since no version is agreed yet."""
     version = headers.get(PROTOCOL_VERSION_HEADER)
     if version is None or version in _LEGACY or (envelope is not None and envelope.method == "initialize"):
         return None
-    return _unsupported(version)
+    return _refuse_version(version)
 
 
-def _unsupported(version: bytes) -> Refusal:
+def _refuse_version(version: bytes) -> HttpRefusal:
     newest_first = [each.name for each in reversed(REVISIONS)]
     data = {"supported": newest_first, "requested": version.decode("ascii", "replace")[:64]}
-    return Refusal(400, UnsupportedVersion("Unsupported protocol version", data=data))
+    return HttpRefusal(400, UnsupportedVersion("Unsupported protocol version", data=data))
 
 
 HeaderPair = tuple[bytes, bytes]
@@ -238,7 +238,7 @@ class Admitted(Struct, frozen=True):
 class Denied(Struct, frozen=True):
     """Why a request is refused: the error, and headers for the response."""
 
-    refusal: Refusal
+    refusal: HttpRefusal
     headers: tuple[HeaderPair, ...] = ()
 
 

@@ -46,9 +46,9 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
     Raises:
         ValueError: ``id`` or ``event`` contains a line end or NUL.
     """
-    head = b"" if event is None else b"event: %b\n" % _field(event)
+    head = b"" if event is None else b"event: %b\n" % _encode_field(event)
     if id is not None:
-        head = b"%bid: %b\n" % (head, _field(id))
+        head = b"%bid: %b\n" % (head, _encode_field(id))
     if retry is not None:
         head = b"%bretry: %d\n" % (head, retry)
     if _LF in data or _CR in data:
@@ -56,7 +56,7 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
     return b"%bdata: %b\n\n" % (head, data)
 
 
-def _field(value: str) -> bytes:
+def _encode_field(value: str) -> bytes:
     if _UNFIT.search(value):
         raise ValueError("an event's id and name are one line")
     return value.encode()

@@ -91,16 +91,16 @@ def sampling_params(
         raise LocalProtocolError(
             f'include_context must be "none", "thisServer" or "allServers", got {include_context!r}'
         )
-    choice = wire.ToolChoice(mode=_mode(tool_choice)) if isinstance(tool_choice, str) else tool_choice
+    choice = wire.ToolChoice(mode=_check_mode(tool_choice)) if isinstance(tool_choice, str) else tool_choice
     if choice is not None and choice.mode == "required" and not tools:
         raise LocalProtocolError('tool_choice="required" needs tools=')
     return wire.CreateMessageRequestParams(
-        messages=_conversation(messages),
+        messages=_make_conversation(messages),
         max_tokens=max_tokens,
         system_prompt=system_prompt,
         temperature=temperature,
         stop_sequences=list(stop_sequences) if stop_sequences is not None else None,
-        model_preferences=_preferences(model_preferences) if model_preferences is not None else None,
+        model_preferences=_make_preferences(model_preferences) if model_preferences is not None else None,
         include_context=include_context,
         metadata=dict(metadata) if metadata is not None else None,
         tools=list(tools) if tools is not None else None,
@@ -108,7 +108,7 @@ def sampling_params(
     )
 
 
-def _conversation(messages: Messages) -> list[wire.SamplingMessage]:
+def _make_conversation(messages: Messages) -> list[wire.SamplingMessage]:
     if isinstance(messages, str):
         # The usual case, in which no rule can be broken.
         return [wire.SamplingMessage(role="user", content=TextContent(text=messages))]
@@ -116,7 +116,7 @@ def _conversation(messages: Messages) -> list[wire.SamplingMessage]:
     if not single and (isinstance(messages, Mapping | bytes) or not hasattr(messages, "__iter__")):
         raise LocalProtocolError(f"messages is a {type(messages).__name__}: give {_WHAT}, or a list of these")
     given = cast("Sequence[Message]", [messages] if single else messages)
-    conversation = [_message(one, at) for at, one in enumerate(given)]
+    conversation = [_make_message(one, at) for at, one in enumerate(given)]
     if not conversation:
         raise LocalProtocolError("messages must not be empty")
     try:
@@ -127,7 +127,7 @@ def _conversation(messages: Messages) -> list[wire.SamplingMessage]:
     return conversation
 
 
-def _message(given: object, at: int) -> wire.SamplingMessage:
+def _make_message(given: object, at: int) -> wire.SamplingMessage:
     if isinstance(given, wire.SamplingMessage):
         return given
     if isinstance(given, str):
@@ -137,13 +137,13 @@ def _message(given: object, at: int) -> wire.SamplingMessage:
     raise LocalProtocolError(f"messages[{at}] is a {type(given).__name__}: give {_WHAT}")
 
 
-def _preferences(given: Preferences) -> wire.ModelPreferences:
+def _make_preferences(given: Preferences) -> wire.ModelPreferences:
     if isinstance(given, wire.ModelPreferences):
         wanted = given
     elif isinstance(given, Mapping):
-        wanted = _priorities(cast("Mapping[str, Any]", given))
+        wanted = _read_priorities(cast("Mapping[str, Any]", given))
     else:
-        wanted = wire.ModelPreferences(hints=_hints(given))
+        wanted = wire.ModelPreferences(hints=_make_hints(given))
     for name in _PRIORITIES:
         value: object = getattr(wanted, f"{name}_priority")
         if value is not None and not _is_share(value):
@@ -151,7 +151,7 @@ def _preferences(given: Preferences) -> wire.ModelPreferences:
     return wanted
 
 
-def _priorities(given: Mapping[str, Any]) -> wire.ModelPreferences:
+def _read_priorities(given: Mapping[str, Any]) -> wire.ModelPreferences:
     unknown = sorted(set(given) - {*_PRIORITIES, "hints"})
     if unknown:
         raise LocalProtocolError(
@@ -159,14 +159,14 @@ def _priorities(given: Mapping[str, Any]) -> wire.ModelPreferences:
             '(each from 0 to 1) and "hints"'
         )
     return wire.ModelPreferences(
-        hints=_hints(given["hints"]) if "hints" in given else None,
+        hints=_make_hints(given["hints"]) if "hints" in given else None,
         cost_priority=given.get("cost"),
         speed_priority=given.get("speed"),
         intelligence_priority=given.get("intelligence"),
     )
 
 
-def _hints(names: str | Sequence[str]) -> list[wire.ModelHint]:
+def _make_hints(names: str | Sequence[str]) -> list[wire.ModelHint]:
     if not hasattr(names, "__iter__"):
         raise LocalProtocolError(
             f"model_preferences must be a model's name, a list of names, a mapping or ModelPreferences, got {names!r}"
@@ -183,7 +183,7 @@ def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-def _mode(choice: str) -> Literal["auto", "required", "none"]:
+def _check_mode(choice: str) -> Literal["auto", "required", "none"]:
     if choice not in ("auto", "required", "none"):
         raise LocalProtocolError(f'tool_choice must be "auto", "required" or "none", got {choice!r}')
     return choice

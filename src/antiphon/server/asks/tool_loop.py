@@ -21,19 +21,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import ConfigError, LocalProtocolError, NotInRevision, SamplingFailed, SamplingUnavailable
-from antiphon.json_schema.mismatch import Mismatch, MismatchError
+from antiphon.json_schema.mismatch import MismatchError, SchemaMismatch
 from antiphon.protocol.capabilities import may_include_context
 from antiphon.server.asks.sample import Messages, Preferences, Sample, sampling_params
 from antiphon.server.asks.toolbox import MAX_USES, TOOL_CONCURRENCY, SamplingTool, Toolbox
-from antiphon.server.calls.call import Call
+from antiphon.server.calls.call import HandlerCall
 from antiphon.server.core import Core
 from antiphon.server.fallback import Fallback
 from antiphon.server.functions.shape import Shape
 from antiphon.wire import sampling as wire
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
-from antiphon.wire.envelope import decode, encode, too_deep
+from antiphon.wire.envelope import decode_wire, encode_value, too_deep
 
-__all__ = ["MAX_STEPS", "SampleOptions", "Turn", "TurnOptions", "Turns", "TypedAnswer", "one_step"]
+__all__ = ["MAX_STEPS", "SampleOptions", "ToolTurn", "TurnOptions", "Turns", "TypedAnswer", "one_step"]
 
 log = logging.getLogger("antiphon.server")
 
@@ -72,7 +72,7 @@ class SampleOptions(TurnOptions, total=False):
     """Seconds."""
 
 
-class Turn(Struct, frozen=True, eq=False):
+class ToolTurn(Struct, frozen=True, eq=False):
     """One answer, and the conversation up to and including it."""
 
     params: wire.CreateMessageRequestParams
@@ -89,7 +89,7 @@ class Turn(Struct, frozen=True, eq=False):
 class Turns(Struct, eq=False):
     """The turns of one sample. ``fallback``, ``key`` and ``timeout`` are those of ``Context.sample``."""
 
-    call: Call
+    call: HandlerCall
     core: Core
     """The server that samples."""
     fallback: bool = True
@@ -111,11 +111,11 @@ class Turns(Struct, eq=False):
         if tools is not None and not tools.runs:
             raise ConfigError("result_type= needs functions in tools=: uses of mere definitions would get no results")
         wanted = TypedAnswer(result_type)
-        params = replace(params, system_prompt=wanted.instructed(params.system_prompt))
+        params = replace(params, system_prompt=wanted.add_instructions(params.system_prompt))
         turn, value = await self._read(await self._run(params, tools, max_steps), wanted)
         return self.sample(turn, value)
 
-    async def ask(self, params: wire.CreateMessageRequestParams) -> Turn:
+    async def ask(self, params: wire.CreateMessageRequestParams) -> ToolTurn:
         """Do one turn."""
         self.count += 1
         try:
@@ -132,7 +132,7 @@ class Turns(Struct, eq=False):
         if type(answer.content) is not TextContent and any(isinstance(one, ToolResultContent) for one in answer.blocks):
             raise SamplingFailed("The answer holds results of tools, which only the server may give", text=answer.text)
         messages = [*params.messages, wire.SamplingMessage(role="assistant", content=answer.content)]
-        return Turn(params, answer, messages)
+        return ToolTurn(params, answer, messages)
 
     async def _ask_server(self, params: wire.CreateMessageRequestParams) -> wire.CreateMessageResult:
         fallback = self._model
@@ -140,11 +140,11 @@ class Turns(Struct, eq=False):
             raise SamplingUnavailable("Nobody can complete: the client offers no sampling, nor is there a fallback")
 
         async def complete(_key: str) -> bytes:
-            return encode(await fallback.complete(params, self.timeout))
+            return encode_value(await fallback.complete(params, self.timeout))
 
         # A step, so that the server's own model is asked once for each ask, and a replay uses the recorded
         # answer.
-        return decode(await self.call.step("sampling_fallback", complete), wire.CreateMessageResult)
+        return decode_wire(await self.call.step("sampling_fallback", complete), wire.CreateMessageResult)
 
     @property
     def _model(self) -> Fallback | None:
@@ -153,12 +153,12 @@ class Turns(Struct, eq=False):
 
     def _ask_client(self, params: wire.CreateMessageRequestParams) -> Awaitable[wire.CreateMessageResult]:
         if params.include_context not in (None, "none"):
-            params = self._gated(params)
+            params = self._run_gated(params)
         # A key names one ask on the wire, so the turns after the first get names derived from it.
         key = self.key if self.key is None or self.count == 1 else f"{self.key}-{self.count}"
         return self.call.ask("sampling/createMessage", params, wire.CreateMessageResult, key=key, timeout=self.timeout)
 
-    def _gated(self, params: wire.CreateMessageRequestParams) -> wire.CreateMessageRequestParams:
+    def _run_gated(self, params: wire.CreateMessageRequestParams) -> wire.CreateMessageRequestParams:
         facts = self.call.facts
         if may_include_context(facts.revision, facts.capabilities):
             return params
@@ -168,7 +168,7 @@ class Turns(Struct, eq=False):
             log.warning("include_context=%r is left out: the client offers no sampling.context", params.include_context)
         return replace(params, include_context=None)
 
-    async def _run(self, params: wire.CreateMessageRequestParams, tools: Toolbox | None, max_steps: int) -> Turn:
+    async def _run(self, params: wire.CreateMessageRequestParams, tools: Toolbox | None, max_steps: int) -> ToolTurn:
         """Ask until the model has finished, at most ``max_steps`` times.
 
         Raises:
@@ -185,7 +185,7 @@ class Turns(Struct, eq=False):
                 params = await self.serve(turn, tools)
         raise SamplingFailed(f"The model still wants to use tools after {max_steps} turns; see max_steps=")
 
-    async def serve(self, turn: Turn, tools: Toolbox) -> wire.CreateMessageRequestParams:
+    async def serve(self, turn: ToolTurn, tools: Toolbox) -> wire.CreateMessageRequestParams:
         """Run the tools that a turn wants to use; return the next request."""
         uses = turn.uses
         if len(uses) > MAX_USES:
@@ -199,7 +199,7 @@ class Turns(Struct, eq=False):
             choice = None
         return replace(turn.params, messages=[*turn.messages, results], tool_choice=choice)
 
-    async def _read(self, turn: Turn, wanted: TypedAnswer) -> tuple[Turn, Any]:
+    async def _read(self, turn: ToolTurn, wanted: TypedAnswer) -> tuple[ToolTurn, Any]:
         """Convert an answer to a value; if it does not fit, tell the model why and ask once more.
 
         Raises:
@@ -225,14 +225,14 @@ class Turns(Struct, eq=False):
             ) from None
 
     def sample(
-        self, turn: Turn, value: Any = None, *, messages: Sequence[wire.SamplingMessage] | None = None
+        self, turn: ToolTurn, value: Any = None, *, messages: Sequence[wire.SamplingMessage] | None = None
     ) -> Sample[Any]:
         """Make the author's result; ``messages`` if the conversation continued after the turn."""
         return Sample(messages or turn.messages, turn.answer, value, turns=self.count, by=self.by)
 
 
 async def one_step(
-    context: object, call: Call, core: Core, messages: Messages, execute_tools: bool, options: SampleOptions
+    context: object, call: HandlerCall, core: Core, messages: Messages, execute_tools: bool, options: SampleOptions
 ) -> Sample[None]:
     """Do the work of ``ctx.sample_step``."""
     tools = options.pop("tools", None)
@@ -273,7 +273,7 @@ class TypedAnswer:
         """Any answer is text, so no instruction is needed."""
         self._shape = Shape(kind, place="result_type")
 
-    def instructed(self, system_prompt: str | None) -> str | None:
+    def add_instructions(self, system_prompt: str | None) -> str | None:
         """Add a description of the required answer to a system prompt."""
         if self._is_text:
             return system_prompt
@@ -289,7 +289,7 @@ class TypedAnswer:
         if self._is_text:
             return text
         first: MismatchError | None = None
-        for candidate in _candidates(text):
+        for candidate in _list_candidates(text):
             for document in self._readings(candidate):
                 try:
                     return self._shape.decode(document)
@@ -297,7 +297,7 @@ class TypedAnswer:
                     # The error of the most likely reading is the most useful one.
                     if first is None and isinstance(error, MismatchError):
                         first = error
-        raise first or MismatchError(Mismatch("", "no JSON in the answer"))
+        raise first or MismatchError(SchemaMismatch("", "no JSON in the answer"))
 
     def repair(self, error: MismatchError) -> str:
         """Return the message that tells the model what is wrong.
@@ -308,7 +308,7 @@ class TypedAnswer:
 
     @property
     def _schema(self) -> str:
-        return encode(self._shape.schema).decode()
+        return encode_value(self._shape.schema).decode()
 
     def _readings(self, candidate: str) -> list[bytes]:
         """List the possible JSON of a text: the text and, if the value is wrapped, the bare value or bare words."""
@@ -316,17 +316,17 @@ class TypedAnswer:
         whole = [candidate.encode()] if is_json else []
         if not self._shape.wrapped:
             return whole
-        bare = b'{"result":%b}' % (candidate.encode() if is_json else encode(candidate))
+        bare = b'{"result":%b}' % (candidate.encode() if is_json else encode_value(candidate))
         return [*whole, bare] if candidate.startswith("{") else [bare]
 
 
-def _candidates(text: str) -> Iterator[str]:
+def _list_candidates(text: str) -> Iterator[str]:
     """Yield the parts of an answer that may be the JSON, the most likely first."""
     stripped = text.strip()
     if _is_json(stripped):
         yield stripped
         return
-    yield from (part for part in islice(_fenced(text), _MOST_FENCES) if _is_json(part))
+    yield from (part for part in islice(_list_fenced(text), _MOST_FENCES) if _is_json(part))
     starts = [at for at in (stripped.find("{"), stripped.find("[")) if at >= 0]
     if starts:
         start = min(starts)
@@ -338,7 +338,7 @@ def _candidates(text: str) -> Iterator[str]:
     yield stripped
 
 
-def _fenced(text: str) -> Iterator[str]:
+def _list_fenced(text: str) -> Iterator[str]:
     """Yield the contents of code fences. A fence that is not closed ends the search."""
     at = text.find(_FENCE)
     while at >= 0:

@@ -13,14 +13,14 @@ from typing import Any
 from msgspec import Raw
 
 from antiphon.errors import CallDiverged, ConfigError, ConnectionClosed, LocalProtocolError, Rejected
-from antiphon.json_schema.mismatch import suggest
+from antiphon.json_schema.mismatch import suggest_name
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.server.calls.call import Call, within
+from antiphon.server.calls.call import HandlerCall, within
 from antiphon.server.core import Core
 from antiphon.server.features.tools import ServedTool
 from antiphon.wire import tools as wire
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.failure import cause_of
 from antiphon.wire.sampling import SamplingMessage
 
@@ -51,7 +51,7 @@ class Toolbox:
     def __init__(self, tools: Sequence[SamplingTool], context: object, concurrency: int) -> None:
         if concurrency < 1:
             raise LocalProtocolError(f"tool_concurrency must be at least 1, got {concurrency}")
-        made = [tool if isinstance(tool, wire.Tool) else _runnable(tool) for tool in tools]
+        made = [tool if isinstance(tool, wire.Tool) else _make_runnable(tool) for tool in tools]
         self._tools = {tool.name: tool for tool in made if isinstance(tool, ServedTool)}
         self._context = context
         self._turns = asyncio.Semaphore(concurrency)
@@ -68,7 +68,7 @@ class Toolbox:
         if twice:
             raise ConfigError(f'tools= holds two tools named "{twice[0]}": tell them apart by name')
 
-    async def use(self, call: Call, core: Core, uses: Sequence[ToolUseContent]) -> SamplingMessage:
+    async def use(self, call: HandlerCall, core: Core, uses: Sequence[ToolUseContent]) -> SamplingMessage:
         """Run the uses of one answer, concurrently where possible; return the message with all results, in order."""
         # The tasks are made in the order of the uses, so that a replay gives their asks the same names.
         tasks = [asyncio.get_running_loop().create_task(self._use(call, core, use)) for use in uses]
@@ -79,22 +79,22 @@ class Toolbox:
             raise
         return SamplingMessage(role="user", content=results)
 
-    async def _use(self, call: Call, core: Core, use: ToolUseContent) -> ToolResultContent:
+    async def _use(self, call: HandlerCall, core: Core, use: ToolUseContent) -> ToolResultContent:
         tool = self._tools.get(use.name)
         if tool is None:
-            return _failed(use, f"There is no tool {use.name[:128]!r}{suggest(use.name, self._tools)}")
+            return _make_failed_result(use, f"There is no tool {use.name[:128]!r}{suggest_name(use.name, self._tools)}")
         async with self._turns:
             if tool.may_ask:
                 # A step cannot ask, because no round is sent during a step. So a replay runs the tool
                 # again over its recorded answers; its result is recorded nevertheless, because later
                 # asks depend on it.
                 result = await self._run(core, tool, use)
-                return await _kept(call, use, lambda: _given(result))
-            return await _kept(call, use, lambda: self._run(core, tool, use))
+                return await _keep_result(call, use, lambda: _give_result(result))
+            return await _keep_result(call, use, lambda: self._run(core, tool, use))
 
     async def _run(self, core: Core, tool: ServedTool, use: ToolUseContent) -> ToolResultContent:
         try:
-            running = tool.call(Raw(encode(use.input)), self._context)
+            running = tool.call(Raw(encode_value(use.input)), self._context)
             result = await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
         except _ENDS_ALL:
             raise
@@ -102,7 +102,7 @@ class Toolbox:
             cause = cause_of(error)
             if isinstance(cause, _ENDS_ALL):
                 raise cause from None
-            return _failed(use, core.failure_text(tool.name, cause))
+            return _make_failed_result(use, core.failure_text(tool.name, cause))
         return ToolResultContent(
             tool_use_id=use.id,
             # Some vendors refuse a result without content.
@@ -112,26 +112,26 @@ class Toolbox:
         )
 
 
-def _runnable(tool: Callable[..., Any] | ServedTool) -> ServedTool:
+def _make_runnable(tool: Callable[..., Any] | ServedTool) -> ServedTool:
     # Not structured: a model reads the text, and would pay for the same data twice.
     return tool if isinstance(tool, ServedTool) else ServedTool.from_function(tool, structured=False)
 
 
-def _failed(use: ToolUseContent, text: str) -> ToolResultContent:
+def _make_failed_result(use: ToolUseContent, text: str) -> ToolResultContent:
     return ToolResultContent(tool_use_id=use.id, content=[TextContent(text=text)], is_error=True)
 
 
-async def _given(result: ToolResultContent) -> ToolResultContent:
+async def _give_result(result: ToolResultContent) -> ToolResultContent:
     return result
 
 
-async def _kept(call: Call, use: ToolUseContent, work: Callable[[], Any]) -> ToolResultContent:
+async def _keep_result(call: HandlerCall, use: ToolUseContent, work: Callable[[], Any]) -> ToolResultContent:
     """Do a step whose result is that of a tool; without replay the result is not encoded and decoded."""
     made: list[ToolResultContent] = []
 
     async def step(_key: str) -> bytes:
         made.append(await work())
-        return encode(made[0])
+        return encode_value(made[0])
 
     raw = await call.step(f"tool/{use.name}", step)
-    return made[0] if made else decode(raw, ToolResultContent)
+    return made[0] if made else decode_wire(raw, ToolResultContent)

@@ -1,9 +1,9 @@
 """One run of a handler: the request it serves, and how it asks the client.
 
-Every ask is checked here before anything is sent, and sent in the way of the era. ``Call`` is the legacy and the simple
-case: one request, open as long as the handler runs. ``RoundCall`` is the modern case, in which the request changes from
-round to round. ``Context`` works on both alike. A client's answer is decoded to the type that was asked for, and
-refused if it does not fit.
+Every ask is checked here before anything is sent, and sent in the way of the era. ``HandlerCall`` is the legacy and the
+simple case: one request, open as long as the handler runs. ``RoundCall`` is the modern case, in which the request
+changes from round to round. ``Context`` works on both alike. A client's answer is decoded to the type that was asked
+for, and refused if it does not fit.
 
 Also the deadlines of tools (``within``): those a client calls, and those a model uses in sampling. The time that a
 client takes to answer does not count: an ask stops the clocks of all tools it is made within, and no others.
@@ -29,36 +29,36 @@ from antiphon.engine.connection import Connection
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import NO_SESSIONS, ServerSession
 from antiphon.server.core import Core
-from antiphon.server.limits import PROGRESS_RATE, Bucket
+from antiphon.server.rate_limits import PROGRESS_RATE, Bucket
 from antiphon.wire.common import Wire
-from antiphon.wire.envelope import decode
+from antiphon.wire.envelope import decode_wire
 from antiphon.wire.lists import readable_list
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, MethodSpec, unknown_request
 from antiphon.wire.task import TASKS
 
-__all__ = ["Answer", "Call", "CallAbandoned", "Handled", "read_answer", "read_given", "read_reply", "within"]
+__all__ = ["CallAbandoned", "CallAnswer", "Handled", "HandlerCall", "read_answer", "read_given", "read_reply", "within"]
 
 
-class Answer(Struct, frozen=True, eq=False):
+class CallAnswer(Struct, frozen=True, eq=False):
     """An answer that came with a request: undecoded, and decoded."""
 
     raw: Raw
     value: Wire
 
 
-def read_answer(key: str, answer: Raw, spec: MethodSpec) -> Answer:
+def read_answer(key: str, answer: Raw, spec: MethodSpec) -> CallAnswer:
     """Decode an answer in a retry; raises ``InvalidParams``, naming the key, if it does not fit its ask."""
     try:
-        return Answer(answer, _decode_answer(answer, spec))
+        return CallAnswer(answer, _decode_answer(answer, spec))
     except DecodeError as error:
         raise errors.InvalidParams(f"Invalid params: inputResponses.{key}: {error}") from None
 
 
-def read_given(answer: Raw, spec: MethodSpec) -> Answer | None:
+def read_given(answer: Raw, spec: MethodSpec) -> CallAnswer | None:
     """Decode an answer that came before its ask; ``None`` if it does not fit, so that it is asked for."""
     try:
-        return Answer(answer, _decode_answer(answer, spec))
+        return CallAnswer(answer, _decode_answer(answer, spec))
     except DecodeError:
         return None
 
@@ -77,13 +77,13 @@ log = logging.getLogger("antiphon.server")
 def _decode_answer(answer: Raw, spec: MethodSpec) -> Wire:
     kind = spec.result or Wire
     try:
-        return decode(answer, kind)
+        return decode_wire(answer, kind)
     except DecodeError:
         report = partial(log.warning, "the client's answer to %s has unreadable entries, left out: %s", spec.name)
         readable = readable_list(answer, kind, report)
         if readable is answer:
             raise
-    return decode(readable, kind)
+    return decode_wire(readable, kind)
 
 
 R = TypeVar("R", bound=Wire)
@@ -109,7 +109,7 @@ class CallAbandoned(asyncio.CancelledError):
     """
 
 
-class Call:
+class HandlerCall:
     """A handler that runs for a request."""
 
     __slots__ = ("_reports", "connection", "core", "first", "headers", "request")
@@ -160,7 +160,7 @@ class Call:
 
     def _check_and_put(
         self, method: str, params: Wire, original: Received | None, key: str | None, timeout: float | None
-    ) -> Awaitable[Answer]:
+    ) -> Awaitable[CallAnswer]:
         if key is not None and (key.__class__ is not str or not key):
             # Answers come back under the key, so with an unusable one the question would be repeated for
             # ever.
@@ -174,7 +174,7 @@ class Call:
             lowered = session.check_ask(spec, params, facts)
         except errors.MissingCapability as error:
             kind = _UNAVAILABLE.get(method, errors.MissingCapability)
-            text = f"The client does not offer {_named(error.data)}, which {method} needs"
+            text = f"The client does not offer {_name_missing(error.data)}, which {method} needs"
             if not session.is_kept:
                 text = f"{method}: {NO_SESSIONS}"
             raise kind(text, data=error.data) from None
@@ -183,7 +183,7 @@ class Call:
             log.info("%s", notice)
         return self._put(spec, lowered if original is None else original.carrying(lowered), key, timeout)
 
-    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> Answer:
+    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> CallAnswer:
         """Send an ask, and return its answer: here by a request tied to the one being served.
 
         ``params`` are those that ``ServerSession.check_ask`` returned.
@@ -201,7 +201,7 @@ class Call:
         else:
             with self.out(spec):
                 reply = await request(ask(spec, params, self.request, is_checked=True), timeout=timeout)
-        return Answer(reply, read_reply(reply, spec))
+        return CallAnswer(reply, read_reply(reply, spec))
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
         """Run a step. This call is never replayed, so nothing is recorded. See ``Context.step``."""
@@ -286,7 +286,7 @@ class Handled(Struct, eq=False):
     """
 
     name: str
-    body: Callable[[Call], CoroutineType[Any, Any, Any]]
+    body: Callable[[HandlerCall], CoroutineType[Any, Any, Any]]
     code: Callable[[], bytes]
     once: bool = False
     asks: bool = True
@@ -297,7 +297,7 @@ class Handled(Struct, eq=False):
     def around(
         self,
         name: str,
-        body: Callable[[Call], CoroutineType[Any, Any, Any]],
+        body: Callable[[HandlerCall], CoroutineType[Any, Any, Any]],
         code: Callable[[], bytes],
         *,
         asks: bool,
@@ -306,7 +306,7 @@ class Handled(Struct, eq=False):
         return Handled(name, body, code, once=self.once, asks=asks, repeats=self.repeats, task=self.task)
 
 
-def _named(data: Any) -> str:
+def _name_missing(data: Any) -> str:
     """Name what is missing as a capability path: ``sampling.tools``."""
     names: list[str] = []
     node: Any = data["requiredCapabilities"]

@@ -1,9 +1,9 @@
 """The life of one modern call in this process: its states, what moves it from one to the next, and how it ends.
 
-A legacy call lives as long as its request, and needs no table. A modern call is served by several requests in turn,
-and between two of them by none; its handler is one task all the while, or is run again in another process. Each copy
-of a call (``parked_call.RoundCall``) has one ``CallState`` and goes through ``TRANSITIONS``, by ``after`` and in no
-other way. Anything else is a bug, and ``after`` raises.
+A legacy call lives as long as its request, and needs no table. A modern call is served by several requests in turn, and
+between two of them by none; its handler is one task all the while, or is run again in another process. Each copy of a
+call (``parked_call.RoundCall``) has one ``CallState`` and goes through ``TRANSITIONS``, by ``find_next_state`` and in
+no other way. Anything else is a bug, and ``find_next_state`` raises.
 
 **What the states tell apart.** Three questions are asked of a call again and again:
 
@@ -43,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-__all__ = ["ASKING", "ENDS", "TRANSITIONS", "CallEvent", "CallState", "after"]
+__all__ = ["ASKING", "ENDS", "TRANSITIONS", "CallEvent", "CallState", "find_next_state"]
 
 
 class CallState(StrEnum):
@@ -158,7 +158,7 @@ ASKING = frozenset({CallState.RUNNING, CallState.REPLAYING, CallState.LIVE, Call
 """The states in which a handler may ask."""
 
 
-def after(state: CallState, event: CallEvent) -> CallState:
+def find_next_state(state: CallState, event: CallEvent) -> CallState:
     """Return the state that follows.
 
     Raises:

@@ -19,7 +19,7 @@ from antiphon.errors import CallDiverged
 from antiphon.server.calls.task_names import lane_of
 from antiphon.wire.envelope import encode_canonical
 
-__all__ = ["CATCH_UP", "MAX_JOURNAL", "Entry", "Journal", "Place", "digest_of"]
+__all__ = ["CATCH_UP", "MAX_JOURNAL", "Journal", "JournalEntry", "JournalPlace", "digest_of"]
 
 CATCH_UP = 5.0
 """Seconds that a replayed handler has to come to every answered ask before its new asks count as a divergence: long
@@ -36,7 +36,7 @@ _PLAIN, _DEFLATED = b"\0", b"\1"
 Kind = Literal["answer", "error", "step", "timeout", "withdrawn"]
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class JournalPlace(msgspec.Struct, frozen=True, array_like=True):
     """A place in a handler where something was asked or done.
 
     ``path``: the author's key, or the task and what was asked there; ``count``: how often that came before; ``digest``:
@@ -53,7 +53,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
         return f"{self.path}#{self.count}"
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class JournalEntry(msgspec.Struct, frozen=True, array_like=True):
     """What was learnt at a place. ``value``: JSON of an answer, of the error in its place, or of a step's result."""
 
     kind: Kind
@@ -66,23 +66,23 @@ class Journal:
 
     __slots__ = ("_claimed", "_counts", "_entries", "_has_secrets", "size")
 
-    def __init__(self, entries: dict[str, Entry] | None = None) -> None:
+    def __init__(self, entries: dict[str, JournalEntry] | None = None) -> None:
         self._entries = entries or {}
         self._claimed: set[str] = set()
         self._counts: dict[str, int] = {}
         self._has_secrets = False
-        self.size = sum(_size(name, entry) for name, entry in self._entries.items())
+        self.size = sum(_measure_entry(name, entry) for name, entry in self._entries.items())
         """Bytes kept, approximately."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     @property
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, JournalEntry]:
         """All entries, by their places."""
         return self._entries
 
-    def entry_at(self, name: str) -> Entry | None:
+    def entry_at(self, name: str) -> JournalEntry | None:
         """Return what was learnt at a place; ``None`` if nothing was."""
         return self._entries.get(name)
 
@@ -91,7 +91,7 @@ class Journal:
         """Whether it is larger than allowed."""
         return self.size > MAX_JOURNAL
 
-    def place(self, lane: str, what: str, digest: bytes, key: str | None = None) -> Place:
+    def place(self, lane: str, what: str, digest: bytes, key: str | None = None) -> JournalPlace:
         """Return the place where the handler is. The same path met again is another place.
 
         ``lane``: name of the task among the handler's tasks; ``what``: the method that is asked, or the step's name.
@@ -99,9 +99,9 @@ class Journal:
         path = f"={key}" if key is not None else f"{lane}/{what}/{digest.hex()}"
         count = self._counts.get(path, 0)
         self._counts[path] = count + 1
-        return Place(path, count, digest)
+        return JournalPlace(path, count, digest)
 
-    def place_of_ask(self, method: str, params: msgspec.Struct | msgspec.Raw, key: str | None) -> Place:
+    def place_of_ask(self, method: str, params: msgspec.Struct | msgspec.Raw, key: str | None) -> JournalPlace:
         """Return the place where the running task asks.
 
         Raises:
@@ -110,11 +110,11 @@ class Journal:
         lane = "" if key is not None else lane_of(method, "give the ask a key=")
         return self.place(lane, method, digest_of(method, params), key)
 
-    def place_of_step(self, name: str) -> Place:
+    def place_of_step(self, name: str) -> JournalPlace:
         """Return the place where the running task takes a step; raises as ``place_of_ask`` does."""
         return self.place(lane_of(f"the step {name!r}", "create it with asyncio"), f"step/{name}", b"")
 
-    def take(self, place: Place) -> Entry | None:
+    def take(self, place: JournalPlace) -> JournalEntry | None:
         """Return the entry of a place, or ``None`` if this is new to the call.
 
         Raises:
@@ -129,22 +129,22 @@ class Journal:
         self._claimed.add(name)
         return entry
 
-    def note(self, place: Place, kind: Kind, value: bytes = b"", *, secret: bool = False) -> None:
+    def note(self, place: JournalPlace, kind: Kind, value: bytes = b"", *, secret: bool = False) -> None:
         """Add an entry.
 
         A journal with a ``secret`` in it is never compressed, because its length would reveal something.
         """
         name = place.name
-        self.record(name, Entry(kind, place.digest, value))
+        self.record(name, JournalEntry(kind, place.digest, value))
         self._claimed.add(name)
         self._has_secrets = self._has_secrets or secret
 
-    def record(self, name: str, entry: Entry) -> None:
+    def record(self, name: str, entry: JournalEntry) -> None:
         """Add an entry that the handler will find when it comes to this place."""
         self._entries[name] = entry
-        self.size += _size(name, entry)
+        self.size += _measure_entry(name, entry)
 
-    def unclaimed(self) -> Iterator[str]:
+    def list_unclaimed(self) -> Iterator[str]:
         """Yield the places whose answer the replayed handler has not come to yet."""
         for name, entry in self._entries.items():
             if entry.kind == "answer" and name not in self._claimed:
@@ -154,7 +154,7 @@ class Journal:
         """Return the error of a replayed handler that asks at new places instead of coming to all that was answered."""
         return CallDiverged(
             f"Run again, the handler asks for {', '.join(asked)}, and within {CATCH_UP:g} s it did not ask for "
-            f"what was answered before: {', '.join(self.unclaimed())}"
+            f"what was answered before: {', '.join(self.list_unclaimed())}"
         )
 
     def pack(self) -> bytes:
@@ -173,11 +173,11 @@ class Journal:
         """
         form, body = data[:1], data[1:]
         if form == _DEFLATED:
-            body = _inflate(body)
+            body = _inflate_data(body)
         elif form != _PLAIN:
             raise ValueError("no journal")
         try:
-            has_secrets, entries = msgspec.msgpack.decode(body, type=tuple[bool, dict[str, Entry]])
+            has_secrets, entries = msgspec.msgpack.decode(body, type=tuple[bool, dict[str, JournalEntry]])
         except msgspec.DecodeError as error:
             raise ValueError("no journal") from error
         journal = cls(entries)
@@ -190,11 +190,11 @@ def digest_of(method: str, params: msgspec.Struct | msgspec.Raw) -> bytes:
     return hashlib.blake2b(encode_canonical([method, params]), digest_size=16).digest()
 
 
-def _size(name: str, entry: Entry) -> int:
+def _measure_entry(name: str, entry: JournalEntry) -> int:
     return len(name) + len(entry.digest) + len(entry.value) + 8
 
 
-def _inflate(data: bytes) -> bytes:
+def _inflate_data(data: bytes) -> bytes:
     # Twice the limit, because names and framing are added to what ``size`` counts.
     inflater = zlib.decompressobj()
     try:

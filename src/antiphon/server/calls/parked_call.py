@@ -3,9 +3,9 @@
 The body runs in one task from start to end. When it waits for answers and a few passes of the event loop have brought
 no further ask (``Quiescence``), the request is answered with all questions at once (``input_required``); the retry,
 which is another request, delivers the answers. If the handler's result or error has no JSON form (half a surrogate pair
-in a text, an object in an error's data), the waiting requests still get an error (``unsendable``). ``call_states`` has
-the table of the call's states, ``rounds`` the table of calls and the sealed states, ``replayed_call`` what is needed to
-continue in another process.
+in a text, an object in an error's data), the waiting requests still get an error (``replace_unsendable``).
+``call_states`` has the table of the call's states, ``rounds`` the table of calls and the sealed states,
+``replayed_call`` what is needed to continue in another process.
 
 Source: 2026-07-28 basic/patterns/mrtr. The design: docs/topics/eras-and-rounds.md.
 """
@@ -24,17 +24,17 @@ from antiphon.engine.connection import Connection
 from antiphon.errors import CallTimeout, InternalError, LocalProtocolError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import Answer, Call, Handled, read_answer, read_given
-from antiphon.server.calls.call_states import ASKING, ENDS, TRANSITIONS, CallEvent, CallState, after
+from antiphon.server.calls.call import CallAnswer, Handled, HandlerCall, read_answer, read_given
+from antiphon.server.calls.call_states import ASKING, ENDS, TRANSITIONS, CallEvent, CallState, find_next_state
 from antiphon.server.core import Core
-from antiphon.server.state.request_state import refusal
+from antiphon.server.state.request_state import make_refusal
 from antiphon.wire.common import RoundParams, Wire
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.failure import to_wire
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
 
-__all__ = ["PASSES", "UNSENDABLE", "Keeper", "Quiescence", "RoundCall", "unsendable", "weight_of"]
+__all__ = ["PASSES", "UNSENDABLE", "Keeper", "Quiescence", "RoundCall", "replace_unsendable", "weight_of"]
 
 # Looked up once, because in Python 3.11 a look at a member of an enumeration costs as much as a call.
 _NEW, _PARKED = CallState.NEW, CallState.PARKED
@@ -92,12 +92,12 @@ UNSENDABLE = (TypeError, ValueError, RecursionError, msgspec.EncodeError)
 """Exceptions of the encoder for a value without a JSON form."""
 
 
-def unsendable(outcome: Wire | Raw | BaseException, error: Exception) -> tuple[BaseException, Raw]:
+def replace_unsendable(outcome: Wire | Raw | BaseException, error: Exception) -> tuple[BaseException, Raw]:
     """Return what to deliver for an outcome that cannot be encoded, and the bytes to keep for a retry.
 
     An error is delivered unchanged, for the session to log and refuse; for a result, the encoding error is delivered.
     """
-    kept = Raw(encode(to_wire(InternalError("Internal error"))))
+    kept = Raw(encode_value(to_wire(InternalError("Internal error"))))
     return outcome if isinstance(outcome, BaseException) else error, kept
 
 
@@ -111,15 +111,15 @@ not block the event loop."""
 Leg = tuple[Connection[ServerSession], Request]
 
 
-class _Ask(Struct, frozen=True):
+class _ParkedAsk(Struct, frozen=True):
     """A question that is out."""
 
     spec: MethodSpec
     params: Raw
-    answer: asyncio.Future[Answer]
+    answer: asyncio.Future[CallAnswer]
 
 
-async def _at_once(answer: Answer) -> Answer:
+async def _at_once(answer: CallAnswer) -> CallAnswer:
     return answer
 
 
@@ -142,7 +142,7 @@ class Keeper(Protocol):
         ...
 
 
-class RoundCall(Call):
+class RoundCall(HandlerCall):
     """A call that may be parked. It can continue only in this process."""
 
     __slots__ = (
@@ -178,7 +178,7 @@ class RoundCall(Call):
         self._keeper = keeper
         self._legs: list[Leg] = [(connection, request)]
         """The requests that wait for the next round or the result."""
-        self._pending: dict[str, _Ask] = {}
+        self._pending: dict[str, _ParkedAsk] = {}
         """Open asks, by their names on the wire."""
         self._quiescence = Quiescence()
         self._asked = 0
@@ -188,7 +188,7 @@ class RoundCall(Call):
 
     def start(self, event: CallEvent = CallEvent.START) -> None:
         """Run the body, in a task of its own that lives from the first round to the last."""
-        self.state = after(self.state, event)
+        self.state = find_next_state(self.state, event)
         task = self._task_of(self._run())
         if self.state not in ENDS:
             # A loop with eager tasks may have finished it already.
@@ -224,7 +224,7 @@ class RoundCall(Call):
 
     def _put(
         self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None
-    ) -> CoroutineType[Any, Any, Answer]:
+    ) -> CoroutineType[Any, Any, CallAnswer]:
         """Add an ask to the next round, and wait for its answer."""
         self.check_outside_steps(spec)
         if self._is_lost():
@@ -244,7 +244,7 @@ class RoundCall(Call):
     def _loss(self) -> BaseException:
         return LocalProtocolError("The call has ended: nobody can answer any more; await every ask in it")
 
-    def _take_given(self, key: str, spec: MethodSpec) -> Answer | None:
+    def _take_given(self, key: str, spec: MethodSpec) -> CallAnswer | None:
         """Return an answer that came with the first request, once; if it cannot be used, the question is asked."""
         given = self.given.pop(key, None)
         return read_given(given, spec) if given is not None else None
@@ -256,9 +256,9 @@ class RoundCall(Call):
             raise LocalProtocolError(f"Two asks of one call have the key {name!r}: give each its own key=")
         return name
 
-    async def _answer_to(self, name: str, spec: MethodSpec, params: Wire | Raw, timeout: float | None) -> Answer:
+    async def _answer_to(self, name: str, spec: MethodSpec, params: Wire | Raw, timeout: float | None) -> CallAnswer:
         # Encoded now, so that an error is raised at the author's own ``await``.
-        ask = _Ask(spec, Raw(encode(params)), asyncio.get_running_loop().create_future())
+        ask = _ParkedAsk(spec, Raw(encode_value(params)), asyncio.get_running_loop().create_future())
         self._pending[name] = ask
         self._quiescence.count(self._send_or_fail, is_direct=asyncio.current_task() is self.task)
         try:
@@ -303,14 +303,14 @@ class RoundCall(Call):
             return False
 
     def _next_round(self) -> dict[str, InputRequest]:
-        self.state = after(self.state, _SEAL)
+        self.state = find_next_state(self.state, _SEAL)
         self.generation += 1
         return {key: InputRequest(method=ask.spec.name, params=ask.params) for key, ask in self._pending.items()}
 
     def _send(self, asks: dict[str, InputRequest], state: str) -> None:
         self.last = InputRequiredResult(input_requests=asks, request_state=state)
         self._keeper.park(self)
-        self.state = after(self.state, _ROUND)
+        self.state = find_next_state(self.state, _ROUND)
         self._deliver(self.last)
 
     def resume(self, connection: Connection[ServerSession], request: Request, generation: int) -> bool:
@@ -320,7 +320,7 @@ class RoundCall(Call):
         """
         is_parked = self.state is _PARKED
         if is_parked and self.last is not None and generation < self.generation:
-            self.state = after(self.state, CallEvent.REPEAT)
+            self.state = find_next_state(self.state, CallEvent.REPEAT)
             connection.reply(request, self.last)
             return False
         answers = self._read_answers(request.params) if is_parked else {}
@@ -333,9 +333,9 @@ class RoundCall(Call):
         self.attach(connection, request)
         return True
 
-    def _read_answers(self, params: RoundParams) -> dict[str, Answer]:
+    def _read_answers(self, params: RoundParams) -> dict[str, CallAnswer]:
         """Check every answer before any is delivered, so that an invalid one leaves the call unchanged."""
-        answers: dict[str, Answer] = {}
+        answers: dict[str, CallAnswer] = {}
         for key, raw in (params.input_responses or {}).items():
             ask = self._pending.get(key)
             if ask is not None:
@@ -347,8 +347,8 @@ class RoundCall(Call):
     def attach(self, connection: Connection[ServerSession], request: Request) -> None:
         """Let a retry wait for the next round or the result."""
         if len(self._legs) >= MAX_LEGS:
-            raise refusal()
-        self.state = after(self.state, _RETRY)
+            raise make_refusal()
+        self.state = find_next_state(self.state, _RETRY)
         self.connection, self.request, self.first = connection, request, request
         self.headers = connection.headers
         self._legs.append((connection, request))
@@ -383,7 +383,7 @@ class RoundCall(Call):
 
         The body is cancelled only once, because a second cancellation would interrupt its cleanup.
         """
-        before, self.state = self.state, after(self.state, CallEvent.CANCEL)
+        before, self.state = self.state, find_next_state(self.state, CallEvent.CANCEL)
         if before is not self.state and self.task is not None:
             self._why_cancelled = reason
             self.task.cancel(reason)
@@ -398,28 +398,28 @@ class RoundCall(Call):
     def _cancellation(self) -> BaseException:
         if self._keeper.closed:
             return InternalError("The server is closing")
-        return refusal() if self.state is CallState.CANCELLED else InternalError("The request was abandoned")
+        return make_refusal() if self.state is CallState.CANCELLED else InternalError("The request was abandoned")
 
-    def _encoded(self, result: Wire) -> Raw:
+    def _encode_outcome(self, result: Wire) -> Raw:
         facts = self.request or self.first
         lowered, original = facts.revision.lower(result), facts.original
         is_passed_on = original is not None and type(result) is type(original.read)
-        return original.carrying(lowered) if original is not None and is_passed_on else Raw(encode(lowered))
+        return original.carrying(lowered) if original is not None and is_passed_on else Raw(encode_value(lowered))
 
     def _finish(self, outcome: Wire | BaseException, event: CallEvent) -> None:
         """Deliver the outcome of the call to the requests that wait."""
-        self.state = after(self.state, event)
+        self.state = find_next_state(self.state, event)
         for ask in self._pending.values():
             ask.answer.cancel()
         reply: Wire | Raw | BaseException = outcome
         kept = Raw()
         try:
             if isinstance(outcome, BaseException):
-                kept = Raw(encode(to_wire(outcome)))
+                kept = Raw(encode_value(to_wire(outcome)))
             elif self.generation:
-                reply = kept = self._encoded(outcome)
+                reply = kept = self._encode_outcome(outcome)
         except UNSENDABLE as error:
-            reply, kept = unsendable(outcome, error)
+            reply, kept = replace_unsendable(outcome, error)
         self._deliver(reply)
         self._keeper.ended(self, kept, is_error=isinstance(reply, BaseException))
         # Each of these leads back here, and would keep the call and all its data alive until the garbage
@@ -484,11 +484,11 @@ def _values_of(pieces: Sequence[bytes], width: int = 1) -> int:
         weight += _STRING * (piece.count(b'"') // 2) + _ITEM * (piece.count(b",") + piece.count(b":"))
         weight += _CONTAINER * (piece.count(b"{") + piece.count(b"["))
         characters += len(piece) if piece.isascii() else len(piece.translate(None, _CONTINUED))
-        width = max(width, _width(piece))
+        width = max(width, _find_width(piece))
     return weight + width * characters
 
 
-def _width(piece: bytes) -> int:
+def _find_width(piece: bytes) -> int:
     """Return the bytes per character of a string that contains all of these."""
     if b"\\u" in piece or (not piece.isascii() and len(piece.translate(None, _FOUR_BYTES)) < len(piece)):
         return 4

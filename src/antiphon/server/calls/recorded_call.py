@@ -22,18 +22,18 @@ from msgspec import UNSET, Raw
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallTimeout, PeerError, TemporarilyUnavailable
-from antiphon.protocol.call_record import CallRecord, stopped
+from antiphon.protocol.call_record import CallRecord, make_stopped_error
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import Answer, Call, Handled, read_reply
-from antiphon.server.calls.journal import MAX_JOURNAL, Entry, Journal, Place, digest_of
-from antiphon.server.calls.replayed_call import recall
+from antiphon.server.calls.call import CallAnswer, Handled, HandlerCall, read_reply
+from antiphon.server.calls.journal import MAX_JOURNAL, Journal, JournalEntry, JournalPlace, digest_of
+from antiphon.server.calls.replayed_call import recall_answer
 from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.calls.task_names import begin_lane, beside_lanes, lane_here
 from antiphon.server.core import Core
 from antiphon.server.state.request_state import State
 from antiphon.wire.common import Wire
-from antiphon.wire.envelope import ErrorObject, encode, notification_frame
+from antiphon.wire.envelope import ErrorObject, encode_value, notification_frame
 from antiphon.wire.lifecycle import CancelledNotificationParams
 from antiphon.wire.methods import MethodSpec
 
@@ -42,13 +42,13 @@ __all__ = ["RecordedCall"]
 log = logging.getLogger("antiphon.server")
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Entry).decode
+_decode = msgspec.msgpack.Decoder(JournalEntry).decode
 
 Bind = Callable[[], bytes]
 """Computes the digest that the records of a call are bound to."""
 
 
-class RecordedCall(Call):
+class RecordedCall(HandlerCall):
     """A handler that runs for a request of a legacy session of one of several replicas.
 
     ``stored``: where other replicas find what the handler has learnt.
@@ -84,7 +84,7 @@ class RecordedCall(Call):
         """Whether what it learns is recorded at once."""
         self._has_journal = False
         """Whether the store says that it has taken a step."""
-        self._before: list[tuple[Place, Entry]] | None = []
+        self._before: list[tuple[JournalPlace, JournalEntry]] | None = []
         """What it has learnt before its first step; ``None`` if it cannot be recorded any more."""
         self._beginning = asyncio.Lock()
         """Held while its journal begins, so that steps which are taken at the same time are recorded, too."""
@@ -132,13 +132,13 @@ class RecordedCall(Call):
         """Take the call over from the process that had it, whose steps do not count any more."""
         has_journal = await self._stored.has_journal(self)
         if self.handled.once or not (self.handled.repeats if has_journal is None else has_journal):
-            raise stopped()
+            raise make_stopped_error()
         self._has_journal = bool(has_journal)
         await self._stored.take(State(self.id, self.generation, 0.0), self.run)
 
     # --- asks ---------------------------------------------------------------------------------------------------
 
-    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> Answer:
+    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> CallAnswer:
         self.check_outside_steps(spec)
         lane = "" if key is not None else lane_here() or ""
         place = self._journal.place(lane, spec.name, digest_of(spec.name, params), key)
@@ -146,24 +146,24 @@ class RecordedCall(Call):
             if self._record.again:
                 known = await self._known(spec, params, place)
                 if known is not None:
-                    return await recall(known, spec)
+                    return await recall_answer(known, spec)
             try:
                 answer = await super()._put(spec, params, key, timeout)
             except CallTimeout:
-                await self._note(place, Entry("timeout", place.digest))
+                await self._note(place, JournalEntry("timeout", place.digest))
                 raise
             except PeerError as error:
                 if error.remote:
                     said = ErrorObject(error.code, error.message, error.data)
-                    await self._note(place, Entry("error", place.digest, encode(said)))
+                    await self._note(place, JournalEntry("error", place.digest, encode_value(said)))
                 raise
-            await self._note(place, Entry("answer", place.digest, bytes(answer.raw)))
+            await self._note(place, JournalEntry("answer", place.digest, bytes(answer.raw)))
             return answer
 
-    async def _known(self, spec: MethodSpec, params: Wire | Raw, place: Place) -> Entry | None:
+    async def _known(self, spec: MethodSpec, params: Wire | Raw, place: JournalPlace) -> JournalEntry | None:
         """Return what another process learnt at a place, or the reply to the question that it asked there."""
-        noted = await self._stored.noted_step(self, place.name)
-        asked = self._record.asked(spec.name, encode(params))
+        noted = await self._stored.find_noted_step(self, place.name)
+        asked = self._record.asked(spec.name, encode_value(params))
         if noted is not None:
             return _decode(noted)
         reply = self._record.replies.take(asked.id) if asked is not None and self._record.replies is not None else None
@@ -172,18 +172,18 @@ class RecordedCall(Call):
         if reply is None:
             # The question is asked again under another id, and nobody should answer both.
             gone = CancelledNotificationParams(request_id=asked.id, reason="it is asked again by another process")
-            await self.send(notification_frame("notifications/cancelled", encode(gone)))
+            await self.send(notification_frame("notifications/cancelled", encode_value(gone)))
             return None
         if reply.error is not UNSET:
-            entry = Entry("error", place.digest, encode(reply.error))
+            entry = JournalEntry("error", place.digest, encode_value(reply.error))
         else:
             # Raises at the author's await if it cannot be read.
             read_reply(reply.result, spec)
-            entry = Entry("answer", place.digest, bytes(reply.result))
+            entry = JournalEntry("answer", place.digest, bytes(reply.result))
         await self._note(place, entry)
         return entry
 
-    async def _note(self, place: Place, entry: Entry) -> None:
+    async def _note(self, place: JournalPlace, entry: JournalEntry) -> None:
         """Record what was learnt. If an answer cannot be recorded, a process that takes over asks again."""
         if not self._is_kept:
             if self._before is not None:
@@ -203,7 +203,7 @@ class RecordedCall(Call):
         """Run a step once, and go on when its result is recorded; a handler that runs again gets that result."""
         place = self._journal.place(lane_here() or "", f"step/{name}", b"")
         with beside_lanes():
-            noted = await self._stored.noted_step(self, place.name) if self._record.again else None
+            noted = await self._stored.find_noted_step(self, place.name) if self._record.again else None
             if noted is not None:
                 return _decode(noted).value
             is_recorded = await self._begin_journal()
@@ -213,7 +213,9 @@ class RecordedCall(Call):
         if not is_recorded:
             return value
         with beside_lanes():
-            packed = await self._stored.note_effect(self, place.name, _encode(Entry("step", place.digest, value)))
+            packed = await self._stored.note_effect(
+                self, place.name, _encode(JournalEntry("step", place.digest, value))
+            )
         return _decode(packed).value
 
     async def _begin_journal(self) -> bool:

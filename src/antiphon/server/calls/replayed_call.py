@@ -21,24 +21,24 @@ from msgspec import Raw
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallDiverged, CallTimeout, InternalError, LocalProtocolError, PeerError
-from antiphon.protocol.capabilities import extends
+from antiphon.protocol.capabilities import declares_extension
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import Answer, CallAbandoned, Handled, read_answer, read_reply
-from antiphon.server.calls.call_states import ENDS, CallEvent, CallState, after
-from antiphon.server.calls.journal import CATCH_UP, Entry, Journal, Place
+from antiphon.server.calls.call import CallAbandoned, CallAnswer, Handled, read_answer, read_reply
+from antiphon.server.calls.call_states import ENDS, CallEvent, CallState, find_next_state
+from antiphon.server.calls.journal import CATCH_UP, Journal, JournalEntry, JournalPlace
 from antiphon.server.calls.parked_call import Keeper, RoundCall
 from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.calls.task_names import outside_lanes, run_in_lane, use_lanes
 from antiphon.server.state.request_state import OpenAsk, State
 from antiphon.wire.common import RoundParams, Wire
-from antiphon.wire.envelope import ErrorObject, decode
+from antiphon.wire.envelope import ErrorObject, decode_wire
 from antiphon.wire.failure import from_wire
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.rounds import InputRequest
 from antiphon.wire.task import TASKS, CreateTaskResult
 
-__all__ = ["JournalKeeper", "JournalledCall", "recall", "refusal_of"]
+__all__ = ["JournalKeeper", "JournalledCall", "recall_answer", "refusal_of"]
 
 _LOOK_AGAIN = 0.01
 """Seconds between two checks whether a replayed handler has come to all that was answered."""
@@ -128,16 +128,16 @@ class JournalledCall(RoundCall):
         answers = params.input_responses or {}
         for ask in state.open:
             if ask.deadline is not None and ask.deadline <= time.time():
-                journal.record(ask.place, Entry("timeout", ask.digest))
+                journal.record(ask.place, JournalEntry("timeout", ask.digest))
             elif (answer := answers.get(ask.key)) is not None:
                 read_answer(ask.key, answer, METHODS[ask.method])
-                journal.record(ask.place, Entry("answer", ask.digest, bytes(answer)))
+                journal.record(ask.place, JournalEntry("answer", ask.digest, bytes(answer)))
             else:
                 self._waiting_for[ask.place] = ask
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> Answer:
+    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> CallAnswer:
         """Send an ask as ``RoundCall`` does, and record the answer; in a replay, return the recorded one."""
         self.check_outside_steps(spec)
         if self._is_lost():
@@ -145,7 +145,7 @@ class JournalledCall(RoundCall):
         place = self.journal.place_of_ask(spec.name, params, key)
         known = self._known(place, spec, key)
         if known is not None:
-            return await recall(known, spec)
+            return await recall_answer(known, spec)
         name, timeout = self._opened(place, spec, key, timeout)
         try:
             answer = await self._answer_to(name, spec, params, timeout)
@@ -161,7 +161,7 @@ class JournalledCall(RoundCall):
         self.journal.note(place, "answer", bytes(answer.raw))
         return answer
 
-    def _known(self, place: Place, spec: MethodSpec, key: str | None) -> Entry | None:
+    def _known(self, place: JournalPlace, spec: MethodSpec, key: str | None) -> JournalEntry | None:
         """Return the entry of a place: from the journal, or from an answer that came with the first request."""
         try:
             known = self.journal.take(place)
@@ -174,7 +174,7 @@ class JournalledCall(RoundCall):
         return known
 
     def _opened(
-        self, place: Place, spec: MethodSpec, key: str | None, timeout: float | None
+        self, place: JournalPlace, spec: MethodSpec, key: str | None, timeout: float | None
     ) -> tuple[str, float | None]:
         """Return an ask's name on the wire and its remaining seconds: those from before a replay, if it was open."""
         where = place.name
@@ -201,14 +201,14 @@ class JournalledCall(RoundCall):
         if known is not None:
             return known.value
         await self._until_live()
-        value = await self._taken_before(place)
+        value = await self._find_earlier_result(place)
         if value is None:
             value = await self._take(name, place, work, secret=secret)
         else:
             self.journal.note(place, "step", value, secret=secret)
         return value
 
-    async def _taken_before(self, place: Place) -> bytes | None:
+    async def _find_earlier_result(self, place: JournalPlace) -> bytes | None:
         """Return the result of a step from a run that ended before it could send it to the client.
 
         Raises:
@@ -218,12 +218,14 @@ class JournalledCall(RoundCall):
         if stored is None:
             return None
         self.bound_to = self.bound_to or self._others.binding_of(self.connection, self.first, self.handled)
-        noted = await outside_lanes(stored.noted_step(self, place.name)) if self.was_elsewhere else None
+        noted = await outside_lanes(stored.find_noted_step(self, place.name)) if self.was_elsewhere else None
         if noted is None:
             await outside_lanes(stored.check_not_overtaken(self))
         return noted
 
-    async def _take(self, name: str, place: Place, work: Callable[[str], Awaitable[bytes]], *, secret: bool) -> bytes:
+    async def _take(
+        self, name: str, place: JournalPlace, work: Callable[[str], Awaitable[bytes]], *, secret: bool
+    ) -> bytes:
         self._holds += 1
         try:
             value = await self.taken(name, work, f"{self.key.hex()}/{place.name}")
@@ -257,10 +259,10 @@ class JournalledCall(RoundCall):
         if self._holds:
             return False
         if self._is_wanted(CallEvent.CATCH_UP):
-            if any(self.journal.unclaimed()):
+            if any(self.journal.list_unclaimed()):
                 self._wait_for_claims()
                 return False
-            self.state = after(self.state, CallEvent.CATCH_UP)
+            self.state = find_next_state(self.state, CallEvent.CATCH_UP)
         if not self._is_wanted(CallEvent.SEAL):
             return False
         asks = self._next_round()
@@ -280,7 +282,7 @@ class JournalledCall(RoundCall):
 
     def _diverge(self, error: CallDiverged) -> None:
         """Make every ask raise from now on, including the open ones, which are no longer sent."""
-        self.state = after(self.state, CallEvent.DIVERGE)
+        self.state = find_next_state(self.state, CallEvent.DIVERGE)
         self._diverged = error
         for ask in self._pending.values():
             if not ask.answer.done():
@@ -292,7 +294,7 @@ class JournalledCall(RoundCall):
             if self._is_wanted(CallEvent.ROUND):
                 self._send(asks, state)
             elif self.state is CallState.SEALING:
-                self.state = after(self.state, CallEvent.LAPSE)
+                self.state = find_next_state(self.state, CallEvent.LAPSE)
         except Exception as error:
             self._deliver(error)
             if self.state not in ENDS:
@@ -306,7 +308,7 @@ class JournalledCall(RoundCall):
         """End this run, and run the handler again as a task, over what it has learnt. See ``Context.go_on_as_task``."""
         if self.handled.task != "later":
             raise LocalProtocolError(f'{self.handled.name}: declare the tool with task="later" to go on as a task')
-        if not extends(self.facts.capabilities, TASKS):
+        if not declares_extension(self.facts.capabilities, TASKS):
             return await super().go_on_as_task(required=required)
         if self._pending or self._holds:
             raise LocalProtocolError(f"{self.handled.name}: await every ask and step before the call becomes a task")
@@ -336,12 +338,12 @@ class JournalledCall(RoundCall):
         super()._finish(outcome, event)
 
 
-def refusal_of(known: Entry) -> PeerError:
+def refusal_of(known: JournalEntry) -> PeerError:
     """Return the error that a client has answered an ask with."""
-    return from_wire(decode(Raw(known.value), ErrorObject))
+    return from_wire(decode_wire(Raw(known.value), ErrorObject))
 
 
-async def recall(known: Entry, spec: MethodSpec) -> Answer:
+async def recall_answer(known: JournalEntry, spec: MethodSpec) -> CallAnswer:
     """Make a replayed ask end as it did before."""
     if known.kind == "timeout":
         raise CallTimeout(f"{spec.name} was not answered in time")
@@ -351,4 +353,4 @@ async def recall(known: Entry, spec: MethodSpec) -> Answer:
         # The timeout or failed sibling that cancelled it will do so again.
         await asyncio.get_running_loop().create_future()
     raw = Raw(known.value)
-    return Answer(raw, read_reply(raw, spec))
+    return CallAnswer(raw, read_reply(raw, spec))

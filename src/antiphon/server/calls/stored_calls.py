@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from antiphon.errors import PeerError, TemporarilyUnavailable
 from antiphon.server.calls.call import CallAbandoned
 from antiphon.server.calls.journal import MAX_JOURNAL
-from antiphon.server.state.request_state import Seal, State, outcome_unknown, refusal
+from antiphon.server.state.request_state import Seal, State, make_refusal, outcome_unknown
 from antiphon.server.state.state_store import CompareAndSetStore, StateStore
 
 __all__ = ["StoredCalls"]
@@ -30,7 +30,7 @@ log = logging.getLogger("antiphon.server")
 T = TypeVar("T")
 
 
-class Owned(Protocol):
+class StoredPart(Protocol):
     """The part of a call that the store needs."""
 
     id: bytes
@@ -91,9 +91,9 @@ class StoredCalls:
 
     async def take(self, state: State, run: bytes) -> None:
         """Make a run that begins at a state the owner of its call, replacing an earlier owner."""
-        await self._done(self._store.put(_owner_key(state.call), _owner(run, state.generation), self._ttl))
+        await self._done(self._store.put(_owner_key(state.call), _encode_owner(run, state.generation), self._ttl))
 
-    async def take_back(self, call: Owned, generation: int) -> bool:
+    async def take_back(self, call: StoredPart, generation: int) -> bool:
         """Make the parked copy of a call the owner again, since a retry has come to it; tell whether it was not.
 
         Another process that began from the same round or an earlier one loses the call, and raises at its next step.
@@ -102,33 +102,33 @@ class StoredCalls:
         comparing = self._comparing
         if comparing is None:
             return False
-        key, ours = _owner_key(call.id), _owner(call.run, generation)
+        key, ours = _owner_key(call.id), _encode_owner(call.run, generation)
         for _ in range(_TRIES):
             owner = await self._done(comparing.get(key))
-            if owner is None or _run(owner) == call.run:
+            if owner is None or _get_run(owner) == call.run:
                 return False
-            if _generation(owner) > generation:
+            if _get_generation(owner) > generation:
                 return False
             if await self._done(comparing.replace(key, ours, self._ttl, expected=owner)):
                 return True
-        raise refusal()
+        raise make_refusal()
 
-    async def check_not_overtaken(self, call: Owned) -> None:
+    async def check_not_overtaken(self, call: StoredPart) -> None:
         """Raise ``CallAbandoned`` if another run owns the call."""
         owner = await self._done(self._store.get(_owner_key(call.id)))
-        if owner is not None and _run(owner) != call.run:
+        if owner is not None and _get_run(owner) != call.run:
             raise CallAbandoned("the call went on in another process")
 
     # --- steps --------------------------------------------------------------------------------------------------
 
-    async def noted_step(self, call: Owned, place: str) -> bytes | None:
+    async def find_noted_step(self, call: StoredPart, place: str) -> bytes | None:
         """Return the result of a step from any run of a call; ``None`` if there is none."""
         blob = await self._done(self._store.get(_step_key(call, place)))
         if blob is None:
             return None
         return self._seal.open_bytes(blob, call.bound_to + call.key)
 
-    async def note_step(self, call: Owned, place: str, value: bytes) -> bytes:
+    async def note_step(self, call: StoredPart, place: str, value: bytes) -> bytes:
         """Record the result of a step before the handler continues; return the result to continue with.
 
         That is the one recorded first: if two runs did the step at the same time, both continue with the same result.
@@ -139,9 +139,9 @@ class StoredCalls:
         blob = self._seal.seal_bytes(value, call.bound_to + call.key)
         if await self._done(self._store.add(_step_key(call, place), blob, self._ttl)):
             return value
-        return await self.noted_step(call, place) or value
+        return await self.find_noted_step(call, place) or value
 
-    async def note_effect(self, call: Owned, place: str, value: bytes) -> bytes:
+    async def note_effect(self, call: StoredPart, place: str, value: bytes) -> bytes:
         """Record the result of a step that was taken just now, as ``note_step`` does.
 
         Raises:
@@ -154,12 +154,12 @@ class StoredCalls:
 
     # --- legacy calls ---------------------------------------------------------------------------------------------
 
-    async def begin_journal(self, call: Owned) -> None:
+    async def begin_journal(self, call: StoredPart) -> None:
         """Record that a legacy call may be begun again, since what must not be repeated is recorded from now on."""
         blob = self._seal.seal_bytes(b"", call.bound_to + call.id)
         await self._done(self._store.put(_begun_key(call), blob, self._ttl))
 
-    async def has_journal(self, call: Owned) -> bool | None:
+    async def has_journal(self, call: StoredPart) -> bool | None:
         """Tell whether a legacy call has a journal that fits it; ``None`` if it has none, ``False`` if it has another.
 
         A journal of other code counts as another: the new code might repeat steps that it knows under other names.
@@ -175,7 +175,7 @@ class StoredCalls:
 
     # --- journals -----------------------------------------------------------------------------------------------
 
-    async def put_journal(self, call: Owned, generation: int, packed: bytes) -> None:
+    async def put_journal(self, call: StoredPart, generation: int, packed: bytes) -> None:
         """Store the journal of a call as it was when it sent a round."""
         blob = self._seal.seal_bytes(packed, call.bound_to + call.id)
         await self._done(self._store.put(_journal_key(call.id, generation, call.run), blob, self._ttl))
@@ -188,19 +188,19 @@ class StoredCalls:
         """
         blob = await self._done(self._store.get(_journal_key(state.call, state.generation, state.run)))
         if blob is None:
-            raise refusal()
+            raise make_refusal()
         return self._seal.open_bytes(blob, bound_to + state.call)
 
 
-def _owner(run: bytes, generation: int) -> bytes:
+def _encode_owner(run: bytes, generation: int) -> bytes:
     return run + min(generation, 2 ** (8 * _GENERATION) - 1).to_bytes(_GENERATION, "big")
 
 
-def _run(owner: bytes) -> bytes:
+def _get_run(owner: bytes) -> bytes:
     return owner[:8]
 
 
-def _generation(owner: bytes) -> int:
+def _get_generation(owner: bytes) -> int:
     """Return the round at which an owner began."""
     return int.from_bytes(owner[8:], "big")
 
@@ -209,11 +209,11 @@ def _owner_key(call: bytes) -> str:
     return f"antiphon/owner/{call.hex()}"
 
 
-def _begun_key(call: Owned) -> str:
+def _begun_key(call: StoredPart) -> str:
     return f"antiphon/begun/{call.id.hex()}"
 
 
-def _step_key(call: Owned, place: str) -> str:
+def _step_key(call: StoredPart, place: str) -> str:
     # Bound to the code, because a step of the same name may be something else in another version.
     step = hashlib.blake2b(call.bound_to + place.encode(), digest_size=16)
     return f"antiphon/step/{call.key.hex()}/{step.hexdigest()}"

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import ConfigError, InsufficientScope
-from antiphon.json_schema.mismatch import suggest
+from antiphon.json_schema.mismatch import suggest_name
 from antiphon.protocol.events import Request
 from antiphon.server.features.registry import Via
 from antiphon.server.functions.function import UserFunction
@@ -24,7 +24,7 @@ from antiphon.wire import prompts, tools
 from antiphon.wire.common import Annotations
 from antiphon.wire.tools import ToolAnnotations
 
-__all__ = ["NamedFeature", "ServedFeature", "checked_scopes", "demand", "read_annotations"]
+__all__ = ["NamedFeature", "ServedFeature", "checked_scopes", "demand_scopes", "read_annotations"]
 
 # RFC 6749, section 3.3: visible ASCII without quote and backslash, which would end the text in the header.
 _SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,256}"
@@ -99,7 +99,7 @@ def checked_scopes(scopes: Sequence[str], place: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(scopes))
 
 
-def demand(scopes: Iterable[str], request: Request, peer: Connection[Any]) -> None:
+def demand_scopes(scopes: Iterable[str], request: Request, peer: Connection[Any]) -> None:
     """Check that the token of a request has these scopes; a local program needs none.
 
     Raises:
@@ -130,7 +130,7 @@ def read_annotations(given: Any, kind: type[A], place: str) -> A:
     members = cast("Mapping[str, Any]", given)
     for name in members:
         if name not in names:
-            raise ConfigError(f'{place}: annotations= has no "{name}"{suggest(name, names)}')
+            raise ConfigError(f'{place}: annotations= has no "{name}"{suggest_name(name, names)}')
     try:
         return msgspec.convert({names[name]: value for name, value in members.items()}, kind)
     except msgspec.ValidationError as error:

@@ -94,12 +94,16 @@ class Completions:
         completer = self._completers.get((of, name))
         if completer is None:
             typed = value.casefold()
-            return _result([one for one in owner.choices.get(name, ()) if one.casefold().startswith(typed)])
+            return _make_result([one for one in owner.choices.get(name, ()) if one.casefold().startswith(typed)])
         settled = (params.context.arguments if params.context else None) or {}
         found = await completer.run(value, settled, context)
         if isinstance(found, CompleteResult):
             return found
-        return CompleteResult(completion=found) if isinstance(found, Completion) else _result(_texts(found, completer))
+        return (
+            CompleteResult(completion=found)
+            if isinstance(found, Completion)
+            else _make_result(_check_texts(found, completer))
+        )
 
     def _owner(self, ref: PromptReference | ResourceTemplateReference) -> tuple[str, ServedPrompt | ServedTemplate]:
         name, owner = ref.name if isinstance(ref, PromptReference) else ref.uri, self.find(ref)
@@ -109,7 +113,7 @@ class Completions:
         return name, owner
 
 
-def _texts(found: Any, completer: _Completer) -> list[str]:
+def _check_texts(found: Any, completer: _Completer) -> list[str]:
     if found is None:
         return []
     if isinstance(found, str) or not isinstance(found, Iterable):
@@ -118,7 +122,7 @@ def _texts(found: Any, completer: _Completer) -> list[str]:
     return [str(item.value if isinstance(item, Enum) else item) for item in items]
 
 
-def _result(values: list[str]) -> CompleteResult:
+def _make_result(values: list[str]) -> CompleteResult:
     # server/utilities/completion: "maximum 100 items", "total number of matches", "whether additional results exist".
     more = len(values) > MAX_VALUES
     return CompleteResult(completion=Completion(values=values[:MAX_VALUES], total=len(values), has_more=more))

@@ -68,7 +68,7 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
         value = await self._function.run(values, context)
         if isinstance(value, GetPromptResult):
             return value
-        messages = [message for item in _items(value) for message in self._messages(item)]
+        messages = [message for item in _list_items(value) for message in self._messages(item)]
         return GetPromptResult(messages=messages, description=self.definition.description)
 
     def _messages(self, item: Any) -> Sequence[PromptMessage]:
@@ -82,7 +82,7 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
         if isinstance(item, Mapping):
             return [self._of_mapping(cast("Mapping[str, Any]", item))]
         role: Any = getattr(item, "role", None)
-        blocks = _items(getattr(item, "content", None))
+        blocks = _list_items(getattr(item, "content", None))
         if role in ("user", "assistant") and all(isinstance(block, CONTENT) for block in blocks):
             return [PromptMessage(role=role, content=block) for block in blocks]
         raise self._unusable(type(item).__name__)
@@ -140,7 +140,7 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
                 name=given,
                 title=title,
                 description=docs.description if description is None else description,
-                arguments=_listed(arguments, docs.arguments) or None,
+                arguments=_list_arguments(arguments, docs.arguments) or None,
                 icons=icons,
                 meta=meta,
             )
@@ -151,11 +151,11 @@ class ServedPrompt(NamedFeature[wire.Prompt]):
         )
 
 
-def _items(value: Any) -> Sequence[Any]:
+def _list_items(value: Any) -> Sequence[Any]:
     return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else [value]
 
 
-def _listed(arguments: Arguments, words: Mapping[str, str]) -> list[PromptArgument]:
+def _list_arguments(arguments: Arguments, words: Mapping[str, str]) -> list[PromptArgument]:
     """List the arguments as a prompt's definition does: with name and description, without types."""
     properties = arguments.describe(words)["properties"]
     return [

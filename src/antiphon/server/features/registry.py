@@ -236,7 +236,7 @@ class Registry(Generic[T]):
             InvalidParams: this registry cannot have issued the cursor.
         """
         entries = list(self._items.values())
-        start = 0 if cursor is None else bisect_right(entries, self._position(cursor), key=_number)
+        start = 0 if cursor is None else bisect_right(entries, self._position(cursor), key=_get_number)
         chosen = entries[start:] if size is None else entries[start : start + size]
         more = chosen and start + len(chosen) < len(entries)
         return Page(tuple(item for _, item in chosen), f"{self._mark}.{chosen[-1][0]:x}" if more else None)
@@ -276,5 +276,5 @@ class Registry(Generic[T]):
             listener()
 
 
-def _number(entry: tuple[int, object]) -> int:
+def _get_number(entry: tuple[int, object]) -> int:
     return entry[0]

@@ -128,7 +128,7 @@ class ServedResource(_Readable):
         Raises:
             ConfigError: the URI has no scheme, or the function takes an argument.
         """
-        signature = _signature(function, uri, "resource")
+        signature = _read_signature(function, uri, "resource")
         if signature.parameters:
             raise ConfigError(
                 f"{signature.place}: parameter {signature.parameters[0].name!r} has no gap in the URI; "
@@ -138,7 +138,7 @@ class ServedResource(_Readable):
             uri=uri,
             name=name or signature.name,
             title=title,
-            description=_description(signature, description),
+            description=_choose_description(signature, description),
             mime_type=mime_type or _mime_type(signature.returns),
             size=size,
             annotations=annotations and read_annotations(annotations, Annotations, signature.place),
@@ -270,7 +270,7 @@ class ServedTemplate(_Readable):
         Raises:
             ConfigError: the template is malformed, or gaps and parameters differ; the message names both.
         """
-        signature = _signature(function, uri_template, "resource template")
+        signature = _read_signature(function, uri_template, "resource template")
         template = UriTemplate(uri_template)
         arguments = Arguments(signature.parameters, signature.place)
         _refuse_difference(template, arguments, signature.place)
@@ -278,7 +278,7 @@ class ServedTemplate(_Readable):
             uri_template=uri_template,
             name=name or signature.name,
             title=title,
-            description=_description(signature, description),
+            description=_choose_description(signature, description),
             mime_type=mime_type or _mime_type(signature.returns),
             annotations=annotations and read_annotations(annotations, Annotations, signature.place),
             icons=icons,
@@ -288,7 +288,7 @@ class ServedTemplate(_Readable):
         return cls(user_function, signature.place, definition, template, arguments, scopes=scopes)
 
 
-def _signature(function: Callable[..., Any], uri: str, noun: str) -> Signature:
+def _read_signature(function: Callable[..., Any], uri: str, noun: str) -> Signature:
     if not re.match(_SCHEME, uri):
         raise ConfigError(f'{noun} "{uri}": the URI needs a scheme of its own, as in "catalogue://{uri}"')
     return read_signature(function, noun=noun, name=uri)
@@ -310,7 +310,7 @@ def _refuse_difference(template: UriTemplate, arguments: Arguments, place: str) 
             )
 
 
-def _description(signature: Signature, given: str | None) -> str | None:
+def _choose_description(signature: Signature, given: str | None) -> str | None:
     return read_docstring(signature.docstring).description if given is None else given
 
 

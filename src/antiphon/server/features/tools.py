@@ -187,7 +187,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         signature = read_signature(function, noun="tool", name=name)
         given = _checked_name(name or signature.name, signature.place)
         arguments = Arguments(signature.parameters, signature.place)
-        shape, validator, listed = _output(signature, output_schema, structured)
+        shape, validator, listed = _choose_output(signature, output_schema, structured)
 
         bare = wire.Tool(
             name=given,
@@ -207,7 +207,7 @@ class ServedTool(NamedFeature[wire.Tool]):
             results=ResultConverter(
                 signature.place, shape=shape, validator=validator, structured=structured is not False
             ),
-            build=partial(_documented, bare, arguments, signature.docstring),
+            build=partial(_document_tool, bare, arguments, signature.docstring),
             timeout=timeout,
             requires=requires,
             once=once,
@@ -318,7 +318,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         return cls(
             name=name,
             function=UserFunction(handler, signature, inline=inline),
-            read=partial(_read, parameter.name),
+            read=partial(_read_arguments, parameter.name),
             results=ResultConverter(signature.place, shape=None, validator=outgoing),
             build=definition,
             timeout=timeout,
@@ -339,14 +339,14 @@ def _checked_name(name: str, place: str) -> str:
     return name
 
 
-def _documented(tool: wire.Tool, arguments: Arguments, docstring: str | None) -> wire.Tool:
+def _document_tool(tool: wire.Tool, arguments: Arguments, docstring: str | None) -> wire.Tool:
     """Complete the definition of a function by its arguments and its docstring."""
     docs = read_docstring(docstring)
     described_tool = replace(tool, input_schema=arguments.describe(docs.arguments))
     return described_tool if tool.description is not None else replace(described_tool, description=docs.description)
 
 
-def _output(
+def _choose_output(
     signature: Signature, schema: Mapping[str, Any] | None, structured: bool | None, *, lazy: bool = False
 ) -> tuple[Any, SchemaValidator | None, dict[str, Any] | None]:
     """Choose between the author's output schema and the return annotation's."""
@@ -363,11 +363,11 @@ def _only_parameter(signature: Signature) -> Parameter:
     return signature.parameters[0]
 
 
-def _read(name: str, raw: bytes | Raw) -> dict[str, Any]:
-    return {name: _decoded(raw)}
+def _read_arguments(name: str, raw: bytes | Raw) -> dict[str, Any]:
+    return {name: _decode_arguments(raw)}
 
 
-def _decoded(raw: bytes | Raw) -> Any:
+def _decode_arguments(raw: bytes | Raw) -> Any:
     try:
         return msgspec.json.decode(raw or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -12,7 +12,7 @@ from functools import cache
 
 from msgspec import Struct
 
-__all__ = ["OPERATORS", "Expression", "Part", "Value", "Variable", "normalize_literal", "normalize_uri"]
+__all__ = ["OPERATORS", "Expression", "UriPart", "Value", "Variable", "normalize_literal", "normalize_uri"]
 
 Scalar = str | int | float
 Value = Scalar | Sequence[Scalar] | Mapping[str, Scalar] | None
@@ -135,7 +135,7 @@ class Expression(Struct, frozen=True):
         )
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class UriPart(Struct, frozen=True, kw_only=True):
     """A part that matches a stretch of a URI: ``lead``, then any characters except those in ``stops``."""
 
     lead: str
@@ -202,19 +202,19 @@ class Part(Struct, frozen=True, kw_only=True):
 
     def _bind_one(self, variable: Variable, body: str, found: dict[str, str | list[str]]) -> bool:
         if variable.explode:
-            found[variable.name] = [_decode(item) for item in body.split(self.separator)]
+            found[variable.name] = [_decode_percent(item) for item in body.split(self.separator)]
             return True
-        value = found[variable.name] = _decode(body)
+        value = found[variable.name] = _decode_percent(body)
         return variable.limit is None or len(value) <= variable.limit
 
     def _bind_named(self, body: str, found: dict[str, str | list[str]]) -> bool:
         known = {variable.name: variable for variable in self.variables}
         for pair in body.split(self.separator) if body else ():
             name, _, raw = pair.partition("=")
-            variable = known.get(_decode(name))
+            variable = known.get(_decode_percent(name))
             if variable is None:
                 return False
-            value = _decode(raw)
+            value = _decode_percent(raw)
             if variable.limit is not None and len(value) > variable.limit:
                 return False
             if not variable.explode:
@@ -229,16 +229,16 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 @cache
-def _scan(stops: str) -> re.Pattern[str]:
+def _make_scan(stops: str) -> re.Pattern[str]:
     return re.compile("[" + re.escape(stops) + "]")
 
 
 def _stop_positions(uri: str, stops: str, start: int = 0) -> Iterator[int]:
     """Yield the positions from ``start`` on at which a value must end."""
-    return (found.start() for found in _scan(stops).finditer(uri, start)) if stops else iter(())
+    return (found.start() for found in _make_scan(stops).finditer(uri, start)) if stops else iter(())
 
 
-def _decode(text: str) -> str:
+def _decode_percent(text: str) -> str:
     """Decode percent-encoding. Malformed triplets stay; what is not UTF-8 raises ``UnicodeDecodeError``."""
     if "%" not in text:
         return text

@@ -19,7 +19,7 @@ from antiphon.errors import ConfigError
 from antiphon.server.features.uri_parts import (
     OPERATORS,
     Expression,
-    Part,
+    UriPart,
     Value,
     Variable,
     normalize_literal,
@@ -50,7 +50,7 @@ class UriTemplate:
 
     def __init__(self, template: str) -> None:
         self.template = template
-        self._pieces = list(_pieces(template))
+        self._pieces = list(_split_template(template))
         expressions = [piece for piece in self._pieces if isinstance(piece, Expression)]
         names = [variable.name for expression in expressions for variable in expression.variables]
         _refuse_ambiguity(template, self._pieces, names)
@@ -58,7 +58,7 @@ class UriTemplate:
         """Names of the variables, from left to right."""
         self.lists = {variable.name for one in expressions for variable in one.variables if variable.explode}
         """Names of the variables that explode (``*``)."""
-        self._parts = _parts(self._pieces)
+        self._parts = _convert_pieces(self._pieces)
 
     def __repr__(self) -> str:
         return f"UriTemplate({self.template!r})"
@@ -101,7 +101,7 @@ class UriTemplate:
         return reached
 
 
-def _pieces(template: str) -> Iterator[str | Expression]:
+def _split_template(template: str) -> Iterator[str | Expression]:
     """Split a template into literal text and expressions."""
     position = 0
     pattern = re.compile(_PIECE)
@@ -111,13 +111,13 @@ def _pieces(template: str) -> Iterator[str | Expression]:
             raise ConfigError(f"URI template {template!r}: brace without its partner at character {position + 1}")
         body, literal = piece.groups()
         if body is not None:
-            yield _expression(template, body)
+            yield _parse_expression(template, body)
         else:
             yield normalize_literal(literal) if position else normalize_uri(literal)
         position = piece.end()
 
 
-def _expression(template: str, body: str) -> Expression:
+def _parse_expression(template: str, body: str) -> Expression:
     """Parse the text between two braces."""
     symbol = body[:1] if body[:1] in OPERATORS else ""
     variables: list[Variable] = []
@@ -148,22 +148,22 @@ def _refuse_ambiguity(template: str, pieces: list[str | Expression], names: list
             )
 
 
-def _parts(pieces: list[str | Expression]) -> tuple[Part, ...]:
+def _convert_pieces(pieces: list[str | Expression]) -> tuple[UriPart, ...]:
     """Convert pieces to parts to match, from left to right."""
-    parts: list[Part] = []
+    parts: list[UriPart] = []
     in_query = False
     for piece in pieces:
         if isinstance(piece, str):
             in_query = in_query or "?" in piece
-            parts.append(Part(lead=piece))
+            parts.append(UriPart(lead=piece))
         elif piece.operator.named:
             _add_named(parts, piece)
         else:
-            parts += _positional(piece, in_query=in_query)
-    return tuple(_bounded(part, parts[index + 1 :]) for index, part in enumerate(parts))
+            parts += _make_parts(piece, in_query=in_query)
+    return tuple(_bound_part(part, parts[index + 1 :]) for index, part in enumerate(parts))
 
 
-def _positional(piece: Expression, *, in_query: bool) -> Iterator[Part]:
+def _make_parts(piece: Expression, *, in_query: bool) -> Iterator[UriPart]:
     """Make one part per variable; all but the first of an expression without an operator are optional."""
     operator = piece.operator
     for index, variable in enumerate(piece.variables):
@@ -174,7 +174,7 @@ def _positional(piece: Expression, *, in_query: bool) -> Iterator[Part]:
             stops = stops.replace(operator.separator, "")
         elif in_query and operator.stops:
             stops += "&"
-        yield Part(
+        yield UriPart(
             lead=lead,
             stops=stops,
             least=0 if lead else 1,
@@ -184,14 +184,14 @@ def _positional(piece: Expression, *, in_query: bool) -> Iterator[Part]:
         )
 
 
-def _add_named(parts: list[Part], piece: Expression) -> None:
+def _add_named(parts: list[UriPart], piece: Expression) -> None:
     """Make one part for all variables of an expression, joining ``{?a}{&b}`` into one."""
     operator = piece.operator
     if parts and parts[-1].named and operator.first == "&" and parts[-1].separator == "&":
         parts[-1] = replace(parts[-1], variables=parts[-1].variables + piece.variables)
         return
     parts.append(
-        Part(
+        UriPart(
             lead=operator.first,
             stops=operator.stops if operator.first != ";" else "/?#",
             optional=True,
@@ -202,7 +202,7 @@ def _add_named(parts: list[Part], piece: Expression) -> None:
     )
 
 
-def _bounded(part: Part, behind: list[Part]) -> Part:
+def _bound_part(part: UriPart, behind: list[UriPart]) -> UriPart:
     """Keep ``{+var}`` and ``{#var}`` from matching a query or fragment that has a part of its own."""
     if part.stops is None or part.stops.strip(","):
         return part

@@ -18,13 +18,20 @@ import msgspec
 from msgspec import Raw, structs
 
 from antiphon.errors import ConfigError, InvalidParams
-from antiphon.json_schema.mismatch import Mismatch, MismatchError, describe, suggest, within
+from antiphon.json_schema.mismatch import MismatchError, SchemaMismatch, describe_mismatch, prefix_place, suggest_name
 from antiphon.server.functions.pydantic_types import Adapter, is_pydantic, read_field
 from antiphon.server.functions.schema_gaps import remove_unfit_defaults
-from antiphon.server.functions.shape import Schema, adapted, decode_with, encode_value, schemas_of, with_text_metadata
+from antiphon.server.functions.shape import (
+    Schema,
+    adapt_type,
+    decode_with,
+    encode_value,
+    schemas_of,
+    with_text_metadata,
+)
 from antiphon.server.functions.signature import REQUIRED, Parameter
 
-__all__ = ["ArgumentError", "Arguments", "choices", "input_schema", "takes_list", "text_choices"]
+__all__ = ["ArgumentError", "Arguments", "input_schema", "list_choices", "takes_list", "text_choices"]
 
 _as_dict = structs.asdict
 
@@ -58,7 +65,7 @@ class Arguments:
         self._place = place
         known = [_native_parameter(parameter) for parameter in parameters]
         self.parameters = tuple(
-            found or _normal(parameter, place) for found, parameter in zip(known, parameters, strict=True)
+            found or _normalize_parameter(parameter, place) for found, parameter in zip(known, parameters, strict=True)
         )
         self.names = tuple(parameter.alias or parameter.name for parameter in self.parameters)
         self._foreign = {p.name: p.annotation for p in self.parameters if isinstance(p.annotation, Adapter)}
@@ -74,7 +81,7 @@ class Arguments:
     @property
     def schema(self) -> Schema:
         """The JSON Schema of the object with these arguments."""
-        form = self._form or self._known_form()
+        form = self._form or self._find_known_form()
         if form.schema is None:
             form.schema = input_schema(self.parameters, self._place)
         return form.schema
@@ -97,7 +104,7 @@ class Arguments:
         Raises ``ArgumentError``. A number is never accepted for a string, nor a string for a number.
         """
         raw = raw or b"{}"
-        form = self._form or self._known_form()
+        form = self._form or self._find_known_form()
         decoder = form.decoder
         if decoder is None:
             decoder = form.decoder = self._made_decoder()
@@ -116,13 +123,13 @@ class Arguments:
         """
         for name in texts:
             if name not in self.names:
-                raise self._error(Mismatch(name, "", "unknown"))
+                raise self._error(SchemaMismatch(name, "", "unknown"))
         values: dict[str, Any] = {}
         for parameter in self.parameters:
             if parameter.wire_name in texts:
                 values[parameter.name] = self._from_text(parameter, texts[parameter.wire_name])
             elif parameter.required:
-                raise self._error(Mismatch(parameter.wire_name, "", "missing"))
+                raise self._error(SchemaMismatch(parameter.wire_name, "", "missing"))
             elif parameter.factory is not None:
                 values[parameter.name] = parameter.factory()
         return values
@@ -130,18 +137,18 @@ class Arguments:
     def _from_text(self, parameter: Parameter, text: str | list[str]) -> Any:
         try:
             adapter = self._foreign.get(parameter.name)
-            return adapter.from_text(text) if adapter else _lenient(text, parameter.annotation)
+            return adapter.from_text(text) if adapter else _convert_leniently(text, parameter.annotation)
         except (MismatchError, msgspec.ValidationError) as error:
-            raise self._error(within(parameter.wire_name, describe(error))) from None
+            raise self._error(prefix_place(parameter.wire_name, describe_mismatch(error))) from None
 
-    def _known_form(self) -> _Form:
+    def _find_known_form(self) -> _Form:
         """Return the form of these parameters if another function with the same ones is in use."""
-        key = tuple(part for parameter in self.parameters for part in _identity(parameter))
+        key = tuple(part for parameter in self.parameters for part in _make_parameter_key(parameter))
         self._form = _forms.setdefault(key, _Form())
         return self._form
 
     def _made_decoder(self) -> msgspec.json.Decoder[Any]:
-        fields = [(p.name, Raw if p.name in self._foreign else p.annotation, _field(p)) for p in self.parameters]
+        fields = [(p.name, Raw if p.name in self._foreign else p.annotation, _make_field(p)) for p in self.parameters]
         # Python mangles no names in a class called "_", so a parameter may begin with two underscores.
         rename = {p.name: p.alias for p in self.parameters if p.alias} or None
         struct = msgspec.defstruct("_", fields, kw_only=True, forbid_unknown_fields=True, gc=False, rename=rename)
@@ -161,19 +168,19 @@ class Arguments:
                 try:
                     values[name] = self._foreign[name].decode(values[name])
                 except MismatchError as error:
-                    raise self._error(within(wire_name, error.mismatch)) from None
+                    raise self._error(prefix_place(wire_name, error.mismatch)) from None
 
-    def _error(self, mismatch: Mismatch) -> ArgumentError:
+    def _error(self, mismatch: SchemaMismatch) -> ArgumentError:
         place, problem, kind = mismatch.place, mismatch.problem, mismatch.kind
         if kind == "unknown":
-            problem = suggest(place, self.names)
+            problem = suggest_name(place, self.names)
         elif kind == "invalid" and place in self.names:
-            allowed = choices(self.schema, place)
+            allowed = list_choices(self.schema, place)
             if allowed and "nvalid" in problem:
                 problem += ", expected one of " + ", ".join(msgspec.json.encode(one).decode() for one in allowed[:20])
         elif kind == "invalid" and not place:
             return ArgumentError(f"arguments: {problem}")
-        return ArgumentError(Mismatch(place, problem, kind).sentence("argument"), argument=place)
+        return ArgumentError(SchemaMismatch(place, problem, kind).sentence("argument"), argument=place)
 
 
 class _Form:
@@ -190,7 +197,7 @@ _forms: WeakValueDictionary[tuple[object, ...], _Form] = WeakValueDictionary()
 """The forms in use, by the identity of their parameters."""
 
 
-def _identity(parameter: Parameter) -> tuple[object, ...]:
+def _make_parameter_key(parameter: Parameter) -> tuple[object, ...]:
     """Return a key that is equal for equal parameters."""
     name, annotation, default = parameter.name, parameter.annotation, parameter.default
     # The text distinguishes what Python considers equal: 1 and True, int | str and str | int.
@@ -206,7 +213,7 @@ def _native_parameter(parameter: Parameter) -> Parameter | None:
     if not _is_plain(parameter.default) or parameter.name.startswith("__"):
         return None
     try:
-        kind = _native(parameter.annotation, repr(parameter.annotation))
+        kind = _resolve_native(parameter.annotation, repr(parameter.annotation))
     except TypeError:
         return None
     if kind is None or kind[0] is parameter.annotation:
@@ -215,7 +222,7 @@ def _native_parameter(parameter: Parameter) -> Parameter | None:
 
 
 @lru_cache(maxsize=_MAX_TYPES)
-def _native(annotation: Any, _text: str) -> tuple[Any] | None:
+def _resolve_native(annotation: Any, _text: str) -> tuple[Any] | None:
     """Return a msgspec type with its text metadata resolved, if its schema and its decoder can be made."""
     if is_pydantic(annotation):
         return None
@@ -228,17 +235,17 @@ def _native(annotation: Any, _text: str) -> tuple[Any] | None:
     return (kind,)
 
 
-def _normal(parameter: Parameter, place: str) -> Parameter:
+def _normalize_parameter(parameter: Parameter, place: str) -> Parameter:
     """Resolve text metadata, pydantic's defaults and aliases; a pydantic type becomes an ``Adapter``."""
     place = f'{place}: parameter "{parameter.name}"'
     try:
         read = read_field(parameter)
     except TypeError as error:
         raise ConfigError(f"{place}: {error}") from None
-    return structs.replace(read, annotation=adapted(with_text_metadata(read.annotation), place))
+    return structs.replace(read, annotation=adapt_type(with_text_metadata(read.annotation), place))
 
 
-def _field(parameter: Parameter) -> Any:
+def _make_field(parameter: Parameter) -> Any:
     if parameter.required:
         return msgspec.field()
     if parameter.factory is not None:
@@ -249,7 +256,7 @@ def _field(parameter: Parameter) -> Any:
     return msgspec.field(default=parameter.default)
 
 
-def _lenient(text: str | list[str], annotation: Any) -> Any:
+def _convert_leniently(text: str | list[str], annotation: Any) -> Any:
     try:
         return msgspec.convert(text, annotation, strict=False)
     except msgspec.ValidationError:
@@ -284,16 +291,16 @@ def input_schema(parameters: Sequence[Parameter], place: str) -> Schema:
     return schema
 
 
-def choices(schema: Schema, name: str) -> list[Any]:
+def list_choices(schema: Schema, name: str) -> list[Any]:
     """Return the possible values of a property (an enum or ``Literal``); empty if it is not limited to some."""
-    nodes = _alternatives(schema, name)
+    nodes = _list_alternatives(schema, name)
     return [value for node in nodes for value in ([node["const"]] if "const" in node else node.get("enum", []))]
 
 
 def text_choices(schema: Schema) -> dict[str, tuple[str, ...]]:
     """Return, for every property with only some possible values, those that are text."""
     limited = {
-        name: [value for value in choices(schema, name) if isinstance(value, str)] for name in schema["properties"]
+        name: [value for value in list_choices(schema, name) if isinstance(value, str)] for name in schema["properties"]
     }
     return {name: tuple(values) for name, values in limited.items() if values}
 
@@ -301,11 +308,11 @@ def text_choices(schema: Schema) -> dict[str, tuple[str, ...]]:
 def takes_list(schema: Schema, name: str) -> bool:
     """Return whether a list can be a value of a property."""
     limits = {"type", "anyOf", "$ref", "enum", "const"}
-    nodes = _alternatives(schema, name)
+    nodes = _list_alternatives(schema, name)
     return any("array" in node.get("type", ()) or limits.isdisjoint(node) for node in nodes)
 
 
-def _alternatives(schema: Schema, name: str) -> list[Schema]:
+def _list_alternatives(schema: Schema, name: str) -> list[Schema]:
     """Return the schemas that a value of a property may fit: its own, those of a union, and what they refer to."""
     nodes: list[Schema] = [schema["properties"].get(name, {})]
     for node in nodes:

@@ -66,10 +66,10 @@ def holds_context(function: Any) -> bool:
         function = function.func
     bound: dict[str, Any] = getattr(getattr(function, "__self__", None), "__dict__", {})
     function = inspect.unwrap(function)
-    return any(_is_context(value) for value in (*bound.values(), *_cells(function)))
+    return any(_is_context(value) for value in (*bound.values(), *_list_cells(function)))
 
 
-def _cells(function: Any) -> list[Any]:
+def _list_cells(function: Any) -> list[Any]:
     cells: tuple[Any, ...] = getattr(function, "__closure__", None) or ()
     held: list[Any] = []
     for cell in cells:
@@ -87,7 +87,7 @@ def _is_context(value: Any) -> bool:
 def digest_code(function: Callable[..., Any]) -> bytes:
     """Compute the digest of a function's instructions, names and constants, or of its type's ``__call__``."""
     digest = hashlib.blake2b(digest_size=16)
-    for part in _parts(_code_of(function)):
+    for part in _list_parts(_code_of(function)):
         digest.update(part)
         digest.update(b"\0")
     return digest.digest()
@@ -102,12 +102,12 @@ def _code_of(function: Any) -> CodeType:
     return getattr(getattr(function, "__func__", function), "__code__", _no_code.__code__)
 
 
-def _parts(code: CodeType) -> Iterator[bytes]:
+def _list_parts(code: CodeType) -> Iterator[bytes]:
     yield code.co_code
     yield " ".join((*code.co_names, *code.co_varnames, *code.co_freevars)).encode()
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _parts(constant)
+            yield from _list_parts(constant)
         elif isinstance(constant, frozenset):
             # The order of a set differs between processes.
             yield repr(sorted(map(repr, cast("frozenset[object]", constant)))).encode()
@@ -157,17 +157,17 @@ class Workers:
     def _work(self) -> None:
         while True:
             job = self._jobs.get()
-            value, failure = (None, None) if job.future.cancelled() else _perform(job)
+            value, failure = (None, None) if job.future.cancelled() else _perform_job(job)
             # Marked idle before the result is delivered, so that the receiver's next call finds this
             # thread.
             self._idle.release()
             # If the loop was closed meanwhile, nobody waits for the result.
             with suppress(RuntimeError):
-                job.loop.call_soon_threadsafe(_settle, job.future, value, failure)
+                job.loop.call_soon_threadsafe(_settle_future, job.future, value, failure)
             del job, value, failure
 
 
-def _perform(job: _Job) -> tuple[Any, BaseException | None]:
+def _perform_job(job: _Job) -> tuple[Any, BaseException | None]:
     """Return what the call returned or raised."""
     try:
         return job.context.run(job.call), None
@@ -178,7 +178,7 @@ def _perform(job: _Job) -> tuple[Any, BaseException | None]:
         return None, error
 
 
-def _settle(future: asyncio.Future[Any], value: Any, failure: BaseException | None) -> None:
+def _settle_future(future: asyncio.Future[Any], value: Any, failure: BaseException | None) -> None:
     if future.cancelled():
         return
     if failure is None:

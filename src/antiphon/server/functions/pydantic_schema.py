@@ -56,7 +56,7 @@ def with_bounds(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
         raise TypeError(f"{annotation.__name__} has bounds by msgspec.Meta, which pydantic ignores; use pydantic.Field")
     if members:
         kinds = zip(members, changed, parts, strict=True)
-        return Annotated[annotation, _Members({name: new for name, new, old in kinds if new is not old})]
+        return Annotated[annotation, _PydanticMembers({name: new for name, new, old in kinds if new is not old})]
     origin: Any = typing.Union if isinstance(annotation, types.UnionType) else get_origin(annotation)
     return changed[0] if origin in (None, typing.Required, typing.NotRequired) else origin[*changed]
 
@@ -76,7 +76,7 @@ def _check_zone(value: Any, *, aware: bool) -> Any:
     return value
 
 
-class _Members:
+class _PydanticMembers:
     """Metadata of a class that is no model: the types of those members that pydantic must read as another type."""
 
     def __init__(self, kinds: Mapping[str, Any]) -> None:
@@ -110,25 +110,25 @@ def with_base64(schema: Any) -> Any:
         is_own = "serialization" in node and (kind == "bytes" or kind.startswith("function"))
         if is_own or node.get("custom_init") or not _BYTES_OPTIONS.isdisjoint(node.get("config") or ()):
             return node
-        return _base64(node) if kind == "bytes" else _change_parts(node, change)
+        return _mark_base64(node) if kind == "bytes" else _change_parts(node, change)
 
-    return _change(schema, change)
+    return _change_nodes(schema, change)
 
 
-def _change(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
+def _change_nodes(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
     if isinstance(schema, list | tuple):
         old = cast("list[Any]", schema)
-        new = [_change(item, change) for item in old]
+        new = [_change_nodes(item, change) for item in old]
         return old if all(map(is_, new, old)) else old.__class__(new)
     return change(cast("dict[str, Any]", schema)) if isinstance(schema, dict) else schema
 
 
 def _change_parts(node: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    changed = {key: _change(value, change) for key, value in node.items() if key not in _OPAQUE}
+    changed = {key: _change_nodes(value, change) for key, value in node.items() if key not in _OPAQUE}
     return {**node, **changed} if any(changed[key] is not node[key] for key in changed) else node
 
 
-def _base64(node: dict[str, Any]) -> Any:
+def _mark_base64(node: dict[str, Any]) -> Any:
     bounds = (("minLength", node.get("min_length")), ("maxLength", node.get("max_length")))
     lengths = {name: (bound + 2) // 3 * 4 for name, bound in bounds if bound is not None}
     published = WithJsonSchema({"type": "string", "contentEncoding": "base64", **lengths})
@@ -165,7 +165,7 @@ def compile_schema(schema: Any) -> tuple[SchemaValidator, SchemaSerializer]:
         members = {"__new__": make, "model": model, "models": models}
         return {**inner, "cls": _StandIn(model.__name__, (), members)}
 
-    own = _change(schema, change)
+    own = _change_nodes(schema, change)
     return SchemaValidator(own), SchemaSerializer(own)
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
-from antiphon.json_schema.mismatch import MismatchError, describe
+from antiphon.json_schema.mismatch import MismatchError, describe_mismatch
 from antiphon.server.functions.signature import REQUIRED, Parameter
 from antiphon.server.functions.type_parts import walk_types
 
@@ -51,7 +51,7 @@ class Adapter:
         try:
             return self._validator.validate_json(bytes(raw), strict=True)
         except ValueError as error:
-            raise MismatchError(describe(error)) from None
+            raise MismatchError(describe_mismatch(error)) from None
 
     def from_text(self, value: Any) -> Any:
         """Convert a value that can only be given as text (or a list of texts). Raises ``MismatchError``."""
@@ -60,7 +60,7 @@ class Adapter:
         except ValueError as error:
             if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
                 return self.decode(value.encode())
-            raise MismatchError(describe(error)) from None
+            raise MismatchError(describe_mismatch(error)) from None
 
     def encode(self, value: Any) -> bytes:
         """Encode as JSON, with the names of the schema. A value of another type is encoded as what it is."""

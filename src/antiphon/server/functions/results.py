@@ -70,7 +70,7 @@ class ResultConverter:
         result = value if isinstance(value, CallToolResult) else self._convert_value(value)
         if self._shape is not None and not self.validates and not result.is_error:
             try:
-                self._shape.decode(self._structured_part(result))
+                self._shape.decode(self._convert_structured(result))
             except MismatchError as error:
                 raise self._unfit(error) from None
         return result
@@ -83,11 +83,11 @@ class ResultConverter:
         result = self.convert(value)
         if self._validator is not None and not result.is_error:
             is_structured = self._structured or result is value
-            raw = self._structured_part(result) if is_structured else self._encode(value)
+            raw = self._convert_structured(result) if is_structured else self._encode(value)
             await self._validate(self._validator, raw)
         return result
 
-    def _structured_part(self, result: CallToolResult) -> bytes:
+    def _convert_structured(self, result: CallToolResult) -> bytes:
         if result.structured_content is None:
             raise ResultInvalid(
                 f"{self._place} has an output schema, but returned no structured content: give structured_content=, or "
@@ -96,7 +96,7 @@ class ResultConverter:
         return encode_value(result.structured_content)
 
     def _convert_value(self, value: Any) -> CallToolResult:
-        content = _content(value) if self._shape is None else None
+        content = _convert_content(value) if self._shape is None else None
         if content is not None and self._validator is None:
             return CallToolResult(content=content)
         raw = self._encode(value)
@@ -143,7 +143,7 @@ def content_of(value: Any) -> list[ContentBlock]:
 
     Raises ``ResultInvalid`` for a value without a JSON form.
     """
-    content = _content(value)
+    content = _convert_content(value)
     if content:
         return content
     try:
@@ -164,16 +164,16 @@ def output_shape(annotation: Any, place: str, *, structured: bool | None = None)
         return None
     if structured and annotation is REQUIRED:
         raise ConfigError(f"{place}: structured=True needs a return annotation")
-    if not structured and not _promises(annotation):
+    if not structured and not _promises_content(annotation):
         return None
-    return _shape(annotation, f"{place}: return type")
+    return _find_shape(annotation, f"{place}: return type")
 
 
 _shared: WeakValueDictionary[tuple[object, str], Shape] = WeakValueDictionary()
 """The shapes in use, by type and its text, which distinguishes types that Python considers equal."""
 
 
-def _shape(annotation: Any, place: str) -> Shape:
+def _find_shape(annotation: Any, place: str) -> Shape:
     """Return the shape of a type, shared with other functions that return the same type."""
     try:
         hash(annotation)
@@ -186,7 +186,7 @@ def _shape(annotation: Any, place: str) -> Shape:
     return found
 
 
-def _promises(annotation: Any) -> bool:
+def _promises_content(annotation: Any) -> bool:
     members = members_of(annotation)
     if all(_is_one_of(member, _UNSTRUCTURED) or member in _SEQUENCES for member in members):
         return False
@@ -209,7 +209,7 @@ def _is_one_of(annotation: Any, kinds: set[Any]) -> bool:
     return getattr(annotation, "__hash__", None) is not None and annotation in kinds
 
 
-def _content(value: Any) -> list[ContentBlock] | None:
+def _convert_content(value: Any) -> list[ContentBlock] | None:
     """Return the blocks of content that a value consists of, or ``None`` if it is no content."""
     if isinstance(value, str):
         return [TextContent(text=value)]
@@ -219,11 +219,11 @@ def _content(value: Any) -> list[ContentBlock] | None:
         return [value]
     if isinstance(value, list | tuple):
         items = cast("Sequence[Any]", value)
-        return [_block(item) for item in items] if any(isinstance(item, CONTENT) for item in items) else None
+        return [_make_block(item) for item in items] if any(isinstance(item, CONTENT) for item in items) else None
     return None
 
 
-def _block(item: Any) -> ContentBlock:
+def _make_block(item: Any) -> ContentBlock:
     if isinstance(item, CONTENT):
         return item
     return TextContent(text=item if isinstance(item, str) else encode_value(item).decode())

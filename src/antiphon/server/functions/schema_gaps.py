@@ -42,7 +42,7 @@ def fill_gaps(schemas: Sequence[_Schema], definitions: Mapping[str, _Schema], an
     pending = list(zip(schemas, types.multi_type_info(annotations), strict=True))
     while pending:
         schema, kind = pending.pop()
-        kind = _bare(kind)
+        kind = _strip_annotations(kind)
         target: str = schema.get("$ref", "").removeprefix("#/$defs/")
         if target in seen:
             continue
@@ -57,7 +57,7 @@ def fill_gaps(schemas: Sequence[_Schema], definitions: Mapping[str, _Schema], an
                 raise TypeError(NO_KEY)
             if names:
                 schema["propertyNames"] = names
-        pending += _parts(schema, kind)
+        pending += _list_parts(schema, kind)
 
 
 def remove_unfit_defaults(schema: _Schema) -> None:
@@ -69,11 +69,11 @@ def remove_unfit_defaults(schema: _Schema) -> None:
     for node in walk_objects(schema):
         # The members of these are named by authors, so that "default" is a name there.
         maps.update(id(node[key]) for key in ("properties", "$defs") if key in node)
-        if "default" in node and id(node) not in maps and not _fits(node, schema.get("$defs", {})):
+        if "default" in node and id(node) not in maps and not _fits_schema(node, schema.get("$defs", {})):
             del node["default"]
 
 
-def _fits(node: _Schema, definitions: _Schema) -> bool:
+def _fits_schema(node: _Schema, definitions: _Schema) -> bool:
     if _fits_plainly(node, node["default"]):
         return True
     import jsonschema_rs
@@ -95,7 +95,7 @@ def _fits_plainly(node: _Schema, value: Any) -> bool:
     return value in node["enum"] if "enum" in node else value.__class__ in _CLASSES.get(node.get("type"), ())
 
 
-def _parts(schema: _Schema, kind: Any) -> Iterator[tuple[_Schema, Any]]:
+def _list_parts(schema: _Schema, kind: Any) -> Iterator[tuple[_Schema, Any]]:
     """Yield the schemas inside of a schema, each with its type."""
     if isinstance(kind, types.CollectionType):
         yield from [(schema["items"], kind.item_type)] if "items" in schema else []
@@ -105,7 +105,7 @@ def _parts(schema: _Schema, kind: Any) -> Iterator[tuple[_Schema, Any]]:
         values = schema.get("additionalProperties")
         yield from [(values, kind.value_type)] if isinstance(values, dict) else []
     elif isinstance(kind, types.UnionType):
-        yield from _branches(schema, kind)
+        yield from _list_branches(schema, kind)
     elif isinstance(kind, types.StructType | types.DataclassType | types.TypedDictType | types.NamedTupleType):
         properties: _Schema = schema.get("properties", {})
         items: list[_Schema] = schema.get("prefixItems", [])[-len(kind.fields) :]
@@ -113,11 +113,11 @@ def _parts(schema: _Schema, kind: Any) -> Iterator[tuple[_Schema, Any]]:
             yield properties[field.encode_name] if properties else items[at], field.type
 
 
-def _branches(schema: _Schema, kind: types.UnionType) -> Iterator[tuple[_Schema, Any]]:
+def _list_branches(schema: _Schema, kind: types.UnionType) -> Iterator[tuple[_Schema, Any]]:
     plain: list[Any] = []
     structs: list[Any] = []
     for member in kind.types:
-        inner = _bare(member)
+        inner = _strip_annotations(member)
         if not isinstance(inner, types.NoneType):
             is_tagged = isinstance(inner, types.StructType) and not inner.array_like
             (structs if is_tagged else plain).append(member)
@@ -127,7 +127,7 @@ def _branches(schema: _Schema, kind: types.UnionType) -> Iterator[tuple[_Schema,
     yield from zip([*options[: len(plain)], *nested], [*plain, *structs], strict=True)
 
 
-def _bare(kind: Any) -> Any:
+def _strip_annotations(kind: Any) -> Any:
     while isinstance(kind, types.Metadata):
         kind = kind.type
     return kind
@@ -135,7 +135,7 @@ def _bare(kind: Any) -> Any:
 
 def _as_key(kind: Any) -> _Schema | None:
     """Return the schema of a type as the key of an object: empty for any text, ``None`` if no text is such a value."""
-    kind = _bare(kind)
+    kind = _strip_annotations(kind)
     if isinstance(kind, types.UnionType):
         found = [names for names in map(_as_key, kind.types) if names is not None]
         return None if not found else {"anyOf": found} if all(found) else {}

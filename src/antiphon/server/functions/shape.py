@@ -17,21 +17,21 @@ from msgspec import Raw
 
 from antiphon.errors import ConfigError
 from antiphon.json_schema.effort import walk_objects
-from antiphon.json_schema.mismatch import MismatchError, describe, within
+from antiphon.json_schema.mismatch import MismatchError, describe_mismatch, prefix_place
 from antiphon.server.functions.pydantic_types import Adapter, encode_model, is_pydantic
 from antiphon.server.functions.schema_gaps import NO_KEY, fill_gaps, remove_unfit_defaults
 from antiphon.server.functions.signature import read_docstring
 from antiphon.server.functions.type_parts import walk_types
 from antiphon.wire.envelope import without_halves
 
-__all__ = ["Schema", "Shape", "adapted", "decode_with", "encode_value", "schemas_of", "with_text_metadata"]
+__all__ = ["Schema", "Shape", "adapt_type", "decode_with", "encode_value", "schemas_of", "with_text_metadata"]
 
 
 def describe_members(definitions: Mapping[str, dict[str, Any]], annotations: Iterable[Any]) -> None:
     """Add descriptions to members of these definitions that have none, from the classes they were made from."""
     for kind in classes_of(annotations):
-        definition = _definition(definitions, kind)
-        said = _said(kind) if definition is not None else {}
+        definition = _find_definition(definitions, kind)
+        said = _read_member_texts(kind) if definition is not None else {}
         for name, member in (definition or {}).get("properties", {}).items():
             if name in said:
                 member.setdefault("description", said[name])
@@ -50,7 +50,7 @@ def words_of(metadata: Iterable[Any]) -> str | None:
     return None
 
 
-def _definition(definitions: Mapping[str, dict[str, Any]], kind: type) -> dict[str, Any] | None:
+def _find_definition(definitions: Mapping[str, dict[str, Any]], kind: type) -> dict[str, Any] | None:
     """Return the definition of a class: by its name, or by its qualified name if another class has the same name."""
     whole = f"{kind.__module__}.{kind.__qualname__}"
     names = (kind.__name__, whole, whole.replace(".", "_").replace("<", "_").replace(">", "_"))
@@ -58,7 +58,7 @@ def _definition(definitions: Mapping[str, dict[str, Any]], kind: type) -> dict[s
     return found[0] if len(found) == 1 and found[0].get("title") == kind.__name__ else None
 
 
-def _said(kind: type) -> dict[str, str]:
+def _read_member_texts(kind: type) -> dict[str, str]:
     """Return the text for each member by its name on the wire; text beside the type wins over the docstring."""
     try:
         hints = typing.get_type_hints(kind, include_extras=True)
@@ -88,7 +88,7 @@ def restore_order(schemas: Iterable[dict[str, Any]], annotations: Iterable[Any])
     limited = [node for schema in schemas for node in walk_objects(schema) if isinstance(node.get("enum"), list)]
     if not limited:
         return
-    orders = {frozenset(map(repr, values)): values for values in _declared(annotations)}
+    orders = {frozenset(map(repr, values)): values for values in _list_declared(annotations)}
     for node in limited:
         # Null, which a union may have added, stays last.
         values = [value for value in node["enum"] if value is not None]
@@ -96,7 +96,7 @@ def restore_order(schemas: Iterable[dict[str, Any]], annotations: Iterable[Any])
         node["enum"] = [*orders.get(frozenset(map(repr, values)), values), *nulls]
 
 
-def _declared(annotations: Iterable[Any]) -> Iterator[list[Any]]:
+def _list_declared(annotations: Iterable[Any]) -> Iterator[list[Any]]:
     """List the values of every enum and ``Literal`` that a type is made of, in their order."""
     for annotation in walk_types(annotations):
         if get_origin(annotation) is Literal:
@@ -122,11 +122,11 @@ class Shape:
 
     def __init__(self, annotation: Any, *, place: str, mode: Mode = "validation") -> None:
         self.annotation = with_text_metadata(annotation)
-        kind = adapted(self.annotation, place)
+        kind = adapt_type(self.annotation, place)
         (inner,), definitions = schemas_of([(place, kind)], mode=mode)
-        top = _inlined(inner, definitions)
+        top = _inline_reference(inner, definitions)
         self.wrapped = top.get("type") != "object"
-        self.schema = _wrap(inner, definitions) if self.wrapped else top
+        self.schema = _wrap_schema(inner, definitions) if self.wrapped else top
         remove_unfit_defaults(self.schema)
         self._adapter = kind if isinstance(kind, Adapter) else None
         self._decode: Callable[[bytes | Raw], Any] = (
@@ -150,7 +150,7 @@ class Shape:
         try:
             return self._decode(inner)
         except MismatchError as error:
-            raise MismatchError(within("result", error.mismatch)) from None
+            raise MismatchError(prefix_place("result", error.mismatch)) from None
 
     def encode(self, value: Any) -> bytes:
         """Encode a value of this type, not wrapped. Raises ``TypeError`` if it has no JSON form."""
@@ -166,14 +166,14 @@ def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        mismatch = describe(error)
+        mismatch = describe_mismatch(error)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MismatchError(describe(error)) from None
+        raise MismatchError(describe_mismatch(error)) from None
     if "number" in mismatch.problem:
         try:
             # JSON Schema 2020-12, validation 6.1.1: "any number with a zero fractional part" is an integer.
             return msgspec.convert(
-                _whole(msgspec.json.decode(raw)), decoder.type, dec_hook=decoder.dec_hook, str_keys=True
+                _convert_whole_numbers(msgspec.json.decode(raw)), decoder.type, dec_hook=decoder.dec_hook, str_keys=True
             )
         except (msgspec.DecodeError, UnicodeDecodeError):
             # The decoder stops at the number, so that what follows may be no JSON.
@@ -185,12 +185,12 @@ def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema
     """Return the schemas of several types, and the definitions they share.
 
     ``typed`` has pairs of a place, which begins the ``ConfigError`` for an impossible type, and a type (or the result
-    of ``adapted``).
+    of ``adapt_type``).
     """
-    kinds = [adapted(annotation, place) for place, annotation in typed]
+    kinds = [adapt_type(annotation, place) for place, annotation in typed]
     native = [kind for kind in kinds if not isinstance(kind, Adapter)]
     try:
-        found, definitions = _components(native)
+        found, definitions = _make_components(native)
     except Exception:
         _name_culprit(typed)
         raise
@@ -198,13 +198,15 @@ def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema
     describe_members(definitions, native)
     written = iter(found)
     schemas = [
-        _merged(_foreign_schema(kind, place, mode), definitions) if isinstance(kind, Adapter) else next(written)
+        _merge_definitions(_foreign_schema(kind, place, mode), definitions)
+        if isinstance(kind, Adapter)
+        else next(written)
         for kind, (place, _) in zip(kinds, typed, strict=True)
     ]
     return schemas, definitions
 
 
-def adapted(annotation: Any, place: str) -> Any:
+def adapt_type(annotation: Any, place: str) -> Any:
     """Return the ``Adapter`` of a pydantic type, and any other type unchanged."""
     if isinstance(annotation, Adapter) or not is_pydantic(annotation):
         return annotation
@@ -260,7 +262,7 @@ def _foreign_schema(adapter: Adapter, place: str, mode: Mode) -> Schema:
         raise ConfigError(f"{place}: its type has no JSON Schema: {str(error).splitlines()[0]}") from None
 
 
-def _components(annotations: list[Any]) -> tuple[tuple[Schema, ...], Schema]:
+def _make_components(annotations: list[Any]) -> tuple[tuple[Schema, ...], Schema]:
     found = msgspec.json.schema_components(annotations, schema_hook=_any_object, ref_template="#/$defs/{name}")
     fill_gaps(*found, annotations)
     return found
@@ -278,12 +280,12 @@ def _any_object(kind: type) -> Schema:
 def _name_culprit(typed: list[tuple[str, Any]]) -> None:
     for place, kind in typed:
         try:
-            _components([] if isinstance(kind, Adapter) else [kind])
+            _make_components([] if isinstance(kind, Adapter) else [kind])
         except Exception as error:
-            raise ConfigError(f"{place}: {_reason(error)}") from None
+            raise ConfigError(f"{place}: {_describe_reason(error)}") from None
 
 
-def _reason(error: Exception) -> str:
+def _describe_reason(error: Exception) -> str:
     """Return msgspec's reason for refusing a type, without its advice, which does not apply here."""
     if isinstance(error, NameError):
         return f"its type names something unknown: {error}; define it at the top of the module"
@@ -296,13 +298,13 @@ def _reason(error: Exception) -> str:
     return f"{said}; use a type that has a JSON form"
 
 
-def _merged(schema: Schema, definitions: Schema) -> Schema:
+def _merge_definitions(schema: Schema, definitions: Schema) -> Schema:
     """Add the definitions of one schema to the others, renamed if a name is taken."""
     own: Schema = schema.pop("$defs", {})
     names = {name: _free_name(name, body, definitions) for name, body in own.items()}
     for name, body in own.items():
-        definitions[names[name]] = _renamed(body, names)
-    return _renamed(schema, names)
+        definitions[names[name]] = _rename_references(body, names)
+    return _rename_references(schema, names)
 
 
 def _free_name(name: str, body: Schema, definitions: Schema) -> str:
@@ -312,18 +314,18 @@ def _free_name(name: str, body: Schema, definitions: Schema) -> str:
     return candidate
 
 
-def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+def _rename_references(node: Any, names: Mapping[str, str]) -> Any:
     if isinstance(node, dict):
-        renamed: Schema = {key: _renamed(value, names) for key, value in cast("Schema", node).items()}
+        renamed: Schema = {key: _rename_references(value, names) for key, value in cast("Schema", node).items()}
         target = renamed.get("$ref")
         if isinstance(target, str):
             name = target.removeprefix("#/$defs/")
             renamed["$ref"] = f"#/$defs/{names.get(name, name)}"
         return renamed
-    return [_renamed(item, names) for item in cast("list[Any]", node)] if isinstance(node, list) else node
+    return [_rename_references(item, names) for item in cast("list[Any]", node)] if isinstance(node, list) else node
 
 
-def _inlined(schema: Schema, definitions: Schema) -> Schema:
+def _inline_reference(schema: Schema, definitions: Schema) -> Schema:
     """Replace a reference by the definition it points to; other definitions stay under ``$defs``."""
     target: str = schema.get("$ref", "")
     name = target.removeprefix("#/$defs/")
@@ -336,7 +338,7 @@ def _inlined(schema: Schema, definitions: Schema) -> Schema:
     return {**top, **({"$defs": rest} if rest else {})}
 
 
-def _wrap(schema: Schema, definitions: Schema) -> Schema:
+def _wrap_schema(schema: Schema, definitions: Schema) -> Schema:
     wrapped: Schema = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
     return {**wrapped, **({"$defs": definitions} if definitions else {})}
 
@@ -348,10 +350,10 @@ class _Wrapped(msgspec.Struct):
 _decode_wrapped = msgspec.json.Decoder(_Wrapped)
 
 
-def _whole(node: Any) -> Any:
+def _convert_whole_numbers(node: Any) -> Any:
     """Convert whole numbers written as ``1.0`` to integers, anywhere in a JSON value."""
     if isinstance(node, float):
         return int(node) if node.is_integer() else node
     if isinstance(node, dict):
-        return {key: _whole(value) for key, value in cast("Schema", node).items()}
-    return [_whole(item) for item in cast("list[Any]", node)] if isinstance(node, list) else node
+        return {key: _convert_whole_numbers(value) for key, value in cast("Schema", node).items()}
+    return [_convert_whole_numbers(item) for item in cast("list[Any]", node)] if isinstance(node, list) else node

@@ -92,10 +92,10 @@ def read_signature(function: Callable[..., Any], *, noun: str, name: str | None 
     """
     if isinstance(function, str):
         raise ConfigError(f"a {noun} is made of a function, not of {function!r}; a name is given as name={function!r}")
-    function = _undressed(function)
-    inner, bound = _innermost(function)
+    function = _undress_partial(function)
+    inner, bound = _find_innermost(function)
     own_name = getattr(inner, "__name__", type(inner).__name__)
-    place = f'{noun} "{name or own_name}" ({_location(inner)})'
+    place = f'{noun} "{name or own_name}" ({_describe_location(inner)})'
     if not callable(function) or isinstance(inner, type):
         raise ConfigError(f"{place}: {type(function).__name__} is not a function; decorate a function or bound method")
     code = inner if hasattr(inner, "__name__") else type(inner).__call__
@@ -106,8 +106,8 @@ def read_signature(function: Callable[..., Any], *, noun: str, name: str | None 
         )
     if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
         raise ConfigError(f"{place} yields: return a list instead, and report on the way with ctx.progress")
-    hints = _hints(inspect.unwrap(code), place)
-    parameters, context = _parameters(function, hints, bound, place)
+    hints = _evaluate_hints(inspect.unwrap(code), place)
+    parameters, context = _split_parameters(function, hints, bound, place)
     return Signature(
         place=place,
         name=own_name,
@@ -136,7 +136,7 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
-def _undressed(function: Any) -> Any:
+def _undress_partial(function: Any) -> Any:
     """Return a ``partial`` or partial method as a plain ``partial``.
 
     ``update_wrapper`` lets a ``partial`` claim the signature of the function inside, with what is bound already.
@@ -144,14 +144,14 @@ def _undressed(function: Any) -> Any:
     method = getattr(function, "__partialmethod__", getattr(function, "_partialmethod", None))
     if isinstance(method, functools.partialmethod):
         made = cast("functools.partialmethod[Any]", method)
-        return partial(_undressed(cast("Any", made.func).__get__(function.__self__)), *made.args, **made.keywords)
+        return partial(_undress_partial(cast("Any", made.func).__get__(function.__self__)), *made.args, **made.keywords)
     if isinstance(function, partial):
         outer = cast("partial[Any]", function)
-        return partial(_undressed(outer.func), *outer.args, **outer.keywords)
+        return partial(_undress_partial(outer.func), *outer.args, **outer.keywords)
     return function
 
 
-def _innermost(function: Any) -> tuple[Any, dict[str, Any]]:
+def _find_innermost(function: Any) -> tuple[Any, dict[str, Any]]:
     """Return the function inside of ``functools.partial``, and the keyword arguments that are bound already."""
     bound: dict[str, Any] = {}
     while isinstance(function, partial):
@@ -161,18 +161,18 @@ def _innermost(function: Any) -> tuple[Any, dict[str, Any]]:
     return function, bound
 
 
-def _location(function: Any) -> str:
+def _describe_location(function: Any) -> str:
     named: Any = function if hasattr(function, "__qualname__") else cast("Any", type(function))
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _parameters(
+def _split_parameters(
     function: Callable[..., Any], hints: Mapping[str, Any], bound: Mapping[str, Any], place: str
 ) -> tuple[tuple[Parameter, ...], str | None]:
     """Split the parameters into arguments and the context, leaving out what a ``partial`` has bound."""
     parameters: list[Parameter] = []
     contexts: list[str] = []
-    for parameter in _declared(function, place):
+    for parameter in _list_declared(function, place):
         name = parameter.name
         if name in bound:
             continue
@@ -188,21 +188,21 @@ def _parameters(
     return tuple(parameters), contexts[0] if contexts else None
 
 
-def _declared(function: Callable[..., Any], place: str) -> Iterable[inspect.Parameter | _Named]:
+def _list_declared(function: Callable[..., Any], place: str) -> Iterable[inspect.Parameter | _Named]:
     """Return the declared parameters."""
     # Reading the code object of a plain function takes a tenth of the time of ``inspect``, which matters for
     # 100,000 functions. A decorated function has entries in its ``__dict__``.
     if type(function) is types.FunctionType and not function.__dict__:
         code = function.__code__
         if not code.co_posonlyargcount and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
-            return _named(function, code)
+            return _list_named(function, code)
     try:
         return inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         raise ConfigError(f"{place} has no signature: wrap it in a function of your own") from None
 
 
-def _named(function: types.FunctionType, code: types.CodeType) -> Iterable[_Named]:
+def _list_named(function: types.FunctionType, code: types.CodeType) -> Iterable[_Named]:
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     given = function.__defaults__ or ()
     first = code.co_argcount - len(given)
@@ -230,7 +230,7 @@ def _refuse_unnamed(parameter: inspect.Parameter | _Named, place: str, *, first:
         raise ConfigError(f"{place}: parameter 'ctx' has no type; write ctx: Context to be given the context")
 
 
-def _hints(function: Any, place: str) -> dict[str, Any]:
+def _evaluate_hints(function: Any, place: str) -> dict[str, Any]:
     """Evaluate the annotations, including strings that name something local, or imported for type checkers only."""
     try:
         return typing.get_type_hints(function, include_extras=True)
@@ -238,7 +238,7 @@ def _hints(function: Any, place: str) -> dict[str, Any]:
         pass
     except Exception as error:
         raise ConfigError(f"{place}: its annotations cannot be evaluated: {error}") from error
-    scope = _scope(function)
+    scope = _collect_scope(function)
     if "Context" not in getattr(function, "__globals__", {}):
         scope.setdefault("Context", _ContextNotImported)
     try:
@@ -251,7 +251,7 @@ def _hints(function: Any, place: str) -> dict[str, Any]:
         raise ConfigError(f"{place}: its annotations cannot be evaluated: {error}") from error
 
 
-def _scope(function: Any) -> dict[str, Any]:
+def _collect_scope(function: Any) -> dict[str, Any]:
     """Collect the local names visible to the function's author: those of the callers in the same module."""
     scope: dict[str, Any] = {}
     frame = inspect.currentframe()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from antiphon.server.serving.service import Service
     from antiphon.transports.http.server.app import HttpApp
     from antiphon.transports.http.server.asgi import Http, Receive, Scope, Send
-    from antiphon.transports.http.server.connections import Limits
+    from antiphon.transports.http.server.connections import ConnectionLimits
     from antiphon.transports.http.server.event_store import EventStore
     from antiphon.transports.http.server.guards import CheckToken
     from antiphon.transports.http.server.shutdown import GracefulServer
@@ -220,10 +220,10 @@ def server_app(service: Service, transport: str, options: HttpOptions) -> Server
     Raises:
         ConfigError: there is no such transport, or it has no such option; or a list of names is one text.
     """
-    return ServerApp(service, *_endpoint(service, transport, options))
+    return ServerApp(service, *_make_endpoint(service, transport, options))
 
 
-def _endpoint(
+def _make_endpoint(
     service: Service, transport: str, options: HttpOptions
 ) -> tuple[_Endpoint, Callable[[float | None], Awaitable[None]] | None, ResourceServer | None]:
     """Make what serves the requests of one transport, with what drains it and what checks its tokens."""
@@ -233,7 +233,7 @@ def _endpoint(
             # A text is a sequence of letters: each would be a name, and a "*" among them would allow every host.
             raise ConfigError(f"{name}= is a list, as in {name}=[{given[name]!r}]")
 
-    auth = _auth(given, transport)
+    auth = _take_auth(given, transport)
 
     async def serve(channel: Channel, caller: Caller | None, headers: Mapping[str, str]) -> None:
         principal = None if caller is None else caller.principal
@@ -241,7 +241,7 @@ def _endpoint(
 
     try:
         if transport in ("http", "streamable-http"):
-            app = _streamable(service, given, auth)
+            app = _make_streamable(service, given, auth)
 
             async def drain(grace: float | None) -> None:
                 await app.close(drain=DRAIN if grace is None else grace)
@@ -265,7 +265,7 @@ def _endpoint(
     raise ConfigError(f'unknown transport {transport!r}: choose "stdio", "http", "sse" or "websocket"')
 
 
-def _auth(options: dict[str, Any], transport: str) -> ResourceServer | None:
+def _take_auth(options: dict[str, Any], transport: str) -> ResourceServer | None:
     """Replace the option ``auth`` by the gate that checks tokens, and return the option."""
     auth: object = options.pop("auth", None)
     if auth is None:
@@ -281,7 +281,7 @@ def _auth(options: dict[str, Any], transport: str) -> ResourceServer | None:
     return auth
 
 
-def _streamable(service: Service, options: dict[str, Any], auth: ResourceServer | None) -> HttpApp:
+def _make_streamable(service: Service, options: dict[str, Any], auth: ResourceServer | None) -> HttpApp:
     from antiphon.transports.http.server.app import http_app
 
     mirrored = _Mirrored(service)
@@ -358,9 +358,9 @@ async def serve_with_workers(
         ConfigError: see ``network_server``; or the server cannot have workers, and the message says why.
         AntiphonError: no worker could be started.
     """
-    from antiphon.server.serving.worker_link import inherited
+    from antiphon.server.serving.worker_link import take_inherited_ends
 
-    ends = inherited()
+    ends = take_inherited_ends()
     if ends is not None:
         from antiphon.server.serving.worker import serve_as_worker, watch_parent
 
@@ -374,7 +374,7 @@ async def serve_with_workers(
     # Only to raise an error in the options before any process is started.
     network_server(service, transport, host, port, options)
     with contextlib.ExitStack() as open_sockets:
-        listening = [open_sockets.enter_context(each) for each in _listening(host, port)]
+        listening = [open_sockets.enter_context(each) for each in _open_sockets(host, port)]
         await serve_workers(count, listening, options.get("on_listening"))
 
 
@@ -398,7 +398,7 @@ def _check_workers(service: Service, transport: str) -> None:
         )
 
 
-def _listening(host: str, port: int) -> Sequence[socket.socket]:
+def _open_sockets(host: str, port: int) -> Sequence[socket.socket]:
     """Listen on all addresses of a name, as a server in one process does. Raises ``ConfigError`` if one is not free."""
     _check_address(host, port)
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -473,8 +473,8 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         given["allowed_hosts"] = [host, "localhost", "127.0.0.1", "[::1]"]
     if transport in ("http", "streamable-http"):
         given.setdefault("health", True)
-    tls, limits, on_listening = _tls(given), _limits(given), given.pop("on_listening", None)
-    endpoint, drain, auth = _endpoint(service, transport, cast("HttpOptions", given))
+    tls, limits, on_listening = _take_tls(given), _take_limits(given), given.pop("on_listening", None)
+    endpoint, drain, auth = _make_endpoint(service, transport, cast("HttpOptions", given))
     # Our own server tells the application at once that it stops.
     app = ServerApp(service, endpoint, drain, auth, watches=False)
     config = uvicorn.Config(
@@ -491,7 +491,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         server_header=False,
         # Nothing here uses the address of the client, and finding it in the headers takes 3 % of a request.
         proxy_headers=False,
-        ssl_context_factory=None if tls is None else _given(tls),
+        ssl_context_factory=None if tls is None else _make_context_factory(tls),
     )
     server = GracefulServer(config, app.drain, limits)
     server.give_up = app.give_up
@@ -500,19 +500,19 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
     return server
 
 
-def _tls(options: dict[str, Any]) -> SSLContext | None:
+def _take_tls(options: dict[str, Any]) -> SSLContext | None:
     """Remove the options for TLS, and return the context they describe."""
     cert, key, password = (options.pop(f"tls_{name}", None) for name in ("cert", "key", "password"))
     if cert is None:
         if key is not None:
             raise ConfigError("TLS: a key alone is of no use: give the certificate, too (tls_cert)")
         return None
-    from antiphon.transports.http.server.settings import server_context
+    from antiphon.transports.http.server.endpoint_settings import server_context
 
     return server_context(cert, key, password)
 
 
-def _given(context: SSLContext) -> Callable[..., SSLContext]:
+def _make_context_factory(context: SSLContext) -> Callable[..., SSLContext]:
     """Return a factory of the context, as uvicorn wants it."""
 
     def give(*_: object) -> SSLContext:
@@ -521,9 +521,9 @@ def _given(context: SSLContext) -> Callable[..., SSLContext]:
     return give
 
 
-def _limits(options: dict[str, Any]) -> Limits:
+def _take_limits(options: dict[str, Any]) -> ConnectionLimits:
     """Remove the limits of connections from the options, and return them."""
-    from antiphon.transports.http.server.connections import Limits
+    from antiphon.transports.http.server.connections import ConnectionLimits
 
     names = [name for name in ("max_connections", "head_timeout") if name in options]
-    return Limits(**{name: options.pop(name) for name in names})
+    return ConnectionLimits(**{name: options.pop(name) for name in names})

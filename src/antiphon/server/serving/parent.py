@@ -86,9 +86,9 @@ class Worker:
         self._life, their_life = socket.socketpair()
         shared, their_shared = socket.socketpair()
         with theirs, their_life, their_shared:
-            self.process = _started(theirs.fileno(), their_life.fileno(), their_shared.fileno())
+            self.process = _start_worker(theirs.fileno(), their_life.fileno(), their_shared.fileno())
         hub.serve(shared, self._given_up)
-        self.link = worker_link.Link(ours)
+        self.link = worker_link.WorkerLink(ours)
         self.link.start(lambda message, connection: heard(self, message, connection), lambda: None)
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._wait, args=(loop,), name=f"worker {number}", daemon=True).start()
@@ -161,7 +161,7 @@ class Worker:
         return f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
 
 
-def _started(*files: int) -> subprocess.Popen[bytes]:
+def _start_worker(*files: int) -> subprocess.Popen[bytes]:
     """Start this program again, as a worker with these files.
 
     Ctrl-C reaches all processes of a terminal. A worker is started with SIGINT blocked, so that only its parent acts on
@@ -200,7 +200,7 @@ class Parent:
         """Waits for replaced workers, which finish their open requests."""
         self._failures = 0
         self._turn = 0
-        self._held: deque[tuple[socket.socket, worker_link.Take]] = deque()
+        self._held: deque[tuple[socket.socket, worker_link.TakeConnection]] = deque()
         """Connections that no worker could take yet."""
         self._again: asyncio.TimerHandle | None = None
         """The timer until connections are accepted again."""
@@ -281,7 +281,7 @@ class Parent:
             case worker_link.Closed():
                 worker.ended_connections = message.count
             case worker_link.Move() if connection is not None:
-                self._place(connection, worker_link.Take(message.request), message.replica)
+                self._place(connection, worker_link.TakeConnection(message.request), message.replica)
             case _:
                 pass
 
@@ -321,9 +321,9 @@ class Parent:
                 log.warning("connections cannot be accepted now: %s", error)
                 self._pause()
                 return
-            self._place(connection, worker_link.Take())
+            self._place(connection, worker_link.TakeConnection())
 
-    def _place(self, connection: socket.socket, take: worker_link.Take, replica: str = "") -> None:
+    def _place(self, connection: socket.socket, take: worker_link.TakeConnection, replica: str = "") -> None:
         """Give a connection to the worker of this name, or else to the one with the fewest, once one takes it."""
         if self._hand_over(connection, take, replica):
             connection.close()
@@ -331,7 +331,7 @@ class Parent:
             self._held.append((connection, take))
             self._pause()
 
-    def _hand_over(self, connection: socket.socket, take: worker_link.Take, replica: str = "") -> bool:
+    def _hand_over(self, connection: socket.socket, take: worker_link.TakeConnection, replica: str = "") -> bool:
         self._turn += 1
 
         def rank(each: Worker) -> tuple[bool, int, int]:
@@ -412,7 +412,9 @@ class Parent:
             asyncio.get_running_loop().remove_reader(each.fileno())
         if self._again is not None:
             self._again.cancel()
-        rest = [(connection, worker_link.Take()) for each in self._listening for connection in accept_rest(each)]
+        rest = [
+            (connection, worker_link.TakeConnection()) for each in self._listening for connection in accept_rest(each)
+        ]
         for connection, take in (*self._held, *rest):
             # To a worker that answers it before it leaves, if one takes it.
             self._hand_over(connection, take)

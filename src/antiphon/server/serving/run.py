@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from antiphon.server.serving.network import ServeOptions
     from antiphon.server.serving.service import Service
 
-__all__ = ["guard_children", "run", "serve_stdio"]
+__all__ = ["guard_children", "run_server", "serve_stdio"]
 
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD") if hasattr(signal, name)]
@@ -60,22 +60,22 @@ class _Held(threading.local):
 _held = _Held()
 
 
-def _hold() -> None:
+def _hold_signals() -> None:
     if _before:
         _held.masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS))
 
 
-def _release() -> None:
+def _release_signals() -> None:
     if _held.masks:
         signal.pthread_sigmask(signal.SIG_SETMASK, _held.masks.pop())
 
 
 def _begin_child() -> None:
-    _restore()
-    _release()
+    _restore_signals()
+    _release_signals()
 
 
-def _restore() -> None:
+def _restore_signals() -> None:
     """Undo in a child what the server has set."""
     if not _before:
         return
@@ -89,13 +89,13 @@ def _restore() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_begin_child)
+    os.register_at_fork(before=_hold_signals, after_in_parent=_release_signals, after_in_child=_begin_child)
 
 MAX_WORKERS = 256
 """Most processes of one server: more than a machine has cores."""
 
 
-def run(service: Service, transport: str, host: str, port: int, options: ServeOptions, workers: int = 1) -> None:
+def run_server(service: Service, transport: str, host: str, port: int, options: ServeOptions, workers: int = 1) -> None:
     """Run a server until it ends. See ``Server.run``."""
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()

@@ -21,18 +21,18 @@ from antiphon.errors import ConfigError, NotInRevision
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Notified
-from antiphon.protocol.server_offer import Offer
+from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import read_reply
-from antiphon.server.calls.rounds import RoundOptions, Rounds
+from antiphon.server.calls.server_rounds import RoundOptions, ServerRounds
 from antiphon.server.core import Core, Extension
 from antiphon.server.handlers import Handlers
 from antiphon.server.listing import Pages
-from antiphon.server.middleware import Middleware, Stack
 from antiphon.server.mounts import Mount, Mounts
+from antiphon.server.served_subscriptions import Changes, ListKind, Subscriptions
+from antiphon.server.server_middleware import Middleware, ServerMiddlewareStack
 from antiphon.server.state.request_state import Seal
-from antiphon.server.subscriptions import Changes, ListKind, Subscriptions
-from antiphon.telemetry import current
+from antiphon.telemetry import find_current_telemetry
 from antiphon.wire.common import ClientCapabilities, RequestParams
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.lossless import Received, passed_on
@@ -41,8 +41,8 @@ from antiphon.wire.task import GetTaskResult
 from antiphon.wire.tools import Tool
 
 if TYPE_CHECKING:
-    from antiphon.engine.telemetry import Watch
-    from antiphon.server.replicas import Replicas
+    from antiphon.engine.request_telemetry import ConnectionWatch
+    from antiphon.server.replica_server import Replicas
     from antiphon.server.tasks.served_tasks import ServedTasks
     from antiphon.server.tasks.task_requests import TaskRequests
     from antiphon.server.tasks.task_store import TaskOptions
@@ -79,7 +79,7 @@ class Service:
     def __init__(
         self,
         core: Core,
-        offer: Callable[[], Offer],
+        offer: Callable[[], ServerOffer],
         *,
         lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None,
         page_size: int,
@@ -91,10 +91,10 @@ class Service:
         self.core = core
         self.subscriptions = Subscriptions()
         self.changes = Changes(self.subscriptions, offer)
-        self.rounds = Rounds(core, seal, rounds)
+        self.rounds = ServerRounds(core, seal, rounds)
         self._offer = offer
         self._lifespan = lifespan
-        self._middleware = Stack()
+        self._middleware = ServerMiddlewareStack()
         self._mounts = Mounts(core)
         pages = Pages(core, page_size, self._mounts)
         self._task_options = tasks
@@ -117,7 +117,7 @@ class Service:
         self.on_notice: Callable[[str, str], object] | None = None
         """Called with each change of which clients of other processes are notified, too: ``resource`` and its URI, or a
         list."""
-        self.replicas = None if cluster is None else _replicas(cluster, self, seal)
+        self.replicas = None if cluster is None else _join_cluster(cluster, self, seal)
         self._users = 0
         self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
         self._watch()
@@ -175,7 +175,7 @@ class Service:
 
     def join(self, cluster: Cluster) -> None:
         """Share sessions and notices with other processes. Call it before the server is opened."""
-        self.replicas = _replicas(cluster, self, self._seal)
+        self.replicas = _join_cluster(cluster, self, self._seal)
 
     # --- tasks --------------------------------------------------------------------------------------------------
 
@@ -389,12 +389,12 @@ class Service:
         offer = self._offer()
         session = ServerSession(offer, None if assumed is None else offer.assumed(assumed))
         if self.core.extension is not None:
-            session.offered_to = partial(self._offered_to, self.core.extension, principal)
-        told = None if current() is None else self._told(channel, None if headers is None else "tcp")
+            session.offered_to = partial(self._make_offer_for, self.core.extension, principal)
+        told = None if find_current_telemetry() is None else self._told(channel, None if headers is None else "tcp")
         peer = Connection(channel, session, told.serving(self._handlers) if told else self._handlers, grace=_GRACE)
         if told is not None:
             peer.watch, session.carries = told, told.carries
-        peer.on_notified = self._notified
+        peer.on_notified = self._notify_clients
         peer.on_close = self.subscriptions.close
         peer.on_end = self._left
         peer.principal, peer.caller = principal, caller
@@ -421,13 +421,15 @@ class Service:
             finally:
                 await peer.close()
 
-    def _told(self, channel: Channel, over: str | None) -> Watch | None:
+    def _told(self, channel: Channel, over: str | None) -> ConnectionWatch | None:
         """Return the telemetry of a connection. The module is imported only where telemetry is configured."""
-        from antiphon.engine.telemetry import watch
+        from antiphon.engine.request_telemetry import make_watch
 
-        return watch(channel, over=over, knows=self.core.has)
+        return make_watch(channel, over=over, knows=self.core.has)
 
-    def _offered_to(self, extension: Extension, principal: str | None, client: ClientCapabilities | None) -> Offer:
+    def _make_offer_for(
+        self, extension: Extension, principal: str | None, client: ClientCapabilities | None
+    ) -> ServerOffer:
         """Return what is offered to one client, with what the extension declares to it."""
         own, more = self._offer(), extension.capabilities(principal, client)
         if not more.extensions and not more.experimental:
@@ -438,9 +440,9 @@ class Service:
             extensions={**(has.extensions or {}), **(more.extensions or {})} or None,
             experimental={**(has.experimental or {}), **(more.experimental or {})} or None,
         )
-        return Offer(own.info, both, own.instructions, tuple(own.revisions.values()), passes_on=True)
+        return ServerOffer(own.info, both, own.instructions, tuple(own.revisions.values()), passes_on=True)
 
-    def _notified(self, peer: Connection[ServerSession], event: Notified) -> object:
+    def _notify_clients(self, peer: Connection[ServerSession], event: Notified) -> object:
         method = event.method.name
         if method == "notifications/initialized":
             peer.ready.set()
@@ -478,10 +480,10 @@ class Service:
         self.core.forget(peer)
 
 
-def _replicas(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
+def _join_cluster(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
     """Join a server to its cluster. The modules are imported only for servers with one."""
     from antiphon.server.calls.stored_calls import StoredCalls
-    from antiphon.server.replicas import Replicas
+    from antiphon.server.replica_server import Replicas
 
     found = Replicas(
         cluster,

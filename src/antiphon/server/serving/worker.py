@@ -61,7 +61,7 @@ async def serve_as_worker(service: Service, make: Callable[[], GracefulServer], 
     has_cluster = service.replicas is not None
     if not has_cluster:
         service.join(UnixCluster(ends.shared))
-    link = worker_link.Link(ends.messages)
+    link = worker_link.WorkerLink(ends.messages)
     worker = _Serving(service, make(), link, has_cluster=has_cluster)
     serving = asyncio.ensure_future(worker.serve())
     link.start(worker.got, lambda: None)
@@ -72,7 +72,9 @@ async def serve_as_worker(service: Service, make: Callable[[], GracefulServer], 
 
 
 class _Serving:
-    def __init__(self, service: Service, network: GracefulServer, link: worker_link.Link, *, has_cluster: bool) -> None:
+    def __init__(
+        self, service: Service, network: GracefulServer, link: worker_link.WorkerLink, *, has_cluster: bool
+    ) -> None:
         self._service = service
         self._network = network
         self._link = link
@@ -113,7 +115,7 @@ class _Serving:
                 if not self._has_cluster:
                     self._service.share(message.key)
                 self._welcome.set()
-            case worker_link.Take() if connection is not None:
+            case worker_link.TakeConnection() if connection is not None:
                 self._taken += 1
                 start_in(self._taking, self._take(connection, message.request))
             case worker_link.Others():
@@ -207,7 +209,7 @@ def told_to_stop() -> object:
     return None
 
 
-def _grace(server: object) -> float | None:
+def _find_grace(server: object) -> float | None:
     """Return the seconds after which a server cancels open requests; ``None`` if it waits for ever."""
     given = getattr(getattr(server, "config", None), "timeout_graceful_shutdown", None)
     return max(0.0, given - _LOOK - _SPARE) if isinstance(given, int | float) else None
@@ -241,7 +243,7 @@ class StopWatch:
         if server is None:
             self.start()
         else:
-            self._stopping = asyncio.get_running_loop().create_task(self._end(_grace(server)))
+            self._stopping = asyncio.get_running_loop().create_task(self._end(_find_grace(server)))
 
     async def _end(self, grace: float | None) -> None:
         try:

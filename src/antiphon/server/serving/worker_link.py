@@ -23,14 +23,14 @@ __all__ = [
     "Closed",
     "Ends",
     "Leave",
-    "Link",
     "Message",
     "Move",
     "Others",
     "Ready",
-    "Take",
+    "TakeConnection",
     "Welcome",
-    "inherited",
+    "WorkerLink",
+    "take_inherited_ends",
 ]
 
 VARIABLE = "ANTIPHON_WORKER"
@@ -49,7 +49,7 @@ class Welcome(Struct, frozen=True, tag=True):
     """Seals request states if the program has no keys of its own."""
 
 
-class Take(Struct, frozen=True, tag=True):
+class TakeConnection(Struct, frozen=True, tag=True):
     """A connection to serve comes with this message."""
 
     request: bytes = b""
@@ -92,13 +92,13 @@ class Closed(Struct, frozen=True, tag=True):
     count: int
 
 
-Message = Welcome | Take | Move | Ready | Others | Leave | Closed
+Message = Welcome | TakeConnection | Move | Ready | Others | Leave | Closed
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Message).decode
 
 
-class Link:
+class WorkerLink:
     """One end of a link. Nothing is awaited: messages are few and small, and a connection may be refused."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -121,7 +121,7 @@ class Link:
         if len(self._unsent) == _HEAD + len(data):
             self._write()
 
-    def hand_over(self, connection: socket.socket, message: Take | Move) -> bool:
+    def hand_over(self, connection: socket.socket, message: TakeConnection | Move) -> bool:
         """Send a connection with its message; return ``False`` if the other end has no room for it now."""
         if self._unsent:
             return False
@@ -180,7 +180,7 @@ class Link:
         self._buffer += data
         for message in self._complete():
             connection = None
-            if isinstance(message, Take | Move):
+            if isinstance(message, TakeConnection | Move):
                 connection = socket.socket(fileno=self._files.popleft())
             got(message, connection)
 
@@ -207,7 +207,7 @@ class Ends(Struct, frozen=True):
     """Connects to the state that the workers share (``transports.cluster.unix``)."""
 
 
-def inherited() -> Ends | None:
+def take_inherited_ends() -> Ends | None:
     """Return the ends that this process has inherited; ``None`` if it is no worker. Its child processes inherit none.
 
     Raises:
@@ -217,13 +217,13 @@ def inherited() -> Ends | None:
     if said is None:
         return None
     try:
-        ends = [_socket(int(number)) for number in said.split(",")]
+        ends = [_open_socket(int(number)) for number in said.split(",")]
         return Ends(*ends)
     except (ValueError, OSError, TypeError):
         raise ConfigError(f"{VARIABLE} is set by the server that starts workers; do not set it yourself") from None
 
 
-def _socket(number: int) -> socket.socket:
+def _open_socket(number: int) -> socket.socket:
     if not stat.S_ISSOCK(os.fstat(number).st_mode):
         raise ValueError
     os.set_inheritable(number, False)

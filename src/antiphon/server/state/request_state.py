@@ -28,7 +28,7 @@ from antiphon.errors import ConfigError, InvalidParams, OutcomeUnknown
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["MAX_STATE", "OpenAsk", "Seal", "State", "binding", "outcome_unknown", "refusal"]
+__all__ = ["MAX_STATE", "OpenAsk", "Seal", "State", "compute_binding", "make_refusal", "outcome_unknown"]
 
 MAX_STATE = 512 * 1024
 """Longest state made and accepted, in characters. Without a journal it is below 200; a journal grows with what the call
@@ -83,7 +83,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     """The replica where the call is parked, if there are several; a retry is passed on to it while it lives."""
 
 
-def refusal() -> InvalidParams:
+def make_refusal() -> InvalidParams:
     """Make the one error for every state that is refused, so that it tells an attacker nothing."""
     return InvalidParams("Invalid or expired requestState")
 
@@ -149,20 +149,20 @@ class Seal:
             InvalidParams: always the same one, whatever is wrong.
         """
         if len(text) > MAX_STATE or not text.isascii():
-            raise refusal()
+            raise make_refusal()
         given = text.encode("ascii").translate(_FROM_URL)
         try:
             blob = a2b_base64(given)
         except ValueError:
-            raise refusal() from None
+            raise make_refusal() from None
         if b2a_base64(blob, newline=False) != given:
-            raise refusal()
+            raise make_refusal()
         try:
             state = _decode(self.open_bytes(blob, bound_to))
         except msgspec.DecodeError:
-            raise refusal() from None
+            raise make_refusal() from None
         if state.expires + SKEW <= now:
-            raise refusal()
+            raise make_refusal()
         return state
 
     def open_bytes(self, blob: bytes, bound_to: bytes) -> bytes:
@@ -176,7 +176,7 @@ class Seal:
                 found = key.decrypt(blob, _MARK + bound_to)
                 if found is not None:
                     return found
-        raise refusal()
+        raise make_refusal()
 
     def _make_keys(self) -> list[_SealingKey]:
         self._opened = [_SealingKey(key) for key in self._keys]
@@ -187,7 +187,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(State).decode
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     """Read a number that is not written as an integer. One that equals an integer is read as that one."""
     value = float(text)
     if isinf(value):
@@ -195,11 +195,11 @@ def _number(text: str) -> float:
     return int(value) if value.is_integer() else value
 
 
-_meaning = msgspec.json.Decoder(float_hook=_number).decode
+_meaning = msgspec.json.Decoder(float_hook=_parse_number).decode
 """Decode JSON so that equal numbers are identical, since clients may write 1.0 again as 1."""
 
 
-def binding(
+def compute_binding(
     principal: str | None, method: str, name: str, arguments: bytes | Raw, server: str, code: bytes = b""
 ) -> bytes:
     """Compute the digest that a state is bound to. Equal arguments give the same digest, however they are written.
@@ -215,7 +215,7 @@ def binding(
         digest = blake2b(_json([principal, method, name])[:-1] + b",", digest_size=32)
         _add_object(digest, msgspec.json.decode(text, type=dict[str, Raw]))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise refusal() from None
+        raise make_refusal() from None
     digest.update(b"," + _json([server, code])[1:])
     return digest.digest()
 
@@ -302,7 +302,7 @@ class _SealingKey:
         half, used = present
         nonce = os.urandom(_NONCE)
         if len(data) > _PIECE:
-            return half, nonce, *_encrypted(used.key, nonce, data, bound_to)
+            return half, nonce, *_encrypt_pieces(used.key, nonce, data, bound_to)
         return half, nonce, used.cipher.encrypt(nonce, data, bound_to)
 
     def decrypt(self, blob: bytes, bound_to: bytes) -> bytes | None:
@@ -315,9 +315,9 @@ class _SealingKey:
         half, nonce = blob[len(_MARK) : start], blob[start:text]
         known = self._known.get(half)
         try:
-            used = known or self._derived(half)
+            used = known or self._derive_key(half)
             if len(blob) > _PIECE:
-                found = _decrypted(used.key, nonce, memoryview(blob)[text:], bound_to)
+                found = _decrypt_pieces(used.key, nonce, memoryview(blob)[text:], bound_to)
             else:
                 found = used.cipher.decrypt(nonce, blob[text:], bound_to)
         except self._refused:
@@ -330,12 +330,12 @@ class _SealingKey:
     def _renew(self) -> tuple[bytes, _TextKey]:
         """Derive another key for the texts that are sealed from now on."""
         half = os.urandom(_NONCE)
-        present = self._present = half, self._derived(half)
+        present = self._present = half, self._derive_key(half)
         self._keep(*present)
         self._left = _SHARES
         return present
 
-    def _derived(self, half: bytes) -> _TextKey:
+    def _derive_key(self, half: bytes) -> _TextKey:
         key = self._keys.derive(half)
         return _TextKey(key, self._cipher(key))
 
@@ -346,7 +346,7 @@ class _SealingKey:
         self._known[half] = derived
 
 
-def _encrypted(key: bytes, nonce: bytes, data: bytes, bound_to: bytes) -> Sequence[bytes]:
+def _encrypt_pieces(key: bytes, nonce: bytes, data: bytes, bound_to: bytes) -> Sequence[bytes]:
     """Encrypt a long text in pieces: ``AESGCM`` would hold the interpreter's lock throughout, 20 ms for 16 MiB."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
@@ -357,7 +357,7 @@ def _encrypted(key: bytes, nonce: bytes, data: bytes, bound_to: bytes) -> Sequen
     return [*pieces, encryptor.finalize(), encryptor.tag]
 
 
-def _decrypted(key: bytes, nonce: bytes, sealed: memoryview, bound_to: bytes) -> bytes:
+def _decrypt_pieces(key: bytes, nonce: bytes, sealed: memoryview, bound_to: bytes) -> bytes:
     """Decrypt a long text as ``AESGCM`` does; raises ``InvalidTag``, and returns nothing that is not checked."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 

@@ -102,7 +102,7 @@ class SqlStateStore(DatabaseStore):
         if time.monotonic() - self._swept >= SWEEP:
             self._swept = time.monotonic()
             self._sweeping = asyncio.create_task(self.sweep(), name="antiphon-state-sweep")
-            self._sweeping.add_done_callback(_told)
+            self._sweeping.add_done_callback(_log_failed_sweep)
         return stored
 
     def _now(self) -> float | None:
@@ -110,7 +110,7 @@ class SqlStateStore(DatabaseStore):
         return None if self._clock is None else self._clock()
 
 
-def _told(sweeping: asyncio.Task[None]) -> None:
+def _log_failed_sweep(sweeping: asyncio.Task[None]) -> None:
     """Log that a sweep failed; the next one deletes what this one left."""
     error = None if sweeping.cancelled() else sweeping.exception()
     if error is not None:

@@ -25,10 +25,10 @@ from antiphon.engine.connection import Connection
 from antiphon.errors import InternalError, InvalidParams, PeerError
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Request
-from antiphon.protocol.server_offer import Offer
+from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Handled
-from antiphon.server.calls.journal import Entry, Journal, Kind
+from antiphon.server.calls.journal import Journal, JournalEntry, Kind
 from antiphon.server.core import Core
 from antiphon.server.state.request_state import Seal
 from antiphon.server.tasks.stored_tasks import Change, OutOfRoom, StoredTasks, cannot_store, unknown_task
@@ -37,7 +37,7 @@ from antiphon.server.tasks.task_record import TaskAsk, TaskRecord, call_params, 
 from antiphon.server.tasks.task_states import HELD, TaskEvent, TaskState
 from antiphon.server.tasks.task_store import MemoryTaskStore, TaskOptions, TaskRoom
 from antiphon.wire.common import ClientCapabilities
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.failure import cause_of, to_wire
 from antiphon.wire.task import TASK, CreateTaskResult, GetTaskResult, TaskWish
 from antiphon.wire.tools import CallToolRequestParams
@@ -81,7 +81,7 @@ class ServedTasks:
         self,
         core: Core,
         seal: Seal,
-        offer: Callable[[], Offer],
+        offer: Callable[[], ServerOffer],
         *,
         options: TaskOptions,
         find: Callable[[Request, Peer], Handled],
@@ -157,7 +157,7 @@ class ServedTasks:
             revision=request.revision.name,
             capabilities=request.capabilities or ClientCapabilities(),
             scopes=tuple(sorted(caller.scopes)) if caller is not None else (),
-            implied=self._implied(caller) if caller is not None else (),
+            implied=self._list_implied_scopes(caller) if caller is not None else (),
             has_token=caller is not None,
             is_local=peer.is_local,
             code=self.core.code_version.encode() if self.core.code_version is not None else handled.code(),
@@ -190,7 +190,7 @@ class ServedTasks:
         wanted = None if wish is None else wish.ttl
         return self.options.ttl if wanted is None else min(self.options.ttl, max(_SHORTEST, wanted / 1000))
 
-    def _implied(self, caller: Caller) -> tuple[str, ...]:
+    def _list_implied_scopes(self, caller: Caller) -> tuple[str, ...]:
         """Return the scopes that features here require and that broader scopes of the caller's token include."""
         here = self.core.features
         required = {
@@ -277,7 +277,7 @@ class ServedTasks:
         late = {ask.key: ask for ask in record.asks if ask.deadline is not None and ask.deadline <= self.now()}
         if not late:
             return record
-        entries = {ask.place: Entry("timeout", ask.digest) for ask in late.values()}
+        entries = {ask.place: JournalEntry("timeout", ask.digest) for ask in late.values()}
         return await self.change(
             record.id,
             lambda now: now.asking({ask.key for ask in now.asks} - late.keys(), (), now.asked, now.message, self.now()),
@@ -291,11 +291,11 @@ class ServedTasks:
         return now.taken(self.me, self.lease(), self.now())
 
     async def _fail(self, record: TaskRecord, error: PeerError) -> None:
-        await self._end(record, TaskEvent.FAIL, encode(to_wire(error)), error.message)
+        await self._end(record, TaskEvent.FAIL, encode_value(to_wire(error)), error.message)
 
     # --- what handlers do (``TaskKeeper``) ----------------------------------------------------------------------
 
-    async def save(self, call: TaskCall, asks: list[TaskAsk], entries: Mapping[str, Entry]) -> TaskRecord:
+    async def save(self, call: TaskCall, asks: list[TaskAsk], entries: Mapping[str, JournalEntry]) -> TaskRecord:
         """Write what a handler has done.
 
         Raises:
@@ -348,7 +348,10 @@ class ServedTasks:
             failure = cause_of(error) if isinstance(error, Exception) else InternalError("Internal error")
             if not isinstance(failure, PeerError) or failure.remote:
                 log.error("the task %s failed", call.handled.name, exc_info=failure)
-            data, message = encode(to_wire(failure)), failure.message if isinstance(failure, PeerError) else message
+            data, message = (
+                encode_value(to_wire(failure)),
+                failure.message if isinstance(failure, PeerError) else message,
+            )
         await self._end(call.record, event, data, message)
 
     async def _end(self, record: TaskRecord, event: TaskEvent, outcome: bytes, message: str | None) -> None:
@@ -370,7 +373,7 @@ class ServedTasks:
             except OutOfRoom as error:
                 # An end as small as this error is stored without a limit.
                 event, room = TaskEvent.FAIL, None
-                outcome, message = encode(to_wire(error)), error.message
+                outcome, message = encode_value(to_wire(error)), error.message
             except Exception as error:
                 # If this process cannot write the end, another one runs the task again.
                 log.warning("the end of a task could not be stored: %s", type(error).__name__)
@@ -386,8 +389,8 @@ class ServedTasks:
         """Store answers to open asks of a task. ``answers``: kind and JSON of each, by the key of its ask."""
         now = await self.clock()
         asks = [ask for ask in record.asks if ask.key in answers]
-        entries = {ask.place: Entry(answers[ask.key][0], ask.digest, answers[ask.key][1]) for ask in asks}
-        after = await self.change(record.id, lambda seen: _answered(seen, answers, now), entries, self.room(record))
+        entries = {ask.place: JournalEntry(answers[ask.key][0], ask.digest, answers[ask.key][1]) for ask in asks}
+        after = await self.change(record.id, lambda seen: _add_answers(seen, answers, now), entries, self.room(record))
         if after is None:
             raise unknown_task()
         call = self.calls.get(record.id)
@@ -435,7 +438,7 @@ class ServedTasks:
         return self.options.room(record.owner)
 
     async def change(
-        self, id: str, change: Change, entries: Mapping[str, Entry] | None = None, room: TaskRoom | None = None
+        self, id: str, change: Change, entries: Mapping[str, JournalEntry] | None = None, room: TaskRoom | None = None
     ) -> TaskRecord | None:
         """Change a task and tell those who listen; see ``StoredTasks.change``."""
         record = await self.stored.change(id, change, entries, room)
@@ -544,7 +547,7 @@ class ServedTasks:
             log.warning("a task could not be released, and is taken over later: %s", type(error).__name__)
 
 
-def _answered(record: TaskRecord, answers: Mapping[str, object], now: float) -> TaskRecord | None:
+def _add_answers(record: TaskRecord, answers: Mapping[str, object], now: float) -> TaskRecord | None:
     open_keys = {ask.key for ask in record.asks}
     answered = open_keys & answers.keys()
     return record.answered(answered, now) if answered and not record.is_over else None

@@ -16,7 +16,7 @@ from antiphon.sql.database_store import DatabaseStore
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from antiphon.sql.notices import Notices
+    from antiphon.sql.notices import ChannelNotices
 
 __all__ = ["SqlTaskStore"]
 
@@ -47,7 +47,7 @@ class SqlTaskStore(DatabaseStore):
         from antiphon.server.tasks import task_table
 
         self._table, self._make = task_table, task_table.TABLES.make
-        self._notices: list[Notices] = []
+        self._notices: list[ChannelNotices] = []
         """One for each server that watches; usually there is one."""
 
     @property

@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from antiphon.errors import InvalidParams, InvalidRequest, TemporarilyUnavailable
-from antiphon.server.calls.journal import Entry, Journal
+from antiphon.server.calls.journal import Journal, JournalEntry
 from antiphon.server.state.request_state import Seal, outcome_unknown
 from antiphon.server.tasks.task_record import TaskRecord
 from antiphon.server.tasks.task_states import HELD
@@ -45,7 +45,7 @@ _LARGE = 256 * 1024
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(TaskRecord).decode
-_decode_entry = msgspec.msgpack.Decoder(Entry).decode
+_decode_entry = msgspec.msgpack.Decoder(JournalEntry).decode
 
 
 class OutOfRoom(InvalidRequest):
@@ -66,7 +66,9 @@ class StoredTasks:
         self._patience = patience
         self._me = me
 
-    async def add(self, record: TaskRecord, params: bytes, entries: Mapping[str, Entry], room: TaskRoom) -> TaskRecord:
+    async def add(
+        self, record: TaskRecord, params: bytes, entries: Mapping[str, JournalEntry], room: TaskRoom
+    ) -> TaskRecord:
         """Store a new task, with the params of its call and what it has learnt already.
 
         Raises:
@@ -75,9 +77,9 @@ class StoredTasks:
             OutcomeUnknown: the store did not answer, and may have stored it.
         """
         record = msgspec.structs.replace(record, version=1)
-        packed = await self._packed_entries(record.id, {_CALL: Entry("step", b"", params), **entries})
+        packed = await self._pack_entries(record.id, {_CALL: JournalEntry("step", b"", params), **entries})
         try:
-            await self.store.add(await self._packed(record), packed, room)
+            await self.store.add(await self._pack_task(record), packed, room)
         except TasksFull as error:
             raise _out_of(error, room) from None
         except Exception as error:
@@ -93,10 +95,10 @@ class StoredTasks:
         if not (id.isascii() and id.isprintable() and len(id) < _MAX_ID):
             return None
         stored = await self.store.get(id)
-        return None if stored is None else await self.unpacked(stored)
+        return None if stored is None else await self.unpack_task(stored)
 
     async def change(
-        self, id: str, change: Change, entries: Mapping[str, Entry] | None = None, room: TaskRoom | None = None
+        self, id: str, change: Change, entries: Mapping[str, JournalEntry] | None = None, room: TaskRoom | None = None
     ) -> TaskRecord | None:
         """Change a task, and add to its journal; return the task after that, or ``None`` if it is gone.
 
@@ -104,7 +106,7 @@ class StoredTasks:
             OutOfRoom: it grows, and there is no ``room``.
             Whatever ``change`` raises; nothing was written then.
         """
-        packed = await self._packed_entries(id, entries or {})
+        packed = await self._pack_entries(id, entries or {})
         for _ in range(_TRIES):
             before = await self.get(id)
             if before is None:
@@ -115,7 +117,7 @@ class StoredTasks:
             after = msgspec.structs.replace(after, version=before.version + 1)
             try:
                 tell = self._concerns_others(before, after)
-                is_written = await self.store.write(await self._packed(after), packed, room, tell=tell)
+                is_written = await self.store.write(await self._pack_task(after), packed, room, tell=tell)
             except TasksFull as error:
                 assert room is not None
                 raise _out_of(error, room) from None
@@ -135,21 +137,21 @@ class StoredTasks:
         """Return the params of a task's call, as JSON, and what it has learnt; both are empty once it has ended."""
         packed = await self.store.journal(id)
 
-        def opened() -> dict[str, Entry]:
+        def opened() -> dict[str, JournalEntry]:
             return {place: _decode_entry(self._opened(data, id + place)) for place, data in packed.items()}
 
         entries = await self._beside(sum(map(len, packed.values())), opened)
         call = entries.pop(_CALL, None)
         return b"" if call is None else call.value, Journal(entries)
 
-    async def unpacked(self, stored: StoredTask) -> TaskRecord:
+    async def unpack_task(self, stored: StoredTask) -> TaskRecord:
         """Read a task of the store."""
         record = await self._beside(len(stored.data), lambda: _decode(self._opened(stored.data, stored.id)))
         # A lease is renewed without a new version, for all tasks of a process at once.
         lease = stored.due if record.state in HELD else record.lease
         return msgspec.structs.replace(record, version=stored.version, lease=lease)
 
-    async def _packed(self, record: TaskRecord) -> StoredTask:
+    async def _pack_task(self, record: TaskRecord) -> StoredTask:
         size = len(record.outcome) + sum(len(ask.params) for ask in record.asks)
         return StoredTask(
             id=record.id,
@@ -159,20 +161,20 @@ class StoredTasks:
             due=record.due,
             expires=record.expires(self._patience),
             is_over=record.is_over,
-            data=await self._beside(size, lambda: self._sealed(_encode(record), record.id)),
+            data=await self._beside(size, lambda: self._seal_data(_encode(record), record.id)),
         )
 
-    async def _packed_entries(self, id: str, entries: Mapping[str, Entry]) -> dict[str, bytes]:
+    async def _pack_entries(self, id: str, entries: Mapping[str, JournalEntry]) -> dict[str, bytes]:
         size = sum(len(entry.value) for entry in entries.values())
         return await self._beside(
-            size, lambda: {place: self._sealed(_encode(entry), id + place) for place, entry in entries.items()}
+            size, lambda: {place: self._seal_data(_encode(entry), id + place) for place, entry in entries.items()}
         )
 
     async def _beside(self, size: int, work: Callable[[], T]) -> T:
         """Run ``work``, which seals or opens ``size`` bytes: in a thread if they are many."""
         return work() if self._seal is None or size <= _LARGE else await asyncio.to_thread(work)
 
-    def _sealed(self, data: bytes, place: str) -> bytes:
+    def _seal_data(self, data: bytes, place: str) -> bytes:
         return data if self._seal is None else self._seal.seal_bytes(data, self._server + place.encode())
 
     def _opened(self, data: bytes, place: str) -> bytes:

@@ -21,18 +21,18 @@ from antiphon.channel import Frame, Oversized
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallDiverged, CallTimeout, ConnectionClosed, InternalError, PeerError
 from antiphon.protocol.events import Request
-from antiphon.protocol.server_offer import Offer
+from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import Answer, Call, CallAbandoned, Handled, read_answer, read_given
-from antiphon.server.calls.journal import CATCH_UP, Entry, Journal, Place
+from antiphon.server.calls.call import CallAbandoned, CallAnswer, Handled, HandlerCall, read_answer, read_given
+from antiphon.server.calls.journal import CATCH_UP, Journal, JournalEntry, JournalPlace
 from antiphon.server.calls.parked_call import UNSENDABLE
-from antiphon.server.calls.replayed_call import recall, refusal_of
+from antiphon.server.calls.replayed_call import recall_answer, refusal_of
 from antiphon.server.calls.task_names import outside_lanes, run_in_lane, use_lanes
 from antiphon.server.core import Core
 from antiphon.server.tasks.stored_tasks import OutOfRoom
 from antiphon.server.tasks.task_record import TaskAsk, TaskRecord
 from antiphon.wire.common import Wire
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.methods import MethodSpec
 
 __all__ = ["Overtaken", "TaskCall", "TaskKeeper", "absent_peer"]
@@ -59,8 +59,8 @@ class _Pending(Struct, eq=False):
 
     ask: TaskAsk
     spec: MethodSpec
-    place: Place
-    answer: asyncio.Future[Answer]
+    place: JournalPlace
+    answer: asyncio.Future[CallAnswer]
     stored: bool
 
 
@@ -69,7 +69,7 @@ class TaskKeeper(Protocol):
 
     core: Core
 
-    async def save(self, call: TaskCall, asks: list[TaskAsk], entries: Mapping[str, Entry]) -> TaskRecord:
+    async def save(self, call: TaskCall, asks: list[TaskAsk], entries: Mapping[str, JournalEntry]) -> TaskRecord:
         """Write what a handler has done; raises ``Overtaken`` if it no longer holds its task."""
         ...
 
@@ -86,7 +86,7 @@ class TaskKeeper(Protocol):
         ...
 
 
-class TaskCall(Call):
+class TaskCall(HandlerCall):
     """A handler that runs for a task."""
 
     __slots__ = (
@@ -125,7 +125,7 @@ class TaskCall(Call):
         """Answers that came with the call, by the author's keys."""
         self._asked_here = record.asked
         self._message = record.message
-        self._unsaved: dict[str, Entry] = {}
+        self._unsaved: dict[str, JournalEntry] = {}
         self._is_dirty = False
         self._saved: asyncio.Future[None] | None = None
         """Done when everything up to now is stored."""
@@ -146,12 +146,12 @@ class TaskCall(Call):
         outcome: Raw | None = None
         problem: BaseException | None = None
         try:
-            outcome = self._encoded(await self.handled.body(self))
+            outcome = self._encode_outcome(await self.handled.body(self))
         except (asyncio.CancelledError, Exception) as error:
             problem = error
         if self._failure is not None:
             log.error("%s: %s", self.handled.name, self._failure)
-            outcome, problem = None, _told(self._failure)
+            outcome, problem = None, _convert_failure(self._failure)
         self._why = self._why or "the call has ended"
         for pending in self._pending.values():
             pending.answer.cancel()
@@ -159,9 +159,9 @@ class TaskCall(Call):
             self._saving.cancel()
         await self._keeper.ended(self, outcome, problem)
 
-    def _encoded(self, result: Wire) -> Raw:
+    def _encode_outcome(self, result: Wire) -> Raw:
         try:
-            return Raw(encode(self.first.revision.lower(result)))
+            return Raw(encode_value(self.first.revision.lower(result)))
         except UNSENDABLE:
             log.exception("%s returned what cannot be sent", self.handled.name)
             raise InternalError("Internal error") from None
@@ -208,7 +208,7 @@ class TaskCall(Call):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> Answer:
+    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> CallAnswer:
         """Open an ask and wait for its answer; in a replay, return the recorded one."""
         self.check_outside_steps(spec)
         if self._why is not None:
@@ -217,7 +217,7 @@ class TaskCall(Call):
         place = self.journal.place_of_ask(spec.name, params, key)
         known = self._known(place, spec, key)
         if known is not None:
-            return await recall(known, spec)
+            return await recall_answer(known, spec)
         pending = self._opened(place, spec, params, key, timeout)
         name, deadline = pending.ask.key, pending.ask.deadline
         self._pending[name] = pending
@@ -237,7 +237,7 @@ class TaskCall(Call):
         finally:
             self._pending.pop(name, None)
 
-    def _known(self, place: Place, spec: MethodSpec, key: str | None) -> Entry | None:
+    def _known(self, place: JournalPlace, spec: MethodSpec, key: str | None) -> JournalEntry | None:
         try:
             known = self.journal.take(place)
         except CallDiverged as error:
@@ -250,10 +250,10 @@ class TaskCall(Call):
         return known
 
     def _opened(
-        self, place: Place, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None
+        self, place: JournalPlace, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None
     ) -> _Pending:
         """Make an ask, or take up the one that was open before a replay, with its name and its deadline."""
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
         ask = self._waiting_for.pop(place.name, None)
         if ask is not None:
             return _Pending(ask, spec, place, future, stored=True)
@@ -263,10 +263,10 @@ class TaskCall(Call):
         if key is not None:
             name = key if place.count == 0 else f"{key}#{place.count + 1}"
         deadline = None if timeout is None else self._keeper.now() + timeout
-        ask = TaskAsk(name, spec.name, encode(params), place.name, place.digest, deadline)
+        ask = TaskAsk(name, spec.name, encode_value(params), place.name, place.digest, deadline)
         return _Pending(ask, spec, place, future, stored=False)
 
-    def settle(self, answers: Mapping[str, Entry]) -> None:
+    def settle(self, answers: Mapping[str, JournalEntry]) -> None:
         """Deliver answers that are stored, by the keys of their asks."""
         for key, entry in answers.items():
             pending = self._pending.get(key)
@@ -339,9 +339,9 @@ class TaskCall(Call):
         """The keys of asks that may stay open in the store: those that wait, and those a replay has not come to."""
         return {*self._pending, *(ask.key for ask in self._waiting_for.values())}
 
-    def _note(self, place: Place, kind: Any, value: bytes = b"") -> None:
+    def _note(self, place: JournalPlace, kind: Any, value: bytes = b"") -> None:
         self.journal.note(place, kind, value)
-        self._unsaved[place.name] = Entry(kind, place.digest, value)
+        self._unsaved[place.name] = JournalEntry(kind, place.digest, value)
         self._changed()
 
     def _changed(self) -> None:
@@ -388,7 +388,7 @@ class TaskCall(Call):
 
     def _may_ask(self) -> bool:
         """Tell whether new asks may be shown: not before a replayed handler has come to all that was answered."""
-        if all(pending.stored for pending in self._pending.values()) or not any(self.journal.unclaimed()):
+        if all(pending.stored for pending in self._pending.values()) or not any(self.journal.list_unclaimed()):
             return True
         if asyncio.get_running_loop().time() - self.began >= CATCH_UP:
             self._fail(self.journal.divergence(pending.ask.place for pending in self._pending.values()))
@@ -419,7 +419,7 @@ class TaskCall(Call):
             # Keep what was learnt and try again; if the store fails for too long, another process takes over.
             log.warning("the task %s could not be stored: %s", self.handled.name, type(error).__name__)
             self._unsaved = entries | self._unsaved
-            self._saved, self._is_dirty = _both(saved, self._saved), True
+            self._saved, self._is_dirty = _join_futures(saved, self._saved), True
             await asyncio.sleep(_STORE_AGAIN)
             return
         for pending in new:
@@ -428,11 +428,13 @@ class TaskCall(Call):
             saved.set_result(None)
 
 
-def _told(failure: CallDiverged | OutOfRoom) -> PeerError:
+def _convert_failure(failure: CallDiverged | OutOfRoom) -> PeerError:
     return InternalError(f"CallDiverged: {failure}") if isinstance(failure, CallDiverged) else failure
 
 
-def _both(first: asyncio.Future[None] | None, second: asyncio.Future[None] | None) -> asyncio.Future[None] | None:
+def _join_futures(
+    first: asyncio.Future[None] | None, second: asyncio.Future[None] | None
+) -> asyncio.Future[None] | None:
     """Return one future for two; the second is done with the first."""
     if first is None or second is None:
         return first or second
@@ -466,7 +468,7 @@ class _Nowhere:
         return ConnectionClosed("The client of a task is not connected to it")
 
 
-def absent_peer(offer: Offer, record: TaskRecord) -> Connection[ServerSession]:
+def absent_peer(offer: ServerOffer, record: TaskRecord) -> Connection[ServerSession]:
     """Make the connection of a task's handler: it knows who the client is, and sends nothing.
 
     So scopes that are required later, such as those of a tool that middleware calls, are checked as if the client were

@@ -15,11 +15,11 @@ from msgspec import Raw, Struct, structs
 from antiphon.errors import InternalError
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Request
-from antiphon.server.tasks.task_states import ENDS, HELD, STATUS, TaskEvent, TaskState, after
+from antiphon.server.tasks.task_states import ENDS, HELD, STATUS, TaskEvent, TaskState, find_next_state
 from antiphon.wire.common import ABSENT, ClientCapabilities, Wire
-from antiphon.wire.envelope import ErrorObject, decode, encode
+from antiphon.wire.envelope import ErrorObject, decode_wire, encode_value
 from antiphon.wire.methods import METHODS
-from antiphon.wire.revisions import revision
+from antiphon.wire.revisions import find_revision
 from antiphon.wire.rounds import InputRequest
 from antiphon.wire.task import GetTaskResult, TaskStatus
 
@@ -122,7 +122,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the record after an event that changes nothing else."""
         if self.is_over:
             return self
-        record = structs.replace(self, state=after(self.state, event), updated=now)
+        record = structs.replace(self, state=find_next_state(self.state, event), updated=now)
         if record.state not in HELD:
             record = structs.replace(record, holder="", lease=None)
         return _with_asks(record, (), now) if record.is_over else record
@@ -138,14 +138,14 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the record at its end, to be kept for at least ``keep`` seconds from now on."""
         record = self.moved(event, now)
         ttl = max(record.ttl, now - record.created - record.waited + keep)
-        return structs.replace(record, outcome=outcome, message=_cut(message), ttl=ttl)
+        return structs.replace(record, outcome=outcome, message=_cut_message(message), ttl=ttl)
 
     def asking(
         self, keep: Collection[str], new: Sequence[TaskAsk], asked: int, message: str | None, now: float
     ) -> TaskRecord:
         """Return the record with those of its open asks whose keys are in ``keep``, and with new ones."""
         asks = (*(ask for ask in self.asks if ask.key in keep), *new)
-        record = structs.replace(self, asked=max(asked, self.asked), message=_cut(message), updated=now)
+        record = structs.replace(self, asked=max(asked, self.asked), message=_cut_message(message), updated=now)
         return _with_asks(record, asks, now)
 
     def answered(self, keys: Collection[str], now: float) -> TaskRecord:
@@ -162,11 +162,11 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
             task_id=self.id,
             status=status,
             status_message=self.message,
-            created_at=_iso(self.created),
-            last_updated_at=_iso(self.updated),
+            created_at=_format_iso(self.created),
+            last_updated_at=_format_iso(self.updated),
             ttl_ms=round((self.expires(patience) - self.created) * 1000),
             poll_interval_ms=round(poll * 1000),
-            input_requests=_requests(self.asks) if status == "input_required" else None,
+            input_requests=_encode_requests(self.asks) if status == "input_required" else None,
             result=Raw(self.outcome) if status == "completed" else ABSENT,
             error=msgspec.json.decode(self.outcome, type=ErrorObject) if status == "failed" else None,
         )
@@ -181,33 +181,33 @@ def _with_asks(record: TaskRecord, asks: tuple[TaskAsk, ...], now: float) -> Tas
     return structs.replace(record, asks=asks, asked_since=since, waited=waited)
 
 
-def _requests(asks: Sequence[TaskAsk]) -> dict[str, InputRequest]:
+def _encode_requests(asks: Sequence[TaskAsk]) -> dict[str, InputRequest]:
     return {ask.key: InputRequest(method=ask.method, params=Raw(ask.params)) for ask in asks}
 
 
-def _cut(message: str | None) -> str | None:
+def _cut_message(message: str | None) -> str | None:
     return message if message is None or len(message) <= _MAX_MESSAGE else f"{message[: _MAX_MESSAGE - 1]}…"
 
 
-def _iso(when: float) -> str:
+def _format_iso(when: float) -> str:
     return datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def call_params(request: Request) -> bytes:
     """Return the params of a call without what belongs to its rounds."""
-    members: dict[str, Raw] = decode(request.raw, dict[str, Raw])
+    members: dict[str, Raw] = decode_wire(request.raw, dict[str, Raw])
     if "requestState" in members:
         members.pop("requestState")
         members.pop("inputResponses", None)
-    return encode(members)
+    return encode_value(members)
 
 
 def stored_request(record: TaskRecord, stored: bytes) -> Request:
     """Return the request that became a task. ``stored``: its params."""
-    agreed, method = revision(record.revision), METHODS["tools/call"]
+    agreed, method = find_revision(record.revision), METHODS["tools/call"]
     if agreed is None:
         raise InternalError(f"The revision {record.revision} is not spoken any more")
-    params: Wire = decode(Raw(stored), method.params)
+    params: Wire = decode_wire(Raw(stored), method.params)
     meta = getattr(params, "meta", None)
     request = Request(record.id, method, params, Raw(stored), agreed, meta, record.capabilities)
     if record.has_token:

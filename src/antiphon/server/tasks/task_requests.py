@@ -20,12 +20,12 @@ from msgspec import DecodeError, Raw
 
 from antiphon import errors
 from antiphon.engine.connection import LATER, Connection, Later
-from antiphon.protocol.capabilities import extends
+from antiphon.protocol.capabilities import declares_extension
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Handled, read_answer, read_reply
 from antiphon.server.calls.journal import Kind
-from antiphon.server.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
+from antiphon.server.served_subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
 from antiphon.server.tasks.served_tasks import ServedTasks, wish_of
 from antiphon.server.tasks.stored_tasks import OutOfRoom, unknown_task
 from antiphon.server.tasks.task_record import TaskAsk, TaskRecord
@@ -33,7 +33,7 @@ from antiphon.server.tasks.task_states import TaskEvent
 from antiphon.wire import task as wire
 from antiphon.wire.common import ClientCapabilities, EmptyResult, Wire
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import ErrorObject, decode, encode
+from antiphon.wire.envelope import ErrorObject, decode_wire, encode_value
 from antiphon.wire.failure import from_wire, to_wire
 from antiphon.wire.methods import METHODS
 from antiphon.wire.subscriptions import SubscriptionFilter
@@ -50,7 +50,7 @@ def check_declared(client: ClientCapabilities | None) -> None:
     Raises:
         MissingCapability: it does not.
     """
-    if not extends(client, wire.TASKS):
+    if not declares_extension(client, wire.TASKS):
         raise errors.MissingCapability(
             f"The client does not offer the extension {wire.TASKS}",
             data={"requiredCapabilities": {"extensions": {wire.TASKS: {}}}},
@@ -91,7 +91,7 @@ class TaskRequests:
             return self._as_wished(request, peer, handled)
         if handled.task == "never":
             return None
-        if request.revision.modern and extends(request.capabilities, wire.TASKS):
+        if request.revision.modern and declares_extension(request.capabilities, wire.TASKS):
             if handled.task == "allowed":
                 return self._begin_or_serve(request, peer, handled, serve)
             return None if handled.task == "later" else self._tasks.begin(peer, request, handled)
@@ -171,7 +171,7 @@ class TaskRequests:
         now = await self._tasks.clock()
         if request.revision.asks_for_tasks:
             return await self._cancel_at_once(record, now)
-        after = await self._tasks.change(record.id, lambda seen: _cancelled(seen, now))
+        after = await self._tasks.change(record.id, lambda seen: _cancel_record(seen, now))
         if after is not None:
             self._tasks.stop(after)
         return EmptyResult()
@@ -230,7 +230,7 @@ class TaskRequests:
         return record
 
 
-def _cancelled(record: TaskRecord, now: float) -> TaskRecord | None:
+def _cancel_record(record: TaskRecord, now: float) -> TaskRecord | None:
     after = record.moved(TaskEvent.CANCEL, now)
     return None if record.is_over or after.state is record.state else after
 
@@ -252,7 +252,7 @@ class AwaitedResults:
     def __init__(self, tasks: ServedTasks, owned: Owned) -> None:
         self._tasks = tasks
         self._owned = owned
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _SentAsks] = {}
 
     async def result(self, request: Request, peer: Peer) -> CallToolResult:
         """Serve ``tasks/result``.
@@ -263,14 +263,14 @@ class AwaitedResults:
         """
         params: wire.TaskParams = request.params
         with self._tasks.news(params.task_id) as news, self._held(params.task_id) as asked:
-            waiting = _Waiting(self._tasks, asked, request, peer)
+            waiting = _WaitingResult(self._tasks, asked, request, peer)
             try:
                 while True:
                     news.clear()
                     record = await self._owned(request, peer, params.task_id)
                     await waiting.take(record, news)
                     if record.is_over:
-                        return _outcome(record)
+                        return _read_outcome(record)
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(_LOOK):
                             await news.wait()
@@ -278,8 +278,8 @@ class AwaitedResults:
                 await waiting.end()
 
     @contextlib.contextmanager
-    def _held(self, id: str) -> Generator[_Asked]:
-        asked = self._asked.setdefault(id, _Asked(lambda: self._held(id)))
+    def _held(self, id: str) -> Generator[_SentAsks]:
+        asked = self._asked.setdefault(id, _SentAsks(lambda: self._held(id)))
         asked.holders += 1
         try:
             yield asked
@@ -289,23 +289,23 @@ class AwaitedResults:
                 del self._asked[id]
 
 
-class _Asked:
+class _SentAsks:
     """The asks of one task that this process has sent, kept while a request waits for the task.
 
     A waiting request may read the task just before an answer to another one is stored, and must not ask that again.
     """
 
-    def __init__(self, hold: Callable[[], AbstractContextManager[_Asked]]) -> None:
+    def __init__(self, hold: Callable[[], AbstractContextManager[_SentAsks]]) -> None:
         self.keys: set[str] = set()
         """Keys of asks that were sent to a client, answered or not."""
         self.holders = 0
         self.hold = hold
 
 
-class _Waiting:
+class _WaitingResult:
     """One waiting request."""
 
-    def __init__(self, tasks: ServedTasks, asked: _Asked, request: Request, peer: Peer) -> None:
+    def __init__(self, tasks: ServedTasks, asked: _SentAsks, request: Request, peer: Peer) -> None:
         self._tasks = tasks
         self._asked = asked
         self._request = request
@@ -365,7 +365,7 @@ class _Waiting:
                 except OutOfRoom as error:
                     if kind == "error":
                         raise
-                    kind, given = "error", encode(to_wire(error))
+                    kind, given = "error", encode_value(to_wire(error))
                 except errors.PeerError:
                     # The time of the task is over.
                     return
@@ -378,7 +378,7 @@ class _Waiting:
     async def _put(self, record: TaskRecord, ask: TaskAsk) -> tuple[Kind, bytes]:
         """Ask the client; return its answer, or the error that it answers with."""
         spec, session = METHODS[ask.method], self._peer.session
-        session.check_ask(spec, decode(Raw(ask.params), spec.params), self._request)
+        session.check_ask(spec, decode_wire(Raw(ask.params), spec.params), self._request)
         # "The receiver MUST include the related-task metadata in the request to associate it with the task."
         related = {wire.RELATED_TASK: {"taskId": record.id}}
         outgoing = session.ask(spec, Raw(ask.params), self._request, is_checked=True, meta=related)
@@ -386,20 +386,20 @@ class _Waiting:
             given = await self._peer.request(outgoing)
             read_reply(given, spec)
         except errors.PeerError as error:
-            return "error", encode(ErrorObject(code=error.code, message=error.message, data=error.data))
+            return "error", encode_value(ErrorObject(code=error.code, message=error.message, data=error.data))
         return "answer", bytes(given)
 
 
-def _outcome(record: TaskRecord) -> CallToolResult:
+def _read_outcome(record: TaskRecord) -> CallToolResult:
     """Return "exactly what the underlying request would have returned", with the task that it belongs to."""
     if record.status == "failed":
-        failure = from_wire(decode(Raw(record.outcome), ErrorObject))
+        failure = from_wire(decode_wire(Raw(record.outcome), ErrorObject))
         failure.remote = False
         raise failure
     if record.status == "cancelled":
         raise errors.InternalError("The task was cancelled")
     try:
-        result = decode(Raw(record.outcome), CallToolResult)
+        result = decode_wire(Raw(record.outcome), CallToolResult)
     except DecodeError:
         raise errors.InternalError("The result of the task cannot be read") from None
     related = {wire.RELATED_TASK: {"taskId": record.id}}

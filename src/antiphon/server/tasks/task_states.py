@@ -1,7 +1,7 @@
 """The life of a task: its states, what moves it from one to the next, and how it ends.
 
 A task is a record in a store (``task_record``), and at times a handler in the memory of one process (``task_call``).
-The record goes through ``TRANSITIONS``, by ``after`` and in no other way, and each step is one atomic write.
+The record goes through ``TRANSITIONS``, by ``find_next_state`` and in no other way, and each step is one atomic write.
 
 **Who may work on it.** A process that works on a task *holds* it, by a lease that it renews. Taking it (``TAKE``)
 raises its *generation*, and a write of an older generation is refused: a process that was wrongly thought dead can
@@ -35,7 +35,7 @@ from enum import StrEnum
 
 from antiphon.wire.task import TaskStatus
 
-__all__ = ["ENDS", "HELD", "STATUS", "TRANSITIONS", "TaskEvent", "TaskState", "after"]
+__all__ = ["ENDS", "HELD", "STATUS", "TRANSITIONS", "TaskEvent", "TaskState", "find_next_state"]
 
 
 class TaskState(StrEnum):
@@ -81,7 +81,7 @@ class TaskEvent(StrEnum):
 _ENDING = {TaskEvent.RETURN: TaskState.COMPLETED, TaskEvent.FAIL: TaskState.FAILED}
 
 
-def _over(state: TaskState) -> dict[TaskEvent, TaskState]:
+def _make_end_states(state: TaskState) -> dict[TaskEvent, TaskState]:
     return {TaskEvent.ANSWER: state, TaskEvent.CANCEL: state}
 
 
@@ -112,9 +112,9 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskEvent, TaskState]] = {
         TaskEvent.UNWIND: TaskState.CANCELLED,
         **_ENDING,
     },
-    TaskState.COMPLETED: _over(TaskState.COMPLETED),
-    TaskState.FAILED: _over(TaskState.FAILED),
-    TaskState.CANCELLED: _over(TaskState.CANCELLED),
+    TaskState.COMPLETED: _make_end_states(TaskState.COMPLETED),
+    TaskState.FAILED: _make_end_states(TaskState.FAILED),
+    TaskState.CANCELLED: _make_end_states(TaskState.CANCELLED),
 }
 """By state, the state that each event leads to."""
 
@@ -136,7 +136,7 @@ STATUS: Mapping[TaskState, TaskStatus] = {
 """The status that clients see in each state, while no ask is open."""
 
 
-def after(state: TaskState, event: TaskEvent) -> TaskState:
+def find_next_state(state: TaskState, event: TaskEvent) -> TaskState:
     """Return the state that follows.
 
     Raises:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from antiphon.server.tasks.task_store import StoredTask, TaskNotice, TaskRoom, bytes_of
 from antiphon.sql.revision import TableSet, insert_into, time_of
 
-__all__ = ["CHANNEL", "TABLES", "add", "clock", "get", "held", "journal", "notice", "renew", "sweep"]
+__all__ = ["CHANNEL", "TABLES", "add", "clock", "decode_notice", "get", "held", "journal", "renew", "sweep"]
 
 CHANNEL = "antiphon_server_tasks"
 """PostgreSQL's channel of notifications about tasks: each is a ``TaskNotice`` as JSON."""
@@ -79,9 +79,9 @@ def add(connection: sa.Connection, task: StoredTask, entries: Mapping[str, bytes
     size = len(task.data) + learnt
     # Checked first without a lock, so that a refusal does not wait for other writes of the same owner.
     _check(connection, task, room, size, more=size, tasks=1)
-    connection.execute(sa.insert(_tasks).values(**_members(task), learnt=learnt, size=size))
+    connection.execute(sa.insert(_tasks).values(**_list_members(task), learnt=learnt, size=size))
     if entries:
-        connection.execute(sa.insert(_entries), _rows(task, entries))
+        connection.execute(sa.insert(_entries), _make_rows(task, entries))
     _count(connection, task.owner, 1, size)
     _check(connection, task, room, size, tasks=0)
 
@@ -138,13 +138,13 @@ def write(
         new = {place: value for place, value in entries.items() if place not in there}
         learnt += bytes_of(new)
     size = len(task.data) + learnt
-    values = {**_members(task), "learnt": learnt, "size": size}
+    values = {**_list_members(task), "learnt": learnt, "size": size}
     if connection.execute(sa.update(_tasks).where(before).values(values)).rowcount != 1:
         return False
     if task.is_over:
         connection.execute(sa.delete(_entries).where(_entries.c.task == task.id))
     elif new:
-        connection.execute(insert_into(connection, _entries).on_conflict_do_nothing(), _rows(task, new))
+        connection.execute(insert_into(connection, _entries).on_conflict_do_nothing(), _make_rows(task, new))
     if tell and connection.dialect.name == "postgresql":
         # "NOTIFY ... does not actually deliver until and unless the transaction is committed."
         told = msgspec.json.encode(TaskNotice.of(task)).decode()
@@ -156,7 +156,7 @@ def write(
     return True
 
 
-def notice(text: str) -> TaskNotice | None:
+def decode_notice(text: str) -> TaskNotice | None:
     """Decode a notification of the channel; ``None`` if it is no notice, because another program has sent it."""
     try:
         return msgspec.json.decode(text, type=TaskNotice)
@@ -173,7 +173,7 @@ def _known(connection: sa.Connection, id: str, places: list[str]) -> set[str]:
     return there
 
 
-def _rows(task: StoredTask, entries: Mapping[str, bytes]) -> list[dict[str, object]]:
+def _make_rows(task: StoredTask, entries: Mapping[str, bytes]) -> list[dict[str, object]]:
     return [{"task": task.id, "place": place, "value": value} for place, value in entries.items()]
 
 
@@ -235,7 +235,7 @@ def sweep(connection: sa.Connection, at: float) -> None:
         connection.execute(sa.delete(_totals).where(_totals.c.tasks <= 0))
 
 
-def _members(task: StoredTask) -> dict[str, object]:
+def _list_members(task: StoredTask) -> dict[str, object]:
     return {name: getattr(task, name) for name in task.__struct_fields__}
 
 

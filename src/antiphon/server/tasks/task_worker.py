@@ -207,7 +207,7 @@ class TaskWorker:
 
     async def _take(self, stored: StoredTask) -> None:
         try:
-            record = await self._tasks.stored.unpacked(stored)
+            record = await self._tasks.stored.unpack_task(stored)
         except PeerError:
             self._foreign.add(stored.id)
             log.warning("a task in the store was sealed with other keys, or is another server's; it is left there")

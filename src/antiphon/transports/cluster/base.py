@@ -23,7 +23,7 @@ __all__ = [
     "PATIENCE",
     "REVISION",
     "Cluster",
-    "Member",
+    "ClusterMember",
     "check_revision",
     "check_size",
 ]
@@ -220,7 +220,7 @@ class Cluster(Protocol):
         ...
 
 
-class Member(ABC):
+class ClusterMember(ABC):
     """What every engine's replica does in the same way: who listens, how often it was opened, its signs of life."""
 
     joins_processes = True

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.transports.cluster.base import LEASE, Member, check_size
+from antiphon.transports.cluster.base import LEASE, ClusterMember, check_size
 
 __all__ = ["MemoryCluster"]
 
@@ -31,7 +31,7 @@ class Shared:
         """Whether nothing can be reached, as when an engine has stopped."""
 
 
-class MemoryCluster(Member):
+class MemoryCluster(ClusterMember):
     """A replica in this process.
 
     Args:
@@ -85,14 +85,14 @@ class MemoryCluster(Member):
     async def get(self, key: str) -> bytes | None:
         """See ``Cluster.get``."""
         value, until = self._reach().records.get(key, (None, 0.0))
-        return value if until > _now() else None
+        return value if until > _read_clock() else None
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         """See ``Cluster.put``."""
         check_size(value)
         await self.delete(key)
         shared = self._shared
-        shared.records[key] = value, _now() + ttl
+        shared.records[key] = value, _read_clock() + ttl
         shared.record_bytes += len(key) + len(value) + _OVERHEAD
         while shared.record_bytes > MAX_KEPT and len(shared.records) > 1:
             await self.delete(next(iter(shared.records)))
@@ -165,5 +165,5 @@ class MemoryCluster(Member):
         return self._shared
 
 
-def _now() -> float:
+def _read_clock() -> float:
     return asyncio.get_running_loop().time()

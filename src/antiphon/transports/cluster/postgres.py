@@ -16,7 +16,16 @@ from typing import Any
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.machine.extras import describe_install
-from antiphon.transports.cluster.base import LEASE, OLDEST, PATIENCE, REVISION, Member, check_revision, check_size, log
+from antiphon.transports.cluster.base import (
+    LEASE,
+    OLDEST,
+    PATIENCE,
+    REVISION,
+    ClusterMember,
+    check_revision,
+    check_size,
+    log,
+)
 
 __all__ = ["PostgresCluster"]
 
@@ -80,7 +89,7 @@ async def _leave_as_it_is(_connection: object) -> None:
     """Reset nothing when a connection is given back: each statement is a transaction, and changes no setting."""
 
 
-class PostgresCluster(Member):
+class PostgresCluster(ClusterMember):
     """A replica of a server whose replicas share a PostgreSQL (13 or later). Needs ``antiphon[postgres]``.
 
     Args:

@@ -13,7 +13,16 @@ from typing import Any, cast
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.machine.extras import describe_install
-from antiphon.transports.cluster.base import LEASE, OLDEST, PATIENCE, REVISION, Member, check_revision, check_size, log
+from antiphon.transports.cluster.base import (
+    LEASE,
+    OLDEST,
+    PATIENCE,
+    REVISION,
+    ClusterMember,
+    check_revision,
+    check_size,
+    log,
+)
 
 __all__ = ["RedisCluster"]
 
@@ -60,7 +69,7 @@ return 0
 """
 
 
-class RedisCluster(Member):
+class RedisCluster(ClusterMember):
     """A replica of a server whose replicas share a Redis. Needs ``antiphon[redis]``.
 
     Args:
@@ -126,7 +135,9 @@ class RedisCluster(Member):
                 await client.aclose()
 
     async def _renew(self) -> bool:
-        before = await self._done(self._redis.set(self._life(self.replica), b"1", px=_ms(self._lease), get=True))
+        before = await self._done(
+            self._redis.set(self._life(self.replica), b"1", px=_convert_to_ms(self._lease), get=True)
+        )
         return before is not None
 
     async def is_alive(self, replica: str) -> bool:
@@ -158,14 +169,14 @@ class RedisCluster(Member):
         # A flag ends this, since redis-py may turn a cancellation into a timeout.
         while self._is_open:
             try:
-                found = await self._inbound.xread(dict(self._seen), count=_READ, block=_ms(_BLOCK))
+                found = await self._inbound.xread(dict(self._seen), count=_READ, block=_convert_to_ms(_BLOCK))
             except self._errors as error:
                 pause = min(_PAUSE, 2 * pause + 0.05)
                 log.debug("the engine cannot be read: %r", error)
                 await asyncio.sleep(pause)
                 continue
             pause = 0.0
-            for stream, messages in _pairs(found):
+            for stream, messages in _list_pairs(found):
                 self._take(stream.decode(), messages)
 
     def _take(self, stream: str, messages: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> None:
@@ -194,17 +205,17 @@ class RedisCluster(Member):
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         """See ``Cluster.put``."""
         check_size(value)
-        await self._done(self._redis.set(self._record(key), value, px=_ms(ttl)))
+        await self._done(self._redis.set(self._record(key), value, px=_convert_to_ms(ttl)))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         """See ``Cluster.add``."""
         check_size(value)
-        return bool(await self._done(self._redis.set(self._record(key), value, px=_ms(ttl), nx=True)))
+        return bool(await self._done(self._redis.set(self._record(key), value, px=_convert_to_ms(ttl), nx=True)))
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
         """See ``Cluster.replace``."""
         check_size(value)
-        script = self._redis.eval(_REPLACE, 1, self._record(key), expected, value, _ms(ttl))
+        script = self._redis.eval(_REPLACE, 1, self._record(key), expected, value, _convert_to_ms(ttl))
         return bool(await self._done(script))
 
     async def delete(self, key: str) -> None:
@@ -271,7 +282,7 @@ class RedisCluster(Member):
         return ClusterUnavailable(f"Redis did not do it within {self._patience:g} s: {type(error).__name__}")
 
 
-def _pairs(found: Any) -> Sequence[tuple[bytes, Any]]:
+def _list_pairs(found: Any) -> Sequence[tuple[bytes, Any]]:
     """Return what was read, by stream: a list of pairs, or with RESP3 a mapping to lists of lists."""
     if isinstance(found, dict):
         by_stream = cast("dict[bytes, Any]", found)
@@ -279,5 +290,5 @@ def _pairs(found: Any) -> Sequence[tuple[bytes, Any]]:
     return found or ()
 
 
-def _ms(seconds: float) -> int:
+def _convert_to_ms(seconds: float) -> int:
     return max(1, round(seconds * 1000))

@@ -33,7 +33,7 @@ _MAX_BYTES = 48 * 1024
 Counts = Mapping[str, int]
 
 
-class _Told(Struct, frozen=True, array_like=True):
+class _CountedTally(Struct, frozen=True, array_like=True):
     """What one replica has counted of a subject; nothing but that it lives, if there is no subject."""
 
     subject: str
@@ -49,7 +49,7 @@ class _Subject(Struct, eq=False):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Told).decode
+_decode = msgspec.msgpack.Decoder(_CountedTally).decode
 
 
 class Tallies:
@@ -134,7 +134,7 @@ class Tallies:
         except ClusterUnavailable as error:
             log.debug("what is counted here could not be told: %s", error)
 
-    def _messages(self) -> Iterator[_Told]:
+    def _messages(self) -> Iterator[_CountedTally]:
         is_empty = True
         for name, subject in self._subjects.items():
             part: dict[str, int] = {}
@@ -143,13 +143,13 @@ class Tallies:
                 size += len(key) + 16
                 is_empty = False
                 if size > _MAX_BYTES:
-                    yield _Told(name, part)
+                    yield _CountedTally(name, part)
                     part, size = {}, len(key) + 16
                 part[key] = count
             if part:
-                yield _Told(name, part)
+                yield _CountedTally(name, part)
         if is_empty:
-            yield _Told("", {})
+            yield _CountedTally("", {})
 
     def _deliver(self, replica: str, sealed: bytes) -> None:
         try:

@@ -17,7 +17,7 @@ import msgspec
 
 from antiphon.errors import ClusterUnavailable
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
-from antiphon.transports.cluster.base import LEASE, MAX_MESSAGE, PATIENCE, Member, check_size
+from antiphon.transports.cluster.base import LEASE, MAX_MESSAGE, PATIENCE, ClusterMember, check_size
 from antiphon.transports.cluster.memory import MAX_KEPT, MemoryCluster
 
 __all__ = ["Hub", "UnixCluster"]
@@ -37,12 +37,12 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
-def _frame(*members: object) -> bytes:
+def _encode_frame(*members: object) -> bytes:
     data = _encode(members)
     return len(data).to_bytes(_HEAD, "big") + data
 
 
-async def _read(reader: asyncio.StreamReader) -> Any:
+async def _read_frame(reader: asyncio.StreamReader) -> Any:
     """Read one frame; raise ``EOFError`` at the end, or where what comes is none."""
     try:
         size = int.from_bytes(await reader.readexactly(_HEAD), "big")
@@ -86,7 +86,7 @@ class _Agent(MemoryCluster):
         """Pass a message on, unless it was given up: messages of the same moment may follow then."""
         if self.is_given_up or self._writer.is_closing():
             return
-        self._writer.write(_frame(_DELIVERY, sender, topic, data))
+        self._writer.write(_encode_frame(_DELIVERY, sender, topic, data))
         if self._writer.transport.get_write_buffer_size() > MAX_BEHIND:
             self.is_given_up = True
             self._writer.transport.abort()
@@ -117,11 +117,11 @@ class Hub:
         agent = _Agent(self._all, writer)
         try:
             while True:
-                number, name, *given = await _read(reader)
+                number, name, *given = await _read_frame(reader)
                 reply = await agent.operations[name](*given)
                 if agent.is_given_up or writer.is_closing():
                     break
-                writer.write(_frame(number, reply))
+                writer.write(_encode_frame(number, reply))
                 await writer.drain()
         except (EOFError, OSError, ValueError, TypeError, KeyError):
             # It has ended, or is no process of ours.
@@ -133,7 +133,7 @@ class Hub:
                 given_up()
 
 
-class UnixCluster(Member):
+class UnixCluster(ClusterMember):
     """One process among those of a hub.
 
     Args:
@@ -239,7 +239,7 @@ class UnixCluster(Member):
         done = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(PATIENCE):
-                self._writer.write(_frame(number, name, *given))
+                self._writer.write(_encode_frame(number, name, *given))
                 await self._writer.drain()
                 return await done
         except (TimeoutError, OSError):
@@ -250,7 +250,7 @@ class UnixCluster(Member):
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
-                number, *rest = await _read(reader)
+                number, *rest = await _read_frame(reader)
                 if number == _DELIVERY:
                     self.take(*rest)
                 elif (waiting := self._waiting.get(number)) is not None and not waiting.done():

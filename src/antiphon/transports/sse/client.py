@@ -19,19 +19,19 @@ from yarl import URL
 from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.deadline import both_stopped
-from antiphon.transports.http.client.access import REFUSING, Access, Pause
-from antiphon.transports.http.client.failures import HttpFailure
+from antiphon.transports.http.client.credentials import REFUSING, Credentials, Pause
+from antiphon.transports.http.client.error_replies import HttpFailure
 from antiphon.transports.http.client.http_request import (
     CONNECT_TIMEOUT,
     Web,
     checked_url,
     new_session,
     same_origin,
-    shown,
+    show_address,
 )
-from antiphon.transports.http.client.line import Deliveries, Line, deliver, surroundings
-from antiphon.transports.http.client.message import Outgoing, look_at, read_refusal
-from antiphon.transports.http.client.post import Cursor, events
+from antiphon.transports.http.client.line import ClientLine, Deliveries, deliver_message, find_surroundings
+from antiphon.transports.http.client.message import OutgoingMessage, look_at, read_refusal
+from antiphon.transports.http.client.post import Cursor, read_events
 from antiphon.transports.inbox import ClosedOnce, Frames
 
 __all__ = ["SseClientChannel"]
@@ -52,7 +52,7 @@ class SseClientChannel(ClosedOnce):
         self._session = session
         self._owns_session = owns_session
         self._where = where
-        self._line: Line | None = None
+        self._line: ClientLine | None = None
         self._deliveries = Deliveries()
         self._reading: asyncio.Task[None] | None = None
         self._reason = ""
@@ -69,7 +69,7 @@ class SseClientChannel(ClosedOnce):
         session: ClientSession | None = None,
         connect_timeout: float = CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
-        access: Access | None = None,
+        access: Credentials | None = None,
         pause: Pause = nullcontext,
     ) -> SseClientChannel:
         """Open the stream and wait for the address to post to. See ``HttpClientChannel.open`` for the arguments.
@@ -82,9 +82,9 @@ class SseClientChannel(ClosedOnce):
         target = checked_url(url)
         own = session is None
         if own and trust_env:
-            target, proxy = await surroundings(target, proxy)
+            target, proxy = await find_surroundings(target, proxy)
         channel = cls(
-            session or new_session(ssl=ssl, proxy=proxy, access=access), owns_session=own, where=shown(target)
+            session or new_session(ssl=ssl, proxy=proxy, access=access), owns_session=own, where=show_address(target)
         )
         try:
             limit = asyncio.timeout(max(_ENDPOINT_TIMEOUT, connect_timeout))
@@ -97,7 +97,7 @@ class SseClientChannel(ClosedOnce):
                 await channel._open(opening, lambda url: reach(url, pause), max_frame)
         except TimeoutError:
             await channel.close()
-            raise ConnectionClosed(f"{shown(target)} named no endpoint within {_ENDPOINT_TIMEOUT:g} s") from None
+            raise ConnectionClosed(f"{show_address(target)} named no endpoint within {_ENDPOINT_TIMEOUT:g} s") from None
         except HttpFailure as failure:
             await channel.close()
             raise failure.ended() from None
@@ -117,15 +117,15 @@ class SseClientChannel(ClosedOnce):
             raise HttpFailure(failure.code, f"{failure.message}: no event stream")
         named: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         # Nothing is posted through it before its address is set.
-        self._line = Line(web, max_frame=max_frame, on_gone=lambda: None)
+        self._line = ClientLine(web, max_frame=max_frame, on_gone=lambda: None)
         self._reading = asyncio.get_running_loop().create_task(self._read(response, self._line, named))
-        endpoint = _endpoint(web.url, await named)
+        endpoint = _read_endpoint(web.url, await named)
         self._line.web = posting(endpoint)
 
-    async def _read(self, response: ClientResponse, line: Line, named: asyncio.Future[str]) -> None:
+    async def _read(self, response: ClientResponse, line: ClientLine, named: asyncio.Future[str]) -> None:
         reason = f"{self._where} ended its event stream"
         try:
-            async with aclosing(events(response, Cursor(), line.max_frame)) as arriving:
+            async with aclosing(read_events(response, Cursor(), line.max_frame)) as arriving:
                 async for event in arriving:
                     if event.event == "endpoint" and not named.done():
                         named.set_result(event.data.decode(errors="replace"))
@@ -159,10 +159,10 @@ class SseClientChannel(ClosedOnce):
         if message.id is not None:
             self._deliveries.start(self._request(line, message, frame.data))
             return self._deliveries.full
-        task = self._deliveries.start(deliver(line, message, frame.data))
+        task = self._deliveries.start(deliver_message(line, message, frame.data))
         return asyncio.shield(task) if message.method == "notifications/initialized" else self._deliveries.full
 
-    async def _request(self, line: Line, message: Outgoing, data: bytes) -> None:
+    async def _request(self, line: ClientLine, message: OutgoingMessage, data: bytes) -> None:
         assert message.id is not None
         try:
             response = await line.web.request("POST", line.post_headers(message), data, ask=True)
@@ -178,7 +178,7 @@ class SseClientChannel(ClosedOnce):
         except HttpFailure as failure:
             await line.put(failure.frame(message.id))
 
-    def _open_line(self) -> Line:
+    def _open_line(self) -> ClientLine:
         assert self._line is not None, "a channel is used after it was opened"
         return self._line
 
@@ -202,7 +202,7 @@ class SseClientChannel(ClosedOnce):
             await self._session.close()
 
 
-def _endpoint(base: URL, named: str) -> URL:
+def _read_endpoint(base: URL, named: str) -> URL:
     """Read the address that the stream names.
 
     It must have the same origin, because it gets our headers and messages.
@@ -210,7 +210,7 @@ def _endpoint(base: URL, named: str) -> URL:
     try:
         target = base.join(URL(named.strip())).with_fragment(None)
     except ValueError:
-        raise HttpFailure(0, f"{shown(base)} names an endpoint that is no address") from None
+        raise HttpFailure(0, f"{show_address(base)} names an endpoint that is no address") from None
     if not same_origin(target, base):
-        raise HttpFailure(0, f"{shown(base)} names an endpoint of another origin, {shown(target)}")
+        raise HttpFailure(0, f"{show_address(base)} names an endpoint of another origin, {show_address(target)}")
     return target.with_user(base.user).with_password(base.password)

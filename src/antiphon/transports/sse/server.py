@@ -16,20 +16,20 @@ from antiphon.channel import MAX_FRAME, Channel, Vouched
 from antiphon.errors import ConnectionClosed, InvalidRequest, ParseError
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http import rules
-from antiphon.protocol.http.rules import Gate, Refusal
+from antiphon.protocol.http.rules import Gate, HttpRefusal
 from antiphon.protocol.http.sse import encode_event
 from antiphon.transports.http.server import asgi
 from antiphon.transports.http.server.body import read_body
 from antiphon.transports.http.server.entrance import (
-    admitted,
+    admit_request,
     answers_page,
     document_at,
-    expiry,
+    schedule_expiry,
     send_document,
     send_preflight,
 )
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
-from antiphon.transports.http.server.session import EarlyCancellations, cancelled_by
+from antiphon.transports.http.server.legacy_session import EarlyCancellations, cancelled_by
 from antiphon.transports.http.server.sse_response import Carrier, Lost
 from antiphon.transports.queued import QueuedChannel
 from antiphon.wire.envelope import RequestId, decode_envelope, split_batch
@@ -49,10 +49,10 @@ _MAX_BATCH = 256
 _MAX_CAME = 1_000
 """Latest requests whose ids are remembered: as many as one client may have open (``engine.connection.MAX_SERVED``)."""
 
-_NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
-_NOT_FOUND = Refusal(404, InvalidRequest("Not found"))
-_NOT_ALLOWED = Refusal(405, InvalidRequest("Method not allowed"))
-_NOT_JSON = Refusal(415, InvalidRequest("Content-Type must be application/json"))
+_NO_SESSION = HttpRefusal(404, InvalidRequest("Session not found"))
+_NOT_FOUND = HttpRefusal(404, InvalidRequest("Not found"))
+_NOT_ALLOWED = HttpRefusal(405, InvalidRequest("Method not allowed"))
+_NOT_JSON = HttpRefusal(415, InvalidRequest("Content-Type must be application/json"))
 
 
 class SseApp:
@@ -110,18 +110,18 @@ class SseApp:
         """Serve a request."""
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
         if refusal is not None:
-            await asgi.refuse(http, refusal)
+            await asgi.send_refusal(http, refusal)
             return
         if answers_page(http):
             await send_preflight(http, b"GET, POST")
         elif self._gate is not None and (document := document_at(self._gate, http)) is not None:
             await send_document(http, document)
         elif (served := self._served(path := http.local_path.rstrip("/"))) is None:
-            await asgi.refuse(http, _NOT_FOUND)
-        elif self._gate is None or await admitted(http, self._gate, path):
+            await asgi.send_refusal(http, _NOT_FOUND)
+        elif self._gate is None or await admit_request(http, self._gate, path):
             # The token comes first: a client that tries the newer transport learns what it needs, and comes back.
             method, work = served
-            await (work(http) if http.method == method else asgi.refuse(http, _NOT_ALLOWED))
+            await (work(http) if http.method == method else asgi.send_refusal(http, _NOT_ALLOWED))
 
     def _served(self, path: str) -> tuple[str, Callable[[asgi.Http], Awaitable[None]]] | None:
         """Return the method and the work of a path."""
@@ -131,7 +131,7 @@ class SseApp:
 
     async def _stream(self, http: asgi.Http) -> None:
         if self._closed or len(self._sessions) >= self._max_sessions:
-            await asgi.unavailable(http, "The server is closing or has too many clients")
+            await asgi.send_unavailable(http, "The server is closing or has too many clients")
             return
         # 128 random bits: anyone who knows the address can send messages as this client.
         id = secrets.token_urlsafe(16)
@@ -139,7 +139,7 @@ class SseApp:
         session.keep_for(http.caller)
         endpoint = f"{quote(http.root_path)}{quote(self._post_path)}?{_PARAMETER}={id}"
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(session.write(endpoint)), loop.create_task(_watch(http.receive, session))]
+        tasks = [loop.create_task(session.write(endpoint)), loop.create_task(_watch_client(http.receive, session))]
         try:
             await self._serve(session, http.caller, asgi.RequestHeaders(http.headers))
         except Exception:
@@ -155,16 +155,16 @@ class SseApp:
     async def _post(self, http: asgi.Http) -> None:
         # A web page cannot send this type without a CORS preflight.
         if http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-            await asgi.refuse(http, _NOT_JSON)
+            await asgi.send_refusal(http, _NOT_JSON)
             return
         named = parse_qs(http.query.decode("latin-1")).get(_PARAMETER, [""])
         session = self._sessions.get(named[0])
         if session is None or session.principal != http.principal:
-            await asgi.refuse(http, _NO_SESSION)
+            await asgi.send_refusal(http, _NO_SESSION)
             return
         body = await read_body(http, self._max_body, self._body_timeout)
-        if isinstance(body, Refusal):
-            await asgi.refuse(http, body)
+        if isinstance(body, HttpRefusal):
+            await asgi.send_refusal(http, body)
             return
         if http.caller is not None:
             session.keep_for(http.caller)
@@ -173,7 +173,7 @@ class SseApp:
         await asgi.send_empty(http, 202)
 
 
-async def _watch(receive: asgi.Receive, session: _Session) -> None:
+async def _watch_client(receive: asgi.Receive, session: _Session) -> None:
     """End a session when its client goes away."""
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -194,7 +194,7 @@ class _Session(QueuedChannel):
 
     def keep_for(self, caller: Caller | None) -> None:
         """Let the stream live as long as the newest token of its principal, that of its opening or of a message."""
-        timer = expiry(caller, lambda: self._end("The token of the event stream has expired"))
+        timer = schedule_expiry(caller, lambda: self._end("The token of the event stream has expired"))
         if timer is not None and self._expiry is not None and self._expiry.when() > timer.when():
             timer.cancel()
         elif timer is not None:

@@ -18,7 +18,7 @@ from typing import IO, cast
 from antiphon.channel import MAX_FRAME, Frame, Oversized
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.inbox import ClosedOnce, Frames, Receiving
-from antiphon.transports.stdio.child import Child, ErrLog, StderrTail
+from antiphon.transports.stdio.child_process import Child, ErrLog, StderrTail
 from antiphon.transports.stdio.threads import FrameReader, FrameWriter, connect_reader, connect_writer
 from antiphon.wire.origin import Equipment
 

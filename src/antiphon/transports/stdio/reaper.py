@@ -134,7 +134,7 @@ class Reaper:
         message = json.dumps(wanted).encode()
         if len(message) > _LARGEST:
             return None
-        pipes = _pipes(3)
+        pipes = _make_pipes(3)
         theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
         ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
         said = self._ask(message, theirs)
@@ -150,7 +150,7 @@ class Reaper:
         if "code" in said:
             return said["code"]
         # Nobody knows it any more, if somebody has killed the reaper.
-        return None if _lives(pid) else 255
+        return None if _is_alive(pid) else 255
 
     def _ask(self, message: bytes, pipes: Sequence[int] = ()) -> dict[str, Any]:
         """Return the answer; an empty one if there is no reaper any more."""
@@ -159,7 +159,7 @@ class Reaper:
             if held is None:
                 return {}
             try:
-                _send(held, message, pipes)
+                _send_message(held, message, pipes)
                 answer = held.recv(_LARGEST)
             except OSError as error:
                 if error.errno == errno.EMSGSIZE:
@@ -191,7 +191,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=REAPER.forget)
 
 
-def _pipes(count: int) -> list[tuple[int, int]]:
+def _make_pipes(count: int) -> list[tuple[int, int]]:
     """Make some pipes, or none if there are too many open files for all of them."""
     pipes: list[tuple[int, int]] = []
     try:
@@ -221,7 +221,7 @@ def _wait_for(pid: int, timeout: float | None) -> None:
             os.close(ended)
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -229,7 +229,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _send(to: socket.socket, message: bytes, pipes: Sequence[int]) -> None:
+def _send_message(to: socket.socket, message: bytes, pipes: Sequence[int]) -> None:
     to.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", pipes))] if pipes else [])
 
 
@@ -238,13 +238,13 @@ def _send(to: socket.socket, message: bytes, pipes: Sequence[int]) -> None:
 
 def _be_reaper(line: socket.socket) -> NoReturn:
     try:
-        _Served(line).serve()
+        _ReaperSide(line).serve()
     finally:
         # Nothing of the copy's own (buffers, handlers of exit) may run twice.
         os._exit(0)
 
 
-class _Served:
+class _ReaperSide:
     """The reaper's side. ``line``: to the process that it is a copy of."""
 
     def __init__(self, line: socket.socket) -> None:
@@ -280,7 +280,7 @@ class _Served:
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
             # With a function, since children would inherit that a signal is ignored, and not this.
             if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _noticed)
+                signal.signal(number, _ignore_signal)
 
     def serve(self) -> None:
         """Serve until the other side has ended, and then end all descendants."""
@@ -341,7 +341,7 @@ class _Served:
 
     def _reap_adopted(self) -> None:
         """Reap what was adopted and has ended. The children that were started stay until they are asked for."""
-        for pid in _children(os.getpid()):
+        for pid in _list_children(os.getpid()):
             if pid not in self._started:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
@@ -355,7 +355,7 @@ class _Served:
                 self._code_of(pid)
             self._reap_adopted()
         until = time.monotonic() + _KILLING
-        while (left := _descendants(os.getpid())) and time.monotonic() < until:
+        while (left := _list_descendants(os.getpid())) and time.monotonic() < until:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
@@ -365,19 +365,19 @@ class _Served:
             time.sleep(0.01)
 
 
-def _noticed(_number: int, _frame: object) -> None:
+def _ignore_signal(_number: int, _frame: object) -> None:
     """Do nothing: the signal has woken the process."""
 
 
-def _children(pid: int) -> Iterator[int]:
+def _list_children(pid: int) -> Iterator[int]:
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             yield from map(int, path.read_text().split())
 
 
-def _descendants(pid: int) -> list[int]:
-    found = list(_children(pid))
+def _list_descendants(pid: int) -> list[int]:
+    found = list(_list_children(pid))
     for each in found:
         # The list grows meanwhile: one may be the child of another, at any depth.
-        found.extend(_children(each))
+        found.extend(_list_children(each))
     return found

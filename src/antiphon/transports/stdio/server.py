@@ -108,9 +108,9 @@ class StdioServerChannel(ClosedOnce, Receiving):
         self._end("The stdio channel was closed on this side", drop=True)
         self._reader.close()
         self._writer.close()
-        await self._lost_within(FLUSH)
+        await self._wait_until_lost(FLUSH)
         self._writer.abort()
-        await self._lost_within(1.0)
+        await self._wait_until_lost(1.0)
 
     def _let_go(self) -> None:
         """Release everything now; the transports close their files in the next pass of the loop."""
@@ -120,7 +120,7 @@ class StdioServerChannel(ClosedOnce, Receiving):
         self._writer.abort()
         self._streams.restore()
 
-    async def _lost_within(self, seconds: float) -> None:
+    async def _wait_until_lost(self, seconds: float) -> None:
         """Wait until both transports have closed their files, or the time is over."""
         try:
             async with asyncio.timeout(seconds):
@@ -164,7 +164,7 @@ class StandardStreams:
         """Restore the streams. May be called twice."""
         if not self._kept:
             return
-        _flush(self._printed)
+        _flush_stream(self._printed)
         if sys.stdout is sys.stderr:
             sys.stdout = self._printed
         for fd, kept in enumerate(self._kept):
@@ -177,7 +177,7 @@ class StandardStreams:
         StandardStreams._taken = False
 
     def _exchange(self) -> None:
-        _flush(self._printed)
+        _flush_stream(self._printed)
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         # If stderr is closed, stray output is lost.
@@ -191,7 +191,7 @@ def _is_blocking(fd: int) -> bool:
     return os.name == "posix" and os.get_blocking(fd)
 
 
-def _flush(stream: IO[str] | None) -> None:
+def _flush_stream(stream: IO[str] | None) -> None:
     """Write out what Python has buffered, so that it goes where the descriptor points now."""
     if stream is not None:
         with contextlib.suppress(OSError, ValueError):

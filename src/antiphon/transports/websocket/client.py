@@ -28,16 +28,16 @@ from yarl import URL
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConnectionClosed, Unauthorized
 from antiphon.transports.deadline import both_stopped
-from antiphon.transports.http.client.access import REFUSING, Access, Entry, Pause
-from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure, remedy
+from antiphon.transports.http.client.credentials import REFUSING, Credentials, Pause, RequestCredentials
+from antiphon.transports.http.client.error_replies import UNUSABLE, HttpFailure, suggest_remedy
 from antiphon.transports.http.client.http_request import (
     CONNECT_TIMEOUT,
     checked_headers,
     checked_url,
+    describe_error,
     new_session,
-    said,
     same_origin,
-    shown,
+    show_address,
 )
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
@@ -82,7 +82,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
         trust_env: bool = False,
         connect_timeout: float = CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
-        access: Access | None = None,
+        access: Credentials | None = None,
         pause: Pause = nullcontext,
     ) -> WebSocketClientChannel:
         """Connect to a WebSocket server (ws or wss). See ``HttpClientChannel.open`` for the arguments.
@@ -112,7 +112,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
 
         try:
             async with asyncio.timeout(connect_timeout) as limit:
-                socket = await _let_in(shown(target), connect, entry, lambda: both_stopped(pause, limit))
+                socket = await _let_in(show_address(target), connect, entry, lambda: both_stopped(pause, limit))
         except BaseException as error:
             await session.close()
             if isinstance(error, HttpFailure) and error.code in REFUSING:
@@ -120,8 +120,8 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
             reason = _why_not(error, connect_timeout)
             if reason is None:
                 raise
-            raise ConnectionClosed(f"cannot open a WebSocket to {shown(target)}: {reason}") from None
-        return cls(session, socket, shown(target))
+            raise ConnectionClosed(f"cannot open a WebSocket to {show_address(target)}: {reason}") from None
+        return cls(session, socket, show_address(target))
 
     async def _read(self) -> None:
         try:
@@ -179,7 +179,7 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
 async def _let_in(
     where: str,
     connect: Callable[[], Awaitable[ClientWebSocketResponse[Literal[False]]]],
-    entry: Entry | None,
+    entry: RequestCredentials | None,
     pause: Pause,
 ) -> ClientWebSocketResponse[Literal[False]]:
     """Connect; where that is refused, do what it takes to be let in, and connect again."""
@@ -191,16 +191,16 @@ async def _let_in(
             if error.status != 401 and not (error.status == 403 and lines):
                 # Also a server that is full, or has nothing there, answers a handshake with 403.
                 raise
-            why = await _refused(error, lines, entry, pause)
+            why = await _handle_refusal(error, lines, entry, pause)
             if why is not None:
                 raise HttpFailure.not_let_in(where, error.status, why) from None
 
 
-async def _refused(
-    error: WSServerHandshakeError, lines: Sequence[str], entry: Entry | None, pause: Pause
+async def _handle_refusal(
+    error: WSServerHandshakeError, lines: Sequence[str], entry: RequestCredentials | None, pause: Pause
 ) -> str | None:
     """Do what it takes to be let in; if nothing helps, say why not."""
-    refused = f"{HTTPStatus(error.status).phrase}{remedy(error.status)}"
+    refused = f"{HTTPStatus(error.status).phrase}{suggest_remedy(error.status)}"
     if entry is None or error.headers is None:
         return refused
     entry.answered(error.headers)
@@ -217,7 +217,7 @@ def _staying_at(origin: URL) -> Any:
 
     async def check(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
         if not same_origin(request.url, origin):
-            raise HttpFailure(UNUSABLE, f"it redirects to another origin, {shown(request.url)}")
+            raise HttpFailure(UNUSABLE, f"it redirects to another origin, {show_address(request.url)}")
         return await handler(request)
 
     return check
@@ -225,9 +225,9 @@ def _staying_at(origin: URL) -> Any:
 
 def _why_not(error: BaseException, connect_timeout: float) -> str | None:
     if isinstance(error, WSServerHandshakeError):
-        return f"it answered HTTP {error.status}{remedy(error.status)}"
+        return f"it answered HTTP {error.status}{suggest_remedy(error.status)}"
     if isinstance(error, TimeoutError):
         return f"no answer within {connect_timeout:g} s"
     if isinstance(error, HttpFailure):
         return error.message
-    return said(error) if isinstance(error, ClientError | OSError) else None
+    return describe_error(error) if isinstance(error, ClientError | OSError) else None

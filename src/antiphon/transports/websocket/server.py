@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from antiphon.channel import MAX_FRAME, Channel, Oversized
 from antiphon.errors import ConnectionClosed, InvalidRequest
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http.rules import Denied, Gate, Refusal, check_unambiguous
+from antiphon.protocol.http.rules import Denied, Gate, HttpRefusal, check_unambiguous
 from antiphon.transports.http.server.asgi import (
     AsgiHttp,
     Http,
@@ -24,7 +24,7 @@ from antiphon.transports.http.server.asgi import (
     follow_lifespan,
     send_empty,
 )
-from antiphon.transports.http.server.entrance import document_at, expiry, send_document
+from antiphon.transports.http.server.entrance import document_at, schedule_expiry, send_document
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
@@ -102,7 +102,7 @@ class WebSocketApp:
         offered: Sequence[str] = scope.get("subprotocols") or ()
         caller = await self._caller(scope, headers, offered)
         if isinstance(caller, Denied):
-            await _deny(scope, send, caller)
+            await _send_denial(scope, send, caller)
             return
         await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if SUBPROTOCOL in offered else None})
         await self._run(_Socket(send, self._max_frame), receive, caller, RequestHeaders(headers))
@@ -130,7 +130,7 @@ class WebSocketApp:
         self._channels.add(channel)
         reading = asyncio.get_running_loop().create_task(channel.read(receive))
         # A socket carries no token after its opening, so it ends with the one it was opened with.
-        timer = expiry(caller, channel.expire)
+        timer = schedule_expiry(caller, channel.expire)
         try:
             await self._serve(channel, caller, headers)
         except Exception:
@@ -144,7 +144,7 @@ class WebSocketApp:
             await asyncio.gather(reading, return_exceptions=True)
 
 
-async def _deny(scope: Scope, send: Send, denied: Denied) -> None:
+async def _send_denial(scope: Scope, send: Send, denied: Denied) -> None:
     """Refuse a socket before it is accepted: with the response of the gate where the server can send one, or 403."""
     if denied.headers and "websocket.http.response" in (scope.get("extensions") or {}):
         headers = [*denied.headers, (b"content-length", b"0")]
@@ -154,7 +154,7 @@ async def _deny(scope: Scope, send: Send, denied: Denied) -> None:
         await send({"type": "websocket.close", "code": _REFUSED})
 
 
-_NOBODY = Denied(Refusal(403, InvalidRequest("Forbidden")))
+_NOBODY = Denied(HttpRefusal(403, InvalidRequest("Forbidden")))
 
 
 class _Socket(ClosedOnce, QueuedChannel):

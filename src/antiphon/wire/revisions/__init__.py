@@ -14,7 +14,7 @@ from antiphon.wire.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025
 from antiphon.wire.revisions.difference import Difference
 from antiphon.wire.revisions.lowering import Lowering
 
-__all__ = ["LATEST", "LATEST_LEGACY", "LEGACY", "MODERN", "REVISIONS", "Revision", "revision"]
+__all__ = ["LATEST", "LATEST_LEGACY", "LEGACY", "MODERN", "REVISIONS", "Revision", "find_revision"]
 
 
 class Revision:
@@ -76,7 +76,7 @@ class Revision:
         return error
 
 
-def _legacy() -> tuple[Revision, ...]:
+def _list_legacy() -> tuple[Revision, ...]:
     files = (v2025_11_25, v2025_06_18, v2025_03_26, v2024_11_05)
     differences = [file.DIFFERENCE for file in files]
     oldest = len(files) - 1
@@ -84,7 +84,7 @@ def _legacy() -> tuple[Revision, ...]:
     return tuple(reversed(newest_first))
 
 
-LEGACY: tuple[Revision, ...] = _legacy()
+LEGACY: tuple[Revision, ...] = _list_legacy()
 """The revisions with the ``initialize`` handshake, the oldest first."""
 
 LATEST_LEGACY = LEGACY[-1]
@@ -99,6 +99,6 @@ MODERN: frozenset[str] = frozenset(each.name for each in REVISIONS if each.moder
 _BY_NAME = {each.name: each for each in REVISIONS}
 
 
-def revision(name: str) -> Revision | None:
+def find_revision(name: str) -> Revision | None:
     """Return the revision of a name, or ``None`` if we do not speak it."""
     return _BY_NAME.get(name)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from antiphon.errors import NotInRevision
 from antiphon.wire.common import Wire
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import CallToolResult
 
 __all__ = ["Change", "Difference", "not_in", "without_structure"]
@@ -41,5 +41,5 @@ def not_in(thing: str, revision: str) -> NotInRevision:
 
 def without_structure(result: CallToolResult) -> CallToolResult:
     """Leave out structured content; if the result has nothing else, convert it to text so that it is not lost."""
-    content = result.content or [TextContent(text=encode(result.structured_content).decode())]
+    content = result.content or [TextContent(text=encode_value(result.structured_content).decode())]
     return replace(result, structured_content=None, content=content)

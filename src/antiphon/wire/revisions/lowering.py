@@ -14,7 +14,7 @@ from antiphon.wire import common, completion, content, lifecycle, prompts, resou
 from antiphon.wire.common import Wire
 from antiphon.wire.revisions.difference import Change, Difference, not_in
 
-__all__ = ["NESTED", "Conversion", "Lowering", "conversions"]
+__all__ = ["NESTED", "Conversion", "Lowering", "make_conversions"]
 
 W = TypeVar("W", bound=Wire)
 
@@ -102,12 +102,12 @@ class Lowering:
         """
         table = self._conversions
         if table is None:
-            table = self._conversions = conversions(self._revision, self._differences)
+            table = self._conversions = make_conversions(self._revision, self._differences)
         convert = table.get(type(value))
         return value if convert is None else convert(value)
 
 
-def conversions(revision: str, differences: Sequence[Difference]) -> Mapping[type, Conversion]:
+def make_conversions(revision: str, differences: Sequence[Difference]) -> Mapping[type, Conversion]:
     """Make the functions for a revision from its differences and those of all newer revisions, the newest first."""
     made: dict[type, Conversion] = {}
     settled: set[type] = set()
@@ -116,7 +116,7 @@ def conversions(revision: str, differences: Sequence[Difference]) -> Mapping[typ
         if kind not in settled:
             settled.add(kind)
             nested = tuple(name for name, kinds in NESTED.get(kind, {}).items() if any(settle(one) for one in kinds))
-            conversion = _conversion(kind, revision, differences, nested, made)
+            conversion = _make_conversion(kind, revision, differences, nested, made)
             if conversion is not None:
                 made[kind] = conversion
         return kind in made
@@ -129,7 +129,7 @@ def conversions(revision: str, differences: Sequence[Difference]) -> Mapping[typ
     return made
 
 
-def _conversion(
+def _make_conversion(
     kind: type[Wire],
     revision: str,
     differences: Sequence[Difference],
@@ -138,16 +138,16 @@ def _conversion(
 ) -> Conversion | None:
     refused = next((each.refuses[kind] for each in differences if kind in each.refuses), None)
     if refused is not None:
-        return _refusal(refused, revision)
+        return _make_refusal(refused, revision)
     lacks = tuple(dict.fromkeys(name for each in differences for name in each.lacks.get(kind, ())))
     changes = tuple(each.changes[kind] for each in differences if kind in each.changes)
     if not (lacks or changes or nested):
         return None
 
-    return _converting(lacks, nested, changes, revision, made)
+    return _make_converter(lacks, nested, changes, revision, made)
 
 
-def _converting(
+def _make_converter(
     lacks: tuple[str, ...],
     nested: tuple[str, ...],
     changes: Sequence[Change],
@@ -181,7 +181,7 @@ def _converting(
     return convert
 
 
-def _refusal(thing: str, revision: str) -> Conversion:
+def _make_refusal(thing: str, revision: str) -> Conversion:
     def refuse(_value: Any) -> Any:
         raise not_in(thing, revision)
 

@@ -24,7 +24,7 @@ __all__ = ["DIFFERENCE", "NAME"]
 NAME = "2025-03-26"
 
 
-def _unstructured(result: CallToolResult, _revision: str) -> CallToolResult:
+def _drop_structure(result: CallToolResult, _revision: str) -> CallToolResult:
     return result if result.structured_content is None else without_structure(result)
 
 
@@ -52,5 +52,5 @@ DIFFERENCE = Difference(
         ElicitResult: "Elicitation",
         ResourceLink: "A link to a resource",
     },
-    changes={CallToolResult: _unstructured},
+    changes={CallToolResult: _drop_structure},
 )

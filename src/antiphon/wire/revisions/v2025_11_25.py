@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from antiphon.wire.common import CacheableResult, ClientCapabilities, Result, RoundParams, Wire
 from antiphon.wire.content import ToolResultContent
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions.difference import Difference, not_in, without_structure
@@ -25,7 +25,7 @@ NAME = "2025-11-25"
 C = TypeVar("C", ClientCapabilities, ServerCapabilities)
 
 
-def _lacks() -> dict[type[Wire], tuple[str, ...]]:
+def _list_lacking_members() -> dict[type[Wire], tuple[str, ...]]:
     types = [kind for row in METHODS.values() for kind in (row.params, row.result) if kind]
     lacks: dict[type[Wire], tuple[str, ...]] = {}
     for kind in types:
@@ -42,7 +42,7 @@ def _is_object(value: Any) -> bool:
     """Tell whether a value becomes a JSON object: a mapping, encoded JSON, or a type that encodes to one."""
     if isinstance(value, dict):
         return True
-    data = value if isinstance(value, Raw) else encode(value)
+    data = value if isinstance(value, Raw) else encode_value(value)
     return bytes(memoryview(data)[:16]).lstrip().startswith(b"{")
 
 
@@ -71,19 +71,21 @@ def _schemas_of_objects(tool: Tool, _revision: str) -> Tool:
     return replace(tool, **changed) if changed else tool
 
 
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+def _list_properties(schema: dict[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties")
     return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
 
 
 def _has_boolean_properties(schema: dict[str, Any]) -> bool:
-    return any(isinstance(value, bool) for value in _properties(schema).values())
+    return any(isinstance(value, bool) for value in _list_properties(schema).values())
 
 
 def _spelled_out(schema: dict[str, Any]) -> dict[str, Any]:
     # JSON Schema 2020-12, core 4.3.2: true is {}, false is {"not": {}}.
     spelled: dict[bool, dict[str, Any]] = {True: {}, False: {"not": {}}}
-    fitted = {name: spelled[value] if isinstance(value, bool) else value for name, value in _properties(schema).items()}
+    fitted = {
+        name: spelled[value] if isinstance(value, bool) else value for name, value in _list_properties(schema).items()
+    }
     return {**schema, "properties": fitted}
 
 
@@ -103,7 +105,7 @@ def _without_tasks(capabilities: C, _revision: str) -> C:
 
 DIFFERENCE = Difference(
     lacks={
-        **_lacks(),
+        **_list_lacking_members(),
     },
     refuses={InputRequiredResult: "A result that asks for input"},
     changes={

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from antiphon.cli.commands.demo.server import Store, catalogue
+from antiphon.cli.commands.demo.server import ProductStore, catalogue
 from antiphon.errors import ConfigError
 
 
@@ -24,13 +24,13 @@ def test_the_products_are_real_looking():
 
 def test_a_description_is_kept(path: Path):
     """Over a restart, with who wrote it; the same product arriving again is another one."""
-    store = Store(path)
+    store = ProductStore(path)
     first, other = (structs.replace(catalogue()[0], number=number) for number in (1001, 1002))
     described = structs.replace(first, description="Soft.", model="echo")
     for product in (first, other, described):
         store.save(product)
     store.close()
-    again = Store(path)
+    again = ProductStore(path)
     assert again.products() == [described, other]
     assert [product.sku for product in again.products()] == ["P-1001", "P-1002"]
     again.close()
@@ -40,5 +40,5 @@ def test_a_file_that_is_no_shop_is_named(path: Path):
     """It is not overwritten."""
     path.write_text("This is a letter, not a database, and longer than a header." * 20, encoding="utf-8")
     with pytest.raises(ConfigError, match="not a database"):
-        Store(path)
+        ProductStore(path)
     assert path.read_text(encoding="utf-8").startswith("This is a letter")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.commands.doctor import local as checks
-from antiphon.cli.commands.doctor.local import Finding, local_findings
+from antiphon.cli.commands.doctor.local import DoctorFinding, local_findings
 from antiphon.host import MemoryStore
 from antiphon.machine.extras import describe_install
 
@@ -44,7 +44,7 @@ def test_what_is_missing_is_found(monkeypatch: pytest.MonkeyPatch):
 def test_configuration_is_read():
     """Servers are named, a file that cannot be read fails."""
     Path(".mcp.json").write_text('{"mcpServers": {"a": {}, "b": {}}}', encoding="utf-8")
-    assert Finding("ok", ".mcp.json", "servers: a, b") in local_findings()
+    assert DoctorFinding("ok", ".mcp.json", "servers: a, b") in local_findings()
     Path(".mcp.json").write_text("{", encoding="utf-8")
     assert kinds()[".mcp.json"] == "failed"
 
@@ -72,8 +72,8 @@ def test_the_configuration_of_the_host_is_read(tmp_path: Path):
     file = tmp_path / "mine.toml"
     file.write_text('[defaults]\nstore = "kept.db"\n[models.fast]\nprovider = "echo"\nmodel = "e"\n', encoding="utf-8")
     found = {finding.subject: finding for finding in local_findings(file)}
-    assert found["models"] == Finding("ok", "models", "fast")
-    assert found["store"] == Finding("ok", "store", str(tmp_path / "kept.db"))
+    assert found["models"] == DoctorFinding("ok", "models", "fast")
+    assert found["store"] == DoctorFinding("ok", "store", str(tmp_path / "kept.db"))
     assert ".mcp.json" not in found
     file.write_text("[defaults]\nmodels = 7\n", encoding="utf-8")
     [failed] = [finding for finding in local_findings(file) if finding.kind == "failed"]
@@ -93,13 +93,13 @@ def test_a_terminal_is_described(monkeypatch: pytest.MonkeyPatch):
 def test_where_decisions_are_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """As the commands do it: in the user's own file, unless it is said otherwise; a password is not shown."""
 
-    def store(text: str) -> Finding:
+    def store(text: str) -> DoctorFinding:
         file = tmp_path / "mine.toml"
         file.write_text(text, encoding="utf-8")
         return next(finding for finding in local_findings(file) if finding.subject == "store")
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert store("") == Finding("ok", "store", str(tmp_path / "antiphon" / "host.db"))
+    assert store("") == DoctorFinding("ok", "store", str(tmp_path / "antiphon" / "host.db"))
     assert store('[defaults]\nstore = "memory"').kind == "note"
     assert "hunter22" not in store('[defaults]\nstore = "postgresql://me:hunter22@host/db"').text
     monkeypatch.setattr("antiphon.cli.commands.doctor.local.usual_store", MemoryStore)

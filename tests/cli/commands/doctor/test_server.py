@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.cli.commands.doctor.local import Finding
-from antiphon.cli.commands.doctor.server import examine, oddities
+from antiphon.cli.commands.doctor.local import DoctorFinding
+from antiphon.cli.commands.doctor.server import examine_server, find_oddities
 from antiphon.cli.options import Reach
 from antiphon.wire.tools import Tool
 from tests.cli.program import SERVERS, SHOP
@@ -16,10 +16,10 @@ def tool(name: str = "t", description: str | None = "Does it.", schema: dict | N
     return Tool(name=name, description=description, input_schema=FINE if schema is None else schema)
 
 
-async def findings(target: str, **options: str) -> dict[str, Finding]:
+async def findings(target: str, **options: str) -> dict[str, DoctorFinding]:
     """Examine a server; return what is found by its subject."""
-    found: list[Finding] = []
-    await examine(target, Reach(**options), found.append)
+    found: list[DoctorFinding] = []
+    await examine_server(target, Reach(**options), found.append)
     return {finding.subject: finding for finding in found}
 
 
@@ -66,11 +66,11 @@ async def test_hidden_characters_are_odd():
 )
 def test_odd_tools_are_found(odd: Tool, text: str):
     """Each by what is odd."""
-    assert [finding.text[: len(text)] for finding in oddities([odd])] == ([text] if text else [])
+    assert [finding.text[: len(text)] for finding in find_oddities([odd])] == ([text] if text else [])
 
 
 def test_odd_lists_are_found():
     """A name twice, and more than a model can choose from."""
-    assert [finding.text for finding in oddities([tool(), tool()])] == ["is listed 2 times"]
+    assert [finding.text for finding in find_oddities([tool(), tool()])] == ["is listed 2 times"]
     many = [tool(name=f"t{number}") for number in range(101)]
-    assert [finding.subject for finding in oddities(many)] == ["tools"]
+    assert [finding.subject for finding in find_oddities(many)] == ["tools"]

@@ -7,15 +7,15 @@ from unicodedata import category
 
 import pytest
 
-from antiphon.cli.commands.review.list import layout
-from antiphon.cli.commands.review.rows import draw, draw_list
+from antiphon.cli.commands.review.list import make_layout
+from antiphon.cli.commands.review.queue_list import draw_list, draw_question
 from antiphon.host import MemoryStore, Queue, ReviewItem
-from antiphon.host.checks.risk import assess, assess_elicitation
-from antiphon.host.checks.visible import hidden
+from antiphon.host.checks.risk import assess_elicitation, assess_risks
+from antiphon.host.checks.visible import count_hidden
 from antiphon.host.review.review import ElicitItem
 from antiphon.wire.common import Implementation
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.origin import Origin, OriginCall, identify
+from antiphon.wire.origin import Origin, OriginCall, identify_target
 from antiphon.wire.tools import Tool
 from tests.host.asks import CHOICES, request
 from tests.web.hostile import HOSTILE
@@ -25,7 +25,7 @@ def asked_by(text: str) -> Origin:
     """Have a text everywhere a server, or a call to it, can put one."""
     call = OriginCall(id="call", method="tools/call", name=text, arguments={text: text})
     return Origin(
-        id="1", identity=identify([text]), target=text, server=Implementation(name=text, version=text), call=call
+        id="1", identity=identify_target([text]), target=text, server=Implementation(name=text, version=text), call=call
     )
 
 
@@ -40,7 +40,7 @@ def sampling(text: str) -> ReviewItem:
         received=request("another", system_prompt=text),
         provider=text,
         choices=CHOICES,
-        risks=tuple(assess(sent, who)),
+        risks=tuple(assess_risks(sent, who)),
         model=text,
         models=(text, "plain"),
     )
@@ -64,13 +64,13 @@ async def test_nothing_hidden_reaches_the_terminal(text: str):
         questions = await queue.pending()
         if len(questions) == len(waiting):
             break
-    rows = [*draw_list(questions, layout(), 0.0)]
+    rows = [*draw_list(questions, make_layout(), 0.0)]
     for question in questions:
-        rows += draw(question, layout(), 0.0)
+        rows += draw_question(question, make_layout(), 0.0)
     for row in rows:
         assert not any(category(char) == "Cc" for char in row), row
         # What joins an emoji is no mark, and may stand at the end of a row.
-        assert set(hidden(row)) <= {"zero-width", "variation"}, row
+        assert set(count_hidden(row)) <= {"zero-width", "variation"}, row
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)

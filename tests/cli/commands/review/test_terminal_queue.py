@@ -10,12 +10,12 @@ import pytest
 
 from antiphon.cli.commands.review.terminal_queue import ReviewQueue
 from antiphon.errors import Rejected
-from antiphon.host.review.grants import Grants
+from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.review import Deny
-from antiphon.host.review.summary import LANGUAGES, texts
+from antiphon.host.review.summary import LANGUAGES, load_texts
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.tty import Tty
-from antiphon.web.texts import PAGE_WORDS
+from antiphon.web.page_texts import PAGE_WORDS
 from tests.cli.conftest import Cli
 from tests.cli.program import at_terminal, ended, in_process
 from tests.cli.waiting import Waiting, editor
@@ -30,7 +30,7 @@ PROMPT = "ID or key> "
 @contextlib.asynccontextmanager
 async def at_queue(host: Asking, *, undo: float = 0.0, language: str = "en") -> AsyncIterator[Screenful]:
     """Put a person before the queue, who leaves at the end."""
-    words = texts(language, PAGE_WORDS)
+    words = load_texts(language, PAGE_WORDS)
     with screenful() as person, contextlib.closing(Tty(person.path)) as tty:
         console = Console(tty, color=False, pause=0.0, words=words)
         queue = ReviewQueue(host.store, console, words, by="ada")
@@ -214,7 +214,7 @@ async def test_a_long_queue_fits_the_terminal():
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_the_keys_are_explained_in_the_persons_language(language: str):
     """The list of keys ends with the meaning of the marks."""
-    words = texts(language, PAGE_WORDS)
+    words = load_texts(language, PAGE_WORDS)
     async with asking() as host, at_queue(host, language=language) as person:
         person.type("?\n")
         await person.expect(words("inline.marks")[:8])

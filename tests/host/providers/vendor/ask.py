@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from antiphon.host.catalogue import Model
+from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.vendor.adapter import Vendor
 from antiphon.wire.content import ImageContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage

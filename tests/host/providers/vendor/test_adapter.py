@@ -7,12 +7,12 @@ import pytest
 from pydantic_ai import exceptions as theirs
 
 from antiphon.errors import ConfigError
-from antiphon.host.catalogue import Catalogue, Model
+from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import ProviderFailure, Usage
-from antiphon.host.providers.embeddings import EmbeddingParams, packed
-from antiphon.host.providers.persistence import Patience
-from antiphon.host.providers.vendor.adapter import Vendor, failure
+from antiphon.host.providers.persistence import RetryPatience
+from antiphon.host.providers.vectors import EmbeddingParams, pack_vectors
+from antiphon.host.providers.vendor.adapter import Vendor, convert_failure
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import ToolChoice
 from tests.host.asks import request, says
@@ -311,7 +311,7 @@ def embedder(site, **more) -> Models:
     """Make the models of a user who has one for embeddings."""
     address = f"{site.url}/v1"
     model = Model(name="mine", provider="openai-compatible", model="any", base_url=address, embeddings=True, **more)
-    return Models(Catalogue((model,)), {}, patience=Patience(first_wait=0.0))
+    return Models(ModelCatalogue((model,)), {}, patience=RetryPatience(first_wait=0.0))
 
 
 async def test_vectors_come_back():
@@ -320,7 +320,7 @@ async def test_vectors_come_back():
         models = embedder(site)
         made = await models.embed(EmbeddingParams.of(["a", "b"], model="hint", dimensions=1))
         await models.aclose()
-    assert (made.vectors, made.model, made.usage) == (packed([[0.5], [-2.0]]), "vectors-1", Usage(input_tokens=3))
+    assert (made.vectors, made.model, made.usage) == (pack_vectors([[0.5], [-2.0]]), "vectors-1", Usage(input_tokens=3))
     sent = site.seen[0].body
     assert (sent["input"], sent["model"], sent["dimensions"]) == (["a", "b"], "any", 1)
     assert "openai-organization" not in site.seen[0].headers
@@ -333,7 +333,7 @@ async def test_many_texts_are_sent_in_portions_and_a_busy_service_is_asked_again
         models = embedder(site)
         made = await models.embed(EmbeddingParams.of([f"text {at}" for at in range(65)]))
         await models.aclose()
-    assert (len(made.vectors), made.vectors[64], made.usage) == (65, packed([[7.0]])[0], Usage(input_tokens=4))
+    assert (len(made.vectors), made.vectors[64], made.usage) == (65, pack_vectors([[7.0]])[0], Usage(input_tokens=4))
     assert [len(seen.body["input"]) for seen in site.seen] == [64, 1, 1]
 
 
@@ -389,7 +389,7 @@ async def test_model_does_only_what_it_is_for():
 )
 def test_an_error_has_a_kind_and_no_text(error: Exception, kind: str):
     """Whatever their library raises."""
-    made = failure(error, MODEL)
+    made = convert_failure(error, MODEL)
     assert made.kind == kind
     assert "secret" not in str(made)
     assert str(made).startswith("mine at openai: ")
@@ -411,4 +411,4 @@ def test_only_a_plain_word_is_told(code: object, told: bool):
     """A code is chosen by the vendor, and could be anything."""
     error = theirs.ModelHTTPError(429, "x")
     error.provider_error_code = code
-    assert (str(code) in str(failure(error, MODEL))) is told
+    assert (str(code) in str(convert_failure(error, MODEL))) is told

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from antiphon.errors import ConfigError
-from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.config import Config
 from antiphon.host.configured_host import ConfiguredHost
+from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import ProviderFailure
 from antiphon.host.providers.vendor import clients
 from antiphon.host.providers.vendor.adapter import Vendor
-from antiphon.host.providers.vendor.clients import connect
+from antiphon.host.providers.vendor.clients import connect_model
 from tests.host.asks import request
 from tests.host.providers.vendor.ask import VENDORS, asked, model
 from tests.support.vendors import gemini, openai
@@ -96,20 +96,20 @@ def test_without_its_key_nothing_is_made(provider: str, monkeypatch):
     for name, value in OTHERS.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match="the environment has no MY_KEY"):
-        connect(Model(name="m", provider=provider, model="x", key="MY_KEY"), None)
+        connect_model(Model(name="m", provider=provider, model="x", key="MY_KEY"), None)
 
 
 @pytest.mark.parametrize("provider", ["nobody", "bedrock", "test"])
 def test_a_provider_that_cannot_be_reached_so(provider: str):
     """The message says what can."""
     with pytest.raises(ConfigError, match=r'"openai-compatible" with a base_url|pip install'):
-        connect(Model(name="m", provider=provider, model="x"), "key")
+        connect_model(Model(name="m", provider=provider, model="x"), "key")
 
 
 def test_a_service_at_home_needs_an_address():
     """There is no usual one."""
     with pytest.raises(ConfigError, match="needs a base_url"):
-        connect(Model(name="m", provider="openai-compatible", model="x"), None)
+        connect_model(Model(name="m", provider="openai-compatible", model="x"), None)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ async def test_a_vendor_is_at_its_usual_address(provider: str, base_url: str | N
         monkeypatch.setenv(name, "http://elsewhere.example")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = connect(Model(name="m", provider=provider, model="some-model", base_url=base_url), "key")
+        made = connect_model(Model(name="m", provider=provider, model="some-model", base_url=base_url), "key")
     assert (made.model.base_url or "").rstrip("/") == address
     await made.aclose()
 
@@ -147,7 +147,7 @@ async def test_a_closed_host_hangs_up_on_every_vendor():
     """All clients that it made, with their connections."""
     async with serving(gemini, gemini.answer("Hi")) as one, serving(openai, openai.answer("Ho")) as other:
         models = Models(
-            Catalogue((model(gemini, one, key="KEY"), renamed(model(openai, other, key="KEY")))), {"KEY": KEY}
+            ModelCatalogue((model(gemini, one, key="KEY"), renamed(model(openai, other, key="KEY")))), {"KEY": KEY}
         )
         for name in ("mine", "theirs"):
             await models.generate(request(), model=name)

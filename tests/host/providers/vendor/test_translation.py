@@ -6,9 +6,9 @@ import pytest
 from pydantic_ai.messages import BinaryContent, FilePart, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.usage import RequestUsage
 
-from antiphon.host.catalogue import Model
+from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.base import ProviderFailure, Usage
-from antiphon.host.providers.vendor.translation import completion, outgoing
+from antiphon.host.providers.vendor.translation import convert_completion, convert_request
 from antiphon.wire.content import (
     AudioContent,
     EmbeddedResource,
@@ -123,7 +123,7 @@ async def test_a_result_is_text_for_the_model(vendor, params, expected):
 def test_media_of_a_wrong_type_never_leaves(block):
     """Validation refuses most of it before; here nothing passes either."""
     with pytest.raises(ProviderFailure) as failure:
-        outgoing(request(messages=[user(block)]), MODEL)
+        convert_request(request(messages=[user(block)]), MODEL)
     assert failure.value.kind == "unsupported"
 
 
@@ -132,20 +132,20 @@ def test_a_picture_of_the_assistants_is_not_left_out_in_silence(blocks):
     """Vendors take none: better no answer than one to something else."""
     messages = [says("Draw"), SamplingMessage(role="assistant", content=blocks), says("Again")]
     with pytest.raises(ProviderFailure, match="from the user only"):
-        outgoing(request(messages=messages), MODEL)
+        convert_request(request(messages=messages), MODEL)
 
 
 def test_the_bound_is_always_there():
     """And no larger than the model's own."""
-    assert outgoing(request(max_tokens=50), MODEL).settings.get("max_tokens") == 50
+    assert convert_request(request(max_tokens=50), MODEL).settings.get("max_tokens") == 50
     small = Model(name="mine", provider="p", model="x", max_output=20)
-    assert outgoing(request(max_tokens=50), small).settings.get("max_tokens") == 20
+    assert convert_request(request(max_tokens=50), small).settings.get("max_tokens") == 20
 
 
 def test_a_conversation_may_begin_with_the_assistant():
     """The system prompt comes first all the same."""
     params = request(messages=[says("Welcome", role="assistant"), says("Hi")], system_prompt="Be kind")
-    first, second, third = outgoing(params, MODEL).messages
+    first, second, third = convert_request(params, MODEL).messages
     assert [message.kind for message in (first, second, third)] == ["request", "response", "request"]
     assert first.parts[0].part_kind == "system-prompt"
 
@@ -173,7 +173,7 @@ async def test_a_tool_of_any_name_can_be_used(vendor):
 def answered(*parts, max_tokens=100, usage=None, **more):
     """Translate an answer of these parts."""
     response = ModelResponse(parts=list(parts), usage=usage or RequestUsage(), **more)
-    return completion(response, request(max_tokens=max_tokens), MODEL, {})
+    return convert_completion(response, request(max_tokens=max_tokens), MODEL, {})
 
 
 def test_one_block_stands_alone():

@@ -9,7 +9,7 @@ from aiohttp import ClientSession, web
 
 from antiphon.errors import ConfigError, ConnectionClosed
 from antiphon.transports.http.client.channel import HttpClientChannel
-from antiphon.transports.http.client.failures import BROKEN, SessionGone
+from antiphon.transports.http.client.error_replies import BROKEN, SessionGone
 from tests.support.web import ask, event, legacy, opened, receive, result, serving, stream, tell
 
 MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}

@@ -20,7 +20,7 @@ from yarl import URL
 from antiphon.errors import ConfigError
 from antiphon.transports.http.client import http_request as open_files
 from antiphon.transports.http.client.channel import HttpClientChannel
-from antiphon.transports.http.client.failures import UNREACHABLE, UNUSABLE
+from antiphon.transports.http.client.error_replies import UNREACHABLE, UNUSABLE
 from antiphon.transports.http.client.http_request import (
     MAX_AT_ONCE,
     Places,
@@ -29,7 +29,7 @@ from antiphon.transports.http.client.http_request import (
     client_tls,
     most_at_once,
     same_origin,
-    shown,
+    show_address,
 )
 from tests.support.web import ask, receive, result, serving
 
@@ -210,7 +210,7 @@ def test_tls_files_that_cannot_be_used_are_said(tmp_path):
 
 def test_an_address_is_shown_without_secrets():
     """Neither user, password nor query."""
-    assert shown(checked_url("https://me:secret@host:8443/mcp?key=1#x")) == "https://host:8443/mcp"
+    assert show_address(checked_url("https://me:secret@host:8443/mcp?key=1#x")) == "https://host:8443/mcp"
 
 
 def test_an_origin_is_scheme_host_and_port():

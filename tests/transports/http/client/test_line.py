@@ -11,10 +11,10 @@ from yarl import URL
 
 from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.transports.http.client.channel import HttpClientChannel
-from antiphon.transports.http.client.failures import HttpFailure, SessionGone
+from antiphon.transports.http.client.error_replies import HttpFailure, SessionGone
 from antiphon.transports.http.client.http_request import Web
-from antiphon.transports.http.client.line import Line, surroundings
-from antiphon.transports.http.client.message import Outgoing
+from antiphon.transports.http.client.line import ClientLine, find_surroundings
+from antiphon.transports.http.client.message import OutgoingMessage
 from tests.support.web import ask, legacy, opened, receive, result, serving, tell
 
 
@@ -22,18 +22,18 @@ from tests.support.web import ask, legacy, opened, receive, result, serving, tel
 async def line():
     """A line to nowhere: nothing is sent."""
     async with ClientSession() as session:
-        yield Line(Web(URL("http://localhost/mcp"), session), max_frame=1000, on_gone=lambda: None)
+        yield ClientLine(Web(URL("http://localhost/mcp"), session), max_frame=1000, on_gone=lambda: None)
 
 
 async def test_the_era_is_that_of_the_last_message_that_says_it(line):
     """A notification names no revision; the handshake ends the modern era."""
-    assert not line.notice(Outgoing(id=1, method="tools/list"))
-    assert line.notice(Outgoing(id=1, method="tools/list", version="2026-07-28"))
-    assert line.notice(Outgoing(method="notifications/progress"))
-    headers = line.post_headers(Outgoing(method="notifications/progress"))
+    assert not line.notice(OutgoingMessage(id=1, method="tools/list"))
+    assert line.notice(OutgoingMessage(id=1, method="tools/list", version="2026-07-28"))
+    assert line.notice(OutgoingMessage(method="notifications/progress"))
+    headers = line.post_headers(OutgoingMessage(method="notifications/progress"))
     assert (headers["Mcp-Method"], headers["MCP-Protocol-Version"]) == ("notifications/progress", "2026-07-28")
-    assert not line.notice(Outgoing(id=2, method="initialize"))
-    assert "Mcp-Method" not in line.post_headers(Outgoing(id=3, method="tools/list"))
+    assert not line.notice(OutgoingMessage(id=2, method="initialize"))
+    assert "Mcp-Method" not in line.post_headers(OutgoingMessage(id=3, method="tools/list"))
 
 
 @pytest.mark.parametrize("version", ["2025-06-18\\r\\nX: y", " ", "ä"])
@@ -50,7 +50,7 @@ async def test_a_mirrored_argument_that_does_not_fit_fails_its_call(line):
         raise LocalProtocolError("too large")
 
     line.param_headers = compute
-    message = Outgoing(id=1, method="tools/call", version="2026-07-28", name="t")
+    message = OutgoingMessage(id=1, method="tools/call", version="2026-07-28", name="t")
     line.notice(message)
     with pytest.raises(HttpFailure, match="too large") as failed:
         line.post_headers(message)
@@ -88,29 +88,29 @@ def write_netrc(tmp_path, text):
 
 async def test_an_environment_that_says_nothing_changes_nothing():
     """Neither the address nor the proxy."""
-    assert await surroundings(TARGET, None) == (TARGET, None)
+    assert await find_surroundings(TARGET, None) == (TARGET, None)
 
 
 async def test_the_proxy_of_the_scheme_is_taken(monkeypatch):
     """That of another scheme is not, and one that was named wins."""
     monkeypatch.setenv("https_proxy", "http://other:1")
-    assert (await surroundings(TARGET, None))[1] is None
+    assert (await find_surroundings(TARGET, None))[1] is None
     monkeypatch.setenv("http_proxy", "http://proxy:3128")
-    assert URL((await surroundings(TARGET, None))[1] or "") == URL("http://proxy:3128")
-    assert (await surroundings(TARGET, "http://mine:1"))[1] == "http://mine:1"
+    assert URL((await find_surroundings(TARGET, None))[1] or "") == URL("http://proxy:3128")
+    assert (await find_surroundings(TARGET, "http://mine:1"))[1] == "http://mine:1"
 
 
 async def test_hosts_may_be_excepted(monkeypatch):
     """``NO_PROXY`` names them."""
     monkeypatch.setenv("http_proxy", "http://proxy:3128")
     monkeypatch.setenv("no_proxy", "example.com")
-    assert (await surroundings(TARGET, None))[1] is None
+    assert (await find_surroundings(TARGET, None))[1] is None
 
 
 async def test_a_proxy_behind_tls_is_left_to_others(monkeypatch, caplog):
     """And it is said."""
     monkeypatch.setenv("http_proxy", "https://proxy:3128")
-    assert (await surroundings(TARGET, None))[1] is None
+    assert (await find_surroundings(TARGET, None))[1] is None
     assert "is not used" in caplog.text
 
 
@@ -118,7 +118,7 @@ async def test_a_proxy_without_an_address_is_refused(monkeypatch):
     """What is there is not shown: it may hold a password."""
     monkeypatch.setenv("http_proxy", "http://me:secret@[")
     with pytest.raises(ConfigError, match="no address") as caught:
-        await surroundings(TARGET, None)
+        await find_surroundings(TARGET, None)
     assert "secret" not in str(caught.value)
 
 
@@ -126,18 +126,18 @@ async def test_credentials_come_from_netrc(monkeypatch, tmp_path):
     """For the server and for the proxy, unless an address has some."""
     write_netrc(tmp_path, "machine example.com login me password s:e@c\nmachine proxy login p password q\n")
     monkeypatch.setenv("http_proxy", "http://proxy:3128")
-    target, proxy = await surroundings(TARGET, None)
+    target, proxy = await find_surroundings(TARGET, None)
     assert (target.user, target.password) == ("me", "s:e@c")
     assert URL(proxy or "").user == "p"
     named = TARGET.with_user("you")
-    assert (await surroundings(named, None))[0] == named
-    assert (await surroundings(URL("http://other.com/"), None))[0] == URL("http://other.com/")
+    assert (await find_surroundings(named, None))[0] == named
+    assert (await find_surroundings(URL("http://other.com/"), None))[0] == URL("http://other.com/")
 
 
 async def test_a_netrc_that_cannot_be_read_is_as_none(tmp_path, caplog):
     """The log says so, without what is in it."""
     write_netrc(tmp_path, "nonsense secret")
-    assert await surroundings(TARGET, None) == (TARGET, None)
+    assert await find_surroundings(TARGET, None) == (TARGET, None)
     assert "cannot be read" in caplog.text
     assert "secret" not in caplog.text
 

@@ -8,8 +8,15 @@ import pytest
 from aiohttp import web
 
 from antiphon import Client, ConnectionClosed, PeerError, Unauthorized
-from antiphon.transports.http.client.failures import http_status
-from antiphon.transports.http.client.message import Outgoing, Refusal, agreed_version, error_of, look_at, replies_to
+from antiphon.transports.http.client.error_replies import http_status
+from antiphon.transports.http.client.message import (
+    OutgoingMessage,
+    RefusedRequest,
+    agreed_version,
+    error_of,
+    look_at,
+    replies_to,
+)
 from antiphon.transports.sse.client import SseClientChannel
 from antiphon.wire.envelope import ErrorObject
 from tests.support.web import serving
@@ -20,27 +27,30 @@ META = b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
 @pytest.mark.parametrize(
     ("data", "seen"),
     [
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Outgoing(id=1, method="ping")),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', OutgoingMessage(id=1, method="ping")),
         (
             b'{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"t","arguments":{"x":1},%b}}' % META,
-            Outgoing(id="a", method="tools/call", version="2026-07-28", name="t", arguments=b'{"x":1}'),
+            OutgoingMessage(id="a", method="tools/call", version="2026-07-28", name="t", arguments=b'{"x":1}'),
         ),
         (
             b'{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"u","name":"n"}}',
-            Outgoing(id=2, method="resources/read", name="u"),
+            OutgoingMessage(id=2, method="resources/read", name="u"),
         ),
         (
             b'{"jsonrpc":"2.0","id":2,"method":"prompts/list","params":{"name":"n","arguments":{}}}',
-            Outgoing(id=2, method="prompts/list"),
+            OutgoingMessage(id=2, method="prompts/list"),
         ),
         (
             b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}',
-            Outgoing(method="notifications/cancelled", cancels=7),
+            OutgoingMessage(method="notifications/cancelled", cancels=7),
         ),
-        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}', Outgoing(id=1, method="tools/call")),
-        (b'{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}', Outgoing(id=1, method="x")),
-        (b'{"jsonrpc":"2.0","id":1,"result":{}}', Outgoing()),
-        (b'[{"jsonrpc":"2.0","id":1,"result":{}}]', Outgoing()),
+        (
+            b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}',
+            OutgoingMessage(id=1, method="tools/call"),
+        ),
+        (b'{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}', OutgoingMessage(id=1, method="x")),
+        (b'{"jsonrpc":"2.0","id":1,"result":{}}', OutgoingMessage()),
+        (b'[{"jsonrpc":"2.0","id":1,"result":{}}]', OutgoingMessage()),
     ],
 )
 def test_what_goes_out_is_looked_at_once(data, seen):
@@ -85,7 +95,7 @@ def test_the_body_of_a_refusal_may_be_an_error():
 
 def refusal(status, error=None):
     """A refusal as it was read."""
-    return Refusal(where="http://h/mcp", status=status, reason="No", said="said", error=error)
+    return RefusedRequest(where="http://h/mcp", status=status, reason="No", said="said", error=error)
 
 
 ERROR = ErrorObject(code=-32001, message="token \x1bexpired\nTraceback", data={"a": 1})

@@ -11,7 +11,7 @@ from aiohttp import web
 from antiphon.errors import PeerError
 from antiphon.protocol.http.sse import Event
 from antiphon.transports.http.client.channel import HttpClientChannel
-from antiphon.transports.http.client.failures import (
+from antiphon.transports.http.client.error_replies import (
     BROKEN,
     UNUSABLE,
     has_session_gone,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.http.rules import Refusal
+from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.transports.http.server.asgi import (
     AsgiHttp,
     RequestHeaders,
-    refuse,
     send_empty,
     send_json,
-    unavailable,
+    send_refusal,
+    send_unavailable,
 )
 from tests.transports.http.server.driver import InstantHttp, Response, scope_of
 
@@ -33,7 +33,7 @@ async def test_a_refusal_is_a_json_rpc_error(version, has_id):
     """Without an id, or with null, as the revision wants."""
     response = Response()
     http = AsgiHttp(scope_of("POST", {"mcp-protocol-version": version}), response.take, response.take)
-    await refuse(http, Refusal(400, InvalidRequest("no")))
+    await send_refusal(http, HttpRefusal(400, InvalidRequest("no")))
     assert (response.status, response.json["error"]) == (400, {"code": -32600, "message": "no"})
     assert ("id" in response.json) is has_id
     assert response.headers["content-length"] == str(len(response.body))
@@ -42,7 +42,7 @@ async def test_a_refusal_is_a_json_rpc_error(version, has_id):
 async def test_unavailable_says_when_to_come_back():
     """503 with Retry-After."""
     response = Response()
-    await unavailable(AsgiHttp(scope_of("POST", {}), response.take, response.take), "busy")
+    await send_unavailable(AsgiHttp(scope_of("POST", {}), response.take, response.take), "busy")
     assert (response.status, response.headers["retry-after"]) == (503, "5")
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.protocol.http.rules import Refusal
+from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.transports.http.server.asgi import AsgiHttp
 from antiphon.transports.http.server.body import GONE, read_body
 from tests.transports.http.server.driver import Instant, Open, Response, begin, closing, post
@@ -58,14 +58,14 @@ async def test_a_body_that_is_too_large_is_413(pieces, length):
     """As soon as that is known; nothing more is read."""
     headers = {} if length is None else {"content_length": length}
     refusal = await read_body(request(*pieces, **headers), 3, 1)
-    assert isinstance(refusal, Refusal) and refusal.status == 413
+    assert isinstance(refusal, HttpRefusal) and refusal.status == 413
 
 
 @pytest.mark.parametrize("first", [(), (piece(b"a", more=True),)])
 async def test_a_body_that_does_not_come_is_408(first):
     """Neither its beginning nor its rest may be waited for forever."""
     refusal = await read_body(request(*first), 3, 0.01)
-    assert isinstance(refusal, Refusal) and refusal.status == 408
+    assert isinstance(refusal, HttpRefusal) and refusal.status == 408
 
 
 async def test_a_first_piece_that_takes_a_moment_is_waited_for():

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from antiphon.transports.http.server.cycle import Common, Cycle
+from antiphon.transports.http.server.cycle import CommonHeaders, Cycle
 
 
 class Wire:
@@ -37,7 +37,7 @@ def cycle(*, method="POST", keep_alive=True, expects_continue=False):
         transport=wire,
         flow=FlowControl(wire),
         server_state=SimpleNamespace(default_headers=[(b"date", b"today")]),
-        common=Common(),
+        common=CommonHeaders(),
         tasks=set(),
         on_response_complete=lambda: ends.append(1),
     )

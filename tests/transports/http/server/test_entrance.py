@@ -8,7 +8,7 @@ import time
 import pytest
 
 from antiphon.protocol.caller import Caller
-from antiphon.transports.http.server.entrance import expiry
+from antiphon.transports.http.server.entrance import schedule_expiry
 from antiphon.transports.sse.server import SseApp
 from tests.auth.server.protected import protected
 from tests.support.network import until
@@ -20,10 +20,10 @@ from tests.transports.http.server.fakes import Bench, initialize, modern, modern
 async def test_what_ends_with_a_token_is_called_then():
     """At once for one that has ended already, and never for one of which nobody knows when."""
     called = []
-    assert expiry(None, called.append) is None
-    assert expiry(Caller("ann"), called.append) is None
-    expiry(Caller("ann", expires=time.time() - 1), lambda: called.append("over"))
-    late = expiry(Caller("ann", expires=1e18), lambda: called.append("late"))
+    assert schedule_expiry(None, called.append) is None
+    assert schedule_expiry(Caller("ann"), called.append) is None
+    schedule_expiry(Caller("ann", expires=time.time() - 1), lambda: called.append("over"))
+    late = schedule_expiry(Caller("ann", expires=1e18), lambda: called.append("late"))
     await until(lambda: called)
     assert late is not None
     assert called == ["over"]

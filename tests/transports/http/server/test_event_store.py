@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.protocol.http.sse import EventParser
-from antiphon.transports.http.server.event_store import RETRY, Cursor, MemoryEventStore
+from antiphon.transports.http.server.event_store import RETRY, EventCursor, MemoryEventStore
 
 
 async def test_each_stream_has_its_own_events():
@@ -59,7 +59,7 @@ class Slow(MemoryEventStore):
 
 def cursor(store=None, *, priming=True):
     """Make one."""
-    return Cursor(store or MemoryEventStore(), "key", "4", priming)
+    return EventCursor(store or MemoryEventStore(), "key", "4", priming)
 
 
 def read(events):

@@ -12,11 +12,11 @@ import pytest
 from antiphon.errors import ClusterUnavailable, InvalidParams
 from antiphon.transports.cluster.memory import MemoryCluster
 from antiphon.transports.cluster.tallies import Tallies
-from antiphon.transports.http.server.asgi import AsgiHttp, Http, unavailable
+from antiphon.transports.http.server.asgi import AsgiHttp, Http, send_unavailable
 from antiphon.transports.http.server.replicas import records, relay
 from antiphon.transports.http.server.replicas.records import (
-    Common,
     KnownHomes,
+    ReplicaCommons,
     SessionRecord,
     SessionRecords,
     SharedEvents,
@@ -26,7 +26,7 @@ from tests.support.network import until
 from tests.transports.http.server.driver import Open, Response, scope_of
 
 
-def common(cluster: MemoryCluster) -> Common:
+def common(cluster: MemoryCluster) -> ReplicaCommons:
     """Return what replicas have in common, with a seal that only names what it is for."""
 
     def seal(data: bytes, purpose: bytes) -> bytes:
@@ -37,7 +37,7 @@ def common(cluster: MemoryCluster) -> Common:
             raise InvalidParams("sealed for another purpose")
         return data[len(purpose) + 1 :]
 
-    return Common(
+    return ReplicaCommons(
         cluster=cluster,
         name="shop",
         seal=seal,
@@ -360,7 +360,7 @@ async def test_a_replica_that_stops_sends_the_ends_of_its_responses_first(pair: 
         await send(replica, topic, data)
 
     async def refuse(http: Http, body: bytes | None) -> None:
-        await unavailable(http, "leaves")
+        await send_unavailable(http, "leaves")
 
     monkeypatch.setattr(relay, "_ENDING", 30)
     monkeypatch.setattr(pair.there, "send", slow)

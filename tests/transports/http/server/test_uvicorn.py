@@ -2,8 +2,8 @@
 
 Our connections, cycles and servers override methods that uvicorn does not promise to keep, so ``pyproject.toml`` has an
 upper bound on its version. When a newer one is installed, these tests say which of its modules have changed. Read the
-change beside what is built on it (``BUILT_ON``), run ``tests/transports/http`` and ``tests/web/test_serve.py``, and
-raise the bound in ``pyproject.toml``, ``LOOKED_AT`` and the digests.
+change beside what is built on it (``BUILT_ON``), run ``tests/transports/http`` and ``tests/web/test_page_server.py``,
+and raise the bound in ``pyproject.toml``, ``LOOKED_AT`` and the digests.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ LOOKED_AT = (0, 54)
 BUILT_ON = {
     "uvicorn.protocols.http.httptools_impl": ("c148dcc3e2baf304", "transports/http/server/connections.py and cycle.py"),
     "uvicorn.protocols.http.flow_control": ("c4ffe24c412c78c6", "transports/http/server/connections.py and cycle.py"),
-    "uvicorn.server": ("5e0fc135baaed605", "transports/http/server/shutdown.py, web/serve.py"),
-    "uvicorn.protocols.http.h11_impl": ("91a734f3da0ad7f5", "web/serve.py"),
+    "uvicorn.server": ("5e0fc135baaed605", "transports/http/server/shutdown.py, web/page_server.py"),
+    "uvicorn.protocols.http.h11_impl": ("91a734f3da0ad7f5", "web/page_server.py"),
 }
 """By module: the digest of its source in that version, and what of ``src/antiphon`` overrides or calls its parts."""
 

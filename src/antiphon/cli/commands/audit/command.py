@@ -10,24 +10,24 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from antiphon.cli.commands.audit.list import By, list_records, show_records, spend
+from antiphon.cli.commands.audit.list import By, list_records, show_records, show_spending
 from antiphon.cli.commands.audit.verify import (
     Format,
-    anchor,
-    export,
+    anchor_record,
+    export_records,
+    print_proof,
     read_anchors,
     read_head,
-    tell,
     verify_file,
     verify_store,
 )
 from antiphon.cli.groups import ListGroup
 from antiphon.cli.options import Json, complete_server
 from antiphon.cli.output.formats import write_line
-from antiphon.cli.quantities import past
-from antiphon.cli.signatures import Argument, Option
+from antiphon.cli.quantities import parse_past_time
+from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.cli.store import StoreOptions, run_on_store
-from antiphon.cli.targets import identities_of, names_of
+from antiphon.cli.target_text import identities_of, names_of
 from antiphon.errors import ConfigError
 from antiphon.host.store import Store
 from antiphon.host.store.chain import RecordSearch, Step
@@ -40,11 +40,12 @@ commands = ListGroup(
 )
 
 Since = Annotated[
-    str | None, Option("--since", metavar="WHEN", help="Only what happened since: 30m, 12h or 7d ago, or a date (UTC).")
+    str | None,
+    CommandOption("--since", metavar="WHEN", help="Only what happened since: 30m, 12h or 7d ago, or a date (UTC)."),
 ]
 Server = Annotated[
     str | None,
-    Option(
+    CommandOption(
         "--server",
         metavar="TARGET",
         help="Only this server: a target as for antiphon call, or an identity.",
@@ -58,22 +59,23 @@ def list_(
     *,
     since: Since = None,
     server: Server = None,
-    step: Annotated[Step | None, Option("--step", help="Only records of this step.")] = None,
+    step: Annotated[Step | None, CommandOption("--step", help="Only records of this step.")] = None,
     outcome: Annotated[
-        str | None, Option("--outcome", metavar="WORD", help="Only records with this outcome, as the list shows it.")
+        str | None,
+        CommandOption("--outcome", metavar="WORD", help="Only records with this outcome, as the list shows it."),
     ] = None,
     call: Annotated[
-        str | None, Option("--call", metavar="ID", help="Only records of the tool call with this ID.")
+        str | None, CommandOption("--call", metavar="ID", help="Only records of the tool call with this ID.")
     ] = None,
     limit: Annotated[
-        int, Option("--limit", "-n", min=0, metavar="N", help="How many of the latest records; 0 means all.")
+        int, CommandOption("--limit", "-n", min=0, metavar="N", help="How many of the latest records; 0 means all.")
     ] = 50,
     as_json: Json = False,
     where: StoreOptions,
 ) -> int:
     """List the latest records, the newest last; the usual command."""
     search = RecordSearch(
-        since=past(since, time.time()),
+        since=parse_past_time(since, time.time()),
         identities=() if server is None else identities_of(server),
         step=step,
         outcome=outcome,
@@ -105,11 +107,11 @@ def verify(
     *,
     known: Annotated[
         str | None,
-        Option("--known", metavar="HEAD", help="A head that you noted earlier, which the record must contain."),
+        CommandOption("--known", metavar="HEAD", help="A head that you noted earlier, which the record must contain."),
     ] = None,
     anchors: Annotated[
         Path | None,
-        Option(
+        CommandOption(
             "--anchors",
             metavar="FILE",
             help="A file in which antiphon audit anchor noted heads, all of which the record must contain.",
@@ -127,10 +129,10 @@ def verify(
     head = read_head(known)
     heads = ([] if head is None else [head]) + ([] if anchors is None else read_anchors(anchors))
     if file is not None:
-        return tell(verify_file(file, heads), as_json=as_json)
+        return print_proof(verify_file(file, heads), as_json=as_json)
 
     async def verified(opened: Store) -> int:
-        return tell(await verify_store(opened, heads), as_json=as_json)
+        return print_proof(await verify_store(opened, heads), as_json=as_json)
 
     return run_on_store(where, verified)
 
@@ -143,9 +145,9 @@ def anchor_(
     ] = None,
     *,
     webhook: Annotated[
-        str | None, Option("--webhook", metavar="URL", help="Send the head to this URL, as JSON.")
+        str | None, CommandOption("--webhook", metavar="URL", help="Send the head to this URL, as JSON.")
     ] = None,
-    log: Annotated[bool, Option("--log", help="Write the head to the system's log.")] = False,
+    log: Annotated[bool, CommandOption("--log", help="Write the head to the system's log.")] = False,
     as_json: Json = False,
     where: StoreOptions,
 ) -> int:
@@ -156,23 +158,27 @@ def anchor_(
     """
     if file is None and webhook is None and not log:
         raise ConfigError("say where: a FILE, --webhook or --log")
-    return run_on_store(where, lambda opened: anchor(opened, file, webhook, log=log, as_json=as_json))
+    return run_on_store(where, lambda opened: anchor_record(opened, file, webhook, log=log, as_json=as_json))
 
 
 @commands.command("export")
 def export_(
     *,
-    form: Annotated[Format, Option("--format", help="jsonl can be checked again; csv is for spreadsheets.")] = "jsonl",
+    form: Annotated[
+        Format, CommandOption("--format", help="jsonl can be checked again; csv is for spreadsheets.")
+    ] = "jsonl",
     output: Annotated[
         Path | None,
-        Option("--output", "-o", metavar="FILE", help="Write to this file, which only you may read (mode 0600)."),
+        CommandOption(
+            "--output", "-o", metavar="FILE", help="Write to this file, which only you may read (mode 0600)."
+        ),
     ] = None,
     where: StoreOptions,
 ) -> int:
     """Write all records, for other programs."""
 
     async def exported(opened: Store) -> None:
-        count = await export(opened, form, output)
+        count = await export_records(opened, form, output)
         if output is not None and str(output) != "-":
             write_line(f"{count} records in {output}", sys.stderr)
 
@@ -184,7 +190,9 @@ def spend_(
     *,
     by: Annotated[
         By,
-        Option("--by", help="What each row sums up: a day, a server or a model; all: each combination of the three."),
+        CommandOption(
+            "--by", help="What each row sums up: a day, a server or a model; all: each combination of the three."
+        ),
     ] = "day",
     since: Since = None,
     as_json: Json = False,
@@ -195,5 +203,5 @@ def spend_(
     With --json, a line for each day, server and model, money in nano-dollars as well.
     """
     names = names_of(where.settings)
-    moment = past(since, time.time())
-    return run_on_store(where, lambda opened: spend(opened, by, moment, names, as_json=as_json))
+    moment = parse_past_time(since, time.time())
+    return run_on_store(where, lambda opened: show_spending(opened, by, moment, names, as_json=as_json))

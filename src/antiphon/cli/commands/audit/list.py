@@ -12,18 +12,27 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from antiphon.cli.commands.review.find import LATE
-from antiphon.cli.failures import Failed
+from antiphon.cli.error_messages import Failed
 from antiphon.cli.output.formats import is_terminal, print_json, print_list, write_line
-from antiphon.cli.quantities import shown
+from antiphon.cli.quantities import format_time
 from antiphon.host.audit import Audit, day_of
-from antiphon.host.budget import dollars
+from antiphon.host.budget import format_dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.store import Store
-from antiphon.host.store import asks as gathering
-from antiphon.host.store.asks import SpentRow
+from antiphon.host.store import ask_rows as gathering
+from antiphon.host.store.ask_rows import SpentRow
 from antiphon.host.store.chain import Entry, Record, RecordSearch
 
-__all__ = ["By", "Placed", "Sum", "list_records", "short", "show_records", "spend", "sums"]
+__all__ = [
+    "By",
+    "NamedRecord",
+    "Sum",
+    "list_records",
+    "shorten_identity",
+    "show_records",
+    "show_spending",
+    "sum_up_spending",
+]
 
 _PAGE = 400
 """Records read at once."""
@@ -38,7 +47,7 @@ _BAR = 30
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-class Placed(msgspec.Struct, frozen=True, kw_only=True):
+class NamedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record and its number, with the names that the first record of its ask has."""
 
     seq: int
@@ -59,15 +68,15 @@ async def list_records(
     """
     if limit:
         found = [placed async for placed in _find(store, search, limit)]
-        _print(found[::-1], names, as_json=as_json)
+        _print_records(found[::-1], names, as_json=as_json)
         return
     every = _find(store, msgspec.structs.replace(search, after=0))
     if is_terminal() and not as_json:
         # The columns of a table are as wide as its rows need.
-        _print([placed async for placed in every], names, as_json=False)
+        _print_records([placed async for placed in every], names, as_json=False)
         return
     async for placed in every:
-        _print([placed], names, as_json=as_json)
+        _print_records([placed], names, as_json=as_json)
 
 
 async def show_records(store: Store, seq: int, names: Mapping[str, str], *, as_json: bool) -> None:
@@ -81,21 +90,21 @@ async def show_records(store: Store, seq: int, names: Mapping[str, str], *, as_j
     found = await store.entries(seq - 1, 1)
     if not found or found[0].seq != seq:
         raise Failed(f"there is no record {seq}")
-    search = RecordSearch(ask=_ask_of(_placed(found[0]).record), after=0)
+    search = RecordSearch(ask=_ask_of(_decode_entry(found[0]).record), after=0)
     records = [placed async for placed in _find(store, search)]
-    _print(records, names, as_json=as_json)
-    if not as_json and (said := _became(records)):
+    _print_records(records, names, as_json=as_json)
+    if not as_json and (said := _describe_outcome(records)):
         # Not among the records: a program finds it in the outcome of the last one.
         write_line(said, sys.stderr)
 
 
-async def _find(store: Store, search: RecordSearch, limit: int | None = None) -> AsyncIterator[Placed]:
+async def _find(store: Store, search: RecordSearch, limit: int | None = None) -> AsyncIterator[NamedRecord]:
     """Yield records in the order of the search, with the server and tool that the first record of their ask names."""
     servers: dict[str, str] = {}
     tools: dict[tuple[str, str, str], str | None] = {}
     left = limit
     while (left is None or left > 0) and (page := await store.find_records(search, min(left or _PAGE, _PAGE))):
-        found = [placed for placed in map(_placed, page) if placed.record in search]
+        found = [placed for placed in map(_decode_entry, page) if placed.record in search]
         for placed in found:
             record, ask = placed.record, _ask_of(placed.record)
             if ask in tools:
@@ -116,7 +125,7 @@ async def _first_of(store: Store, ask: tuple[str, str, str], seq: int) -> Record
     """Return the record of an ask that names its server: before ``seq``, since processes count their asks alike."""
     search = RecordSearch(ask=ask, identities=(ask[2],), before=seq)
     while page := await store.find_records(search, 20):
-        for record in (_placed(entry).record for entry in page):
+        for record in (_decode_entry(entry).record for entry in page):
             if record in search and record.server is not None:
                 return record
         search = msgspec.structs.replace(search, before=page[-1].seq)
@@ -128,10 +137,10 @@ def _ask_of(record: Record) -> tuple[str, str, str]:
     return record.host, record.ask, record.identity
 
 
-def _became(records: list[Placed]) -> str:
+def _describe_outcome(records: list[NamedRecord]) -> str:
     """Say what became of the answer; empty if there was none, or it is not known."""
     asks: dict[gathering.AskKey, gathering.AskRow] = {}
-    gathering.gather(asks, (gathering.Placed(placed.seq, placed.record) for placed in records))
+    gathering.gather_rows(asks, (gathering.NumberedRecord(placed.seq, placed.record) for placed in records))
     arrival = next((row.arrival for row in asks.values()), None)
     if arrival is None:
         return ""
@@ -140,41 +149,41 @@ def _became(records: list[Placed]) -> str:
     return f"The answer came too late: {inert_line(LATE.get(arrival.why, arrival.why))}."
 
 
-def _placed(entry: Entry) -> Placed:
+def _decode_entry(entry: Entry) -> NamedRecord:
     try:
-        return Placed(seq=entry.seq, record=entry.record)
+        return NamedRecord(seq=entry.seq, record=entry.record)
     except msgspec.DecodeError:
         raise Failed(f"record {entry.seq} cannot be read: antiphon audit verify") from None
 
 
-def _print(records: list[Placed], names: Mapping[str, str], *, as_json: bool) -> None:
+def _print_records(records: list[NamedRecord], names: Mapping[str, str], *, as_json: bool) -> None:
     if as_json:
         for placed in records:
-            print_json(_flat(placed))
+            print_json(_flatten_record(placed))
         return
     columns = dict(_COLUMNS)
     if is_terminal():
         # Too long for a table; it is in the lines for programs.
         del columns["call"]
-        columns["at"] = lambda each: shown(each.record.at).replace("T", " ").rstrip("Z")
-    columns["server"] = lambda each: _server(each, names)
+        columns["at"] = lambda each: format_time(each.record.at).replace("T", " ").rstrip("Z")
+    columns["server"] = lambda each: _name_server(each, names)
     print_list(records, columns, as_json=False, nothing="There are no such records.")
 
 
-def _server(placed: Placed, names: Mapping[str, str]) -> str:
+def _name_server(placed: NamedRecord, names: Mapping[str, str]) -> str:
     """Name a server: as it is configured, else by its command line or URL, else by its identity."""
     identity = placed.record.identity
     named = names.get(identity) or placed.server
     if not is_terminal():
         return named or identity
     if named is None:
-        return short(identity)
+        return shorten_identity(identity)
     return named if len(named) <= _WIDEST else f"\u2026{named[1 - _WIDEST :]}"
 
 
-_COLUMNS: dict[str, Callable[[Placed], str]] = {
+_COLUMNS: dict[str, Callable[[NamedRecord], str]] = {
     "record": lambda each: str(each.seq),
-    "at": lambda each: shown(each.record.at),
+    "at": lambda each: format_time(each.record.at),
     "server": lambda each: each.record.identity,
     "tool": lambda each: each.tool or "",
     "ask": lambda each: each.record.ask,
@@ -182,19 +191,19 @@ _COLUMNS: dict[str, Callable[[Placed], str]] = {
     "step": lambda each: each.record.step,
     "outcome": lambda each: each.record.outcome,
     "model": lambda each: each.record.model or "",
-    "spent": lambda each: "" if each.record.money is None else dollars(each.record.money),
+    "spent": lambda each: "" if each.record.money is None else format_dollars(each.record.money),
     "by": lambda each: each.record.by or each.record.grant or "",
 }
 
 
-def short(identity: str) -> str:
+def shorten_identity(identity: str) -> str:
     """Shorten an identity for a table."""
     kind, colon, digits = identity.partition(":")
     return f"{kind}{colon}{digits[:_DIGITS]}"
 
 
-def _flat(placed: Placed) -> dict[str, Any]:
-    return {"seq": placed.seq, **msgspec.to_builtins(placed.record), "time": shown(placed.record.at)}
+def _flatten_record(placed: NamedRecord) -> dict[str, Any]:
+    return {"seq": placed.seq, **msgspec.to_builtins(placed.record), "time": format_time(placed.record.at)}
 
 
 class Sum(NamedTuple):
@@ -213,36 +222,36 @@ class Sum(NamedTuple):
         return self.input_tokens + self.output_tokens
 
 
-async def spend(store: Store, by: By, since: float | None, names: Mapping[str, str], *, as_json: bool) -> None:
+async def show_spending(store: Store, by: By, since: float | None, names: Mapping[str, str], *, as_json: bool) -> None:
     """Show what was spent since a time, in whole days (UTC). ``names``: those of servers, by identity."""
     day = "" if since is None else day_of(since)
     lines = [line for line in await Audit(store).spending() if line.day >= day]
     if as_json:
         for line in lines:
-            print_json({**msgspec.to_builtins(line), "dollars": dollars(line.money).removeprefix("$")})
+            print_json({**msgspec.to_builtins(line), "dollars": format_dollars(line.money).removeprefix("$")})
         return
-    rows = sums(lines, by, names)
+    rows = sum_up_spending(lines, by, names)
     if not is_terminal():
-        print_list(rows, _columns(rows, by, bars=False), as_json=False, nothing="")
+        print_list(rows, _list_columns(rows, by, bars=False), as_json=False, nothing="")
         return
-    total = [_added("total", rows)] if len(rows) > 1 else []
-    print_list([*rows, *total], _columns(rows, by, bars=True), as_json=False, nothing="Nothing was spent.")
+    total = [_add_rows("total", rows)] if len(rows) > 1 else []
+    print_list([*rows, *total], _list_columns(rows, by, bars=True), as_json=False, nothing="Nothing was spent.")
     if rows and all(row.money == 0 for row in rows):
         write_line("Bars are of tokens: nothing of it has a price.")
 
 
-def sums(lines: Iterable[SpentRow], by: By, names: Mapping[str, str]) -> list[Sum]:
+def sum_up_spending(lines: Iterable[SpentRow], by: By, names: Mapping[str, str]) -> list[Sum]:
     """Sum up by name; days in order, everything else with the highest first."""
     found: dict[str, list[SpentRow]] = {}
     for line in lines:
-        found.setdefault(_name(line, by, names), []).append(line)
-    rows = [_added(name, some) for name, some in found.items()]
+        found.setdefault(_name_line(line, by, names), []).append(line)
+    rows = [_add_rows(name, some) for name, some in found.items()]
     if by in ("day", "all"):
         return rows
     return sorted(rows, key=lambda row: (-row.money, -row.tokens, row.name))
 
 
-def _added(name: str, rows: Iterable[SpentRow | Sum]) -> Sum:
+def _add_rows(name: str, rows: Iterable[SpentRow | Sum]) -> Sum:
     some = list(rows)
     return Sum(
         name,
@@ -253,30 +262,30 @@ def _added(name: str, rows: Iterable[SpentRow | Sum]) -> Sum:
     )
 
 
-def _name(line: SpentRow, by: By, names: Mapping[str, str]) -> str:
-    server = names.get(line.identity) or (short(line.identity) if is_terminal() else line.identity)
+def _name_line(line: SpentRow, by: By, names: Mapping[str, str]) -> str:
+    server = names.get(line.identity) or (shorten_identity(line.identity) if is_terminal() else line.identity)
     named = {"day": line.day, "server": server, "model": line.model or "(none)"}
     return named[by] if by != "all" else " ".join(named.values())
 
 
-def _columns(rows: Sequence[Sum], by: By, *, bars: bool) -> dict[str, Callable[[Sum], str]]:
+def _list_columns(rows: Sequence[Sum], by: By, *, bars: bool) -> dict[str, Callable[[Sum], str]]:
     columns: dict[str, Callable[[Sum], str]] = {
         by: lambda row: row.name,
         "requests": lambda row: str(row.requests),
         "tokens in": lambda row: str(row.input_tokens),
         "out": lambda row: str(row.output_tokens),
-        "spent": lambda row: dollars(row.money),
+        "spent": lambda row: format_dollars(row.money),
     }
     if bars:
         has_price = any(row.money for row in rows)
         values = {row: row.money if has_price else row.tokens for row in rows}
         most = max(values.values(), default=0)
         # The total has no bar, which would be far longer than the others.
-        columns[""] = lambda row: _bar(values.get(row, 0), most)
+        columns[""] = lambda row: _draw_bar(values.get(row, 0), most)
     return columns
 
 
-def _bar(value: int, most: int) -> str:
+def _draw_bar(value: int, most: int) -> str:
     """Draw a value as a bar, in eighths of a cell; any value above 0 gets at least one."""
     eighths = max(1, value * _BAR * 8 // most) if value and most else 0
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -20,17 +20,26 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.cli.failures import FAILED, Failed
+from antiphon.cli.error_messages import FAILED, Failed
 from antiphon.cli.output.formats import is_terminal, print_json, print_text, write_line
 from antiphon.errors import ConfigError
 from antiphon.host.audit import Audit, Proof, check_lines, csv_lines, json_lines
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store
-from antiphon.host.store.chain import Entry, Fault, Head, verify
+from antiphon.host.store.chain import Entry, Fault, Head, verify_entries
 from antiphon.machine.files import open_file, read_file, replaced_file
 
-__all__ = ["Format", "anchor", "export", "read_anchors", "read_head", "tell", "verify_file", "verify_store"]
+__all__ = [
+    "Format",
+    "anchor_record",
+    "export_records",
+    "print_proof",
+    "read_anchors",
+    "read_head",
+    "verify_file",
+    "verify_store",
+]
 
 _HEAD = re.compile(r"(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64})")
 _LONGEST_LINE = 64 * 1024 * 1024
@@ -49,7 +58,7 @@ _PAGE = 1_000
 
 
 def read_head(text: str | None) -> Head | None:
-    """Read a head as ``verify`` prints it.
+    """Read a head as ``verify_entries`` prints it.
 
     Raises:
         ConfigError: it is no head.
@@ -69,7 +78,7 @@ async def verify_store(store: Store, known: Iterable[Head]) -> Proof:
     try:
         return await Audit(store).verify(known)
     except DBAPIError:
-        return await _unreadable(store)
+        return await _find_unreadable(store)
 
 
 def verify_file(path: Path, known: Iterable[Head]) -> Proof:
@@ -79,7 +88,7 @@ def verify_file(path: Path, known: Iterable[Head]) -> Proof:
         ConfigError: it cannot be opened.
     """
     with open_file(path) as file:
-        head, fault = check_lines(_lines(file), known)
+        head, fault = check_lines(_read_lines(file), known)
     return Proof(records=head.seq, head=head, fault=fault)
 
 
@@ -88,7 +97,7 @@ def head_text(head: Head) -> str:
     return f"{head.seq}:{head.hash}"
 
 
-def tell(proof: Proof, *, as_json: bool) -> int:
+def print_proof(proof: Proof, *, as_json: bool) -> int:
     """Print the result, and return the exit code."""
     head = head_text(proof.head)
     fault = proof.fault
@@ -103,7 +112,7 @@ def tell(proof: Proof, *, as_json: bool) -> int:
     return 0 if proof.whole else FAILED
 
 
-async def _unreadable(store: Store) -> Proof:
+async def _find_unreadable(store: Store) -> Proof:
     """Read the records one by one, to name the first that cannot be read; raises if none can be."""
     from sqlalchemy.exc import DBAPIError
 
@@ -113,14 +122,14 @@ async def _unreadable(store: Store) -> Proof:
             page = await store.entries(after, 1)
         except DBAPIError:
             break
-        head, fault = verify(page, head)
+        head, fault = verify_entries(page, head)
         if fault is not None or not page:
             return Proof(records=head.seq, head=head, fault=fault)
         after = page[0].seq
     return Proof(records=after, head=head, fault=Fault(seq=after + 1, problem="the record cannot be read"))
 
 
-def _lines(file: Iterable[bytes]) -> Iterator[str]:
+def _read_lines(file: Iterable[bytes]) -> Iterator[str]:
     for line in file:
         yield line.decode("utf-8", "replace") if len(line) <= _LONGEST_LINE else ""
 
@@ -131,10 +140,10 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     """ISO 8601 in UTC."""
     head: str
-    """As ``verify`` prints it."""
+    """As ``verify_entries`` prints it."""
 
 
-async def anchor(store: Store, file: Path | None, webhook: str | None, *, log: bool, as_json: bool) -> int:
+async def anchor_record(store: Store, file: Path | None, webhook: str | None, *, log: bool, as_json: bool) -> int:
     """Note the head of a record that is intact and continues from what the file has. Returns the exit code.
 
     Raises:
@@ -144,13 +153,13 @@ async def anchor(store: Store, file: Path | None, webhook: str | None, *, log: b
     proof = await verify_store(store, [] if file is None else read_anchors(file, make=True))
     if not proof.whole:
         # A broken record must not be noted as if it were intact.
-        return tell(proof, as_json=as_json)
+        return print_proof(proof, as_json=as_json)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     line = msgspec.json.encode(Anchor(at=now, head=head_text(proof.head)))
     if file is not None:
-        _append(file, line)
+        _append_line(file, line)
     if webhook is not None:
-        await _post(webhook, line)
+        await _post_line(webhook, line)
     if log:
         _tell_system(line)
     if as_json:
@@ -189,7 +198,7 @@ def read_anchors(file: Path, *, make: bool = False) -> list[Head]:
     return heads
 
 
-def _append(file: Path, line: bytes) -> None:
+def _append_line(file: Path, line: bytes) -> None:
     try:
         fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(fd, "ab") as opened:
@@ -200,7 +209,7 @@ def _append(file: Path, line: bytes) -> None:
         raise Failed(f"{file}: cannot be written: {error.strerror}") from None
 
 
-async def _post(url: str, line: bytes) -> None:
+async def _post_line(url: str, line: bytes) -> None:
     if not url.startswith(("https://", "http://")):
         raise ConfigError("--webhook is a URL: https://...")
     try:
@@ -222,15 +231,15 @@ def _tell_system(line: bytes) -> None:
     raise Failed("--log: there is no system log here")
 
 
-async def export(store: Store, form: Format, output: Path | None) -> int:
+async def export_records(store: Store, form: Format, output: Path | None) -> int:
     """Write all records, and return how many there were.
 
     Raises:
         Failed: a record cannot be read.
     """
     count = 0
-    with _opened(output) as write:
-        async for page in _pages(store):
+    with _open_output(output) as write:
+        async for page in _read_pages(store):
             try:
                 lines = list(json_lines(page) if form == "jsonl" else csv_lines(page, heading=count == 0))
             except msgspec.DecodeError:
@@ -241,7 +250,7 @@ async def export(store: Store, form: Format, output: Path | None) -> int:
     return count
 
 
-async def _pages(store: Store) -> AsyncIterator[list[Entry]]:
+async def _read_pages(store: Store) -> AsyncIterator[list[Entry]]:
     after = 0
     while page := await store.entries(after, _PAGE):
         yield page
@@ -249,15 +258,15 @@ async def _pages(store: Store) -> AsyncIterator[list[Entry]]:
 
 
 @contextmanager
-def _opened(output: Path | None) -> Generator[Callable[[str], object]]:
+def _open_output(output: Path | None) -> Generator[Callable[[str], object]]:
     if output is None or str(output) == "-":
-        yield _printed
+        yield _print_line
         return
     with replaced_file(output) as file:
         yield lambda line: file.write(line.encode())
 
 
-def _printed(line: str) -> None:
+def _print_line(line: str) -> None:
     """Print a line unchanged into a pipe; on a terminal, control characters are marked."""
     text = line.rstrip("\r\n")
     if not is_terminal():

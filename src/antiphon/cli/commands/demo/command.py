@@ -16,25 +16,25 @@ from typing import Annotated
 
 from msgspec import structs
 
-from antiphon.cli.bell import ringing
+from antiphon.cli.bell import ring_for_questions
 from antiphon.cli.commands.demo.demonstration import Demo, Display, Wanted
-from antiphon.cli.commands.demo.server import MOST_PRODUCTS, Store
+from antiphon.cli.commands.demo.server import MOST_PRODUCTS, ProductStore
 from antiphon.cli.commands.review.web import Browse, Port
-from antiphon.cli.host_options import choose_host, configuration
-from antiphon.cli.open_client import run
-from antiphon.cli.options import Answers, Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
+from antiphon.cli.host_options import choose_host, read_configuration
+from antiphon.cli.open_client import run_coroutine
+from antiphon.cli.options import AnswerOptions, Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
 from antiphon.cli.output.formats import is_terminal
-from antiphon.cli.signatures import Option
+from antiphon.cli.signatures import CommandOption
 from antiphon.cli.store import configured_place
 from antiphon.errors import ConfigError
-from antiphon.host.checks.redact import mask
+from antiphon.host.checks.redact import mask_text
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.providers.api_keys import missing_key
 from antiphon.host.providers.offline import Echo
 from antiphon.host.review.review import obstacle_of
 from antiphon.host.review_page import page_opener
 from antiphon.host.store import MemoryStore
-from antiphon.host.store.location import state_folder
+from antiphon.host.store.store_location import state_folder
 
 __all__ = ["command"]
 
@@ -43,7 +43,7 @@ _QUICK, _HUMAN = 0.2, 2.0
 
 Products = Annotated[
     int,
-    Option(
+    CommandOption(
         "--products",
         "-n",
         metavar="N",
@@ -53,11 +53,11 @@ Products = Annotated[
     ),
 ]
 StoreFile = Annotated[
-    Path | None, Option("--store", metavar="FILE", help="Keep the shop's products in this SQLite file.")
+    Path | None, CommandOption("--store", metavar="FILE", help="Keep the shop's products in this SQLite file.")
 ]
 Interval = Annotated[
     float | None,
-    Option(
+    CommandOption(
         "--interval",
         metavar="SECONDS",
         min=0.0,
@@ -79,7 +79,7 @@ def command(
     model: ModelName = None,
     config: Config = None,
     review: Review = None,
-    web: Annotated[bool, Option("--web", help="Decide on a page in the browser.")] = False,
+    web: Annotated[bool, CommandOption("--web", help="Decide on a page in the browser.")] = False,
     port: Port = 0,
     browse: Browse = True,
 ) -> int:
@@ -96,14 +96,14 @@ def command(
     opener = page_opener() if web else None
     if provider is None and model is None and not _has_model(config):
         provider = Echo.name
-    answers = Answers(yes=yes, provider=provider, model=model, review=review)
+    answers = AnswerOptions(yes=yes, provider=provider, model=model, review=review)
     if web:
         answers = structs.replace(answers, review="queue", store=configured_place(config) or "default")
     host = choose_host(answers, config=config, soon=True)
     if not yes and (host.reviewer is None or not host.reviewer.available):
         raise ConfigError(f"nobody can be asked: {obstacle_of(host.reviewer)}; --yes approves without asking")
     if store is not None:
-        Store(store).close()  # so that a file that is no store is reported here, and not by the server
+        ProductStore(store).close()  # so that a file that is no store is reported here, and not by the server
     with tempfile.TemporaryDirectory(prefix="antiphon-demo-") as folder:
         wanted = Wanted(
             products=products,
@@ -111,26 +111,26 @@ def command(
             interval=interval if interval is not None else _QUICK if yes else _HUMAN,
             shop=store or Path(folder) / "shop.db",
             is_paged=web,
-            record=_record(host, config),
+            record=_describe_record(host, config),
             next=_next(is_paged=web),
         )
         demo = Demo(Display(as_json=as_json, messages=messages), host, wanted)
-        settings = configuration(config, os.environ)
+        settings = read_configuration(config, os.environ)
         page = None if opener is None else opener(host.store, port=port, config=settings, browse=browse)
-        return run(_shown(demo, host, page, settings.notify.bell))
+        return run_coroutine(_show_demo(demo, host, page, settings.notify.bell))
 
 
 def _has_model(config: Path | None) -> bool:
     """Return whether the configuration, or a key in the environment, names a model that can answer."""
-    return any(missing_key(model, os.environ) is None for model in configuration(config, os.environ).models)
+    return any(missing_key(model, os.environ) is None for model in read_configuration(config, os.environ).models)
 
 
-def _record(host: ConfiguredHost, config: Path | None) -> str:
+def _describe_record(host: ConfiguredHost, config: Path | None) -> str:
     """Say where decisions are stored, and how to look at them."""
     if isinstance(host.store, MemoryStore):
         return "in memory; it ends with this program"
     place = configured_place(config)
-    kept = str(state_folder(os.environ) / "host.db") if place in (None, "default") else mask(str(place))
+    kept = str(state_folder(os.environ) / "host.db") if place in (None, "default") else mask_text(str(place))
     return f"{kept}; antiphon audit list shows it"
 
 
@@ -145,13 +145,13 @@ def _next(*, is_paged: bool) -> str:
     return f"Decide yourself, in the browser: {program} demo --web"
 
 
-async def _shown(
+async def _show_demo(
     demo: Demo, host: ConfiguredHost, page: AbstractAsyncContextManager[object] | None, wants_bell: bool
 ) -> int:
     try:
         if page is None:
             return await demo.run()
-        async with page, ringing(host.store, wanted=wants_bell):
+        async with page, ring_for_questions(host.store, wanted=wants_bell):
             code = await demo.run()
             if is_terminal():
                 # Decisions and costs can be viewed on the page until Ctrl-C.

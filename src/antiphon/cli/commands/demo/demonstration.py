@@ -18,13 +18,13 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.cli.commands.demo.server import INTERVAL_VARIABLE, STORE_VARIABLE, Product
-from antiphon.cli.failures import FAILED, explain
+from antiphon.cli.error_messages import FAILED, explain_error
 from antiphon.cli.output.formats import print_json, print_list
-from antiphon.cli.output.frames import LEGEND, line
+from antiphon.cli.output.frames import LEGEND, format_message
 from antiphon.cli.output.progress import Teller
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, Rejected
-from antiphon.host.budget import dollars
+from antiphon.host.budget import format_dollars
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.transports.recording import Message, RecordingChannel
 from antiphon.wire.common import ClientCapabilities, Implementation
@@ -98,7 +98,7 @@ class Display:
         if self._messages and self._as_json:
             print_json({"event": "message", **msgspec.to_builtins(message)})
         elif self._messages:
-            self.teller.say(line(message), "red" if message.kind == "error" else "dim")
+            self.teller.say(format_message(message), "red" if message.kind == "error" else "dim")
 
     def shelf(self, products: Sequence[Product]) -> None:
         """Show products as a table."""
@@ -132,13 +132,13 @@ class Demo:
         except ConfigError:
             raise
         except AntiphonError as error:
-            self._display.event("error", message=explain(error))
+            self._display.event("error", message=explain_error(error))
         self._display.event("done", **done, seconds=round(time.monotonic() - began, 1))
         self._display.event(
             "summary",
             calls=self._calls,
             **{name: self._asked[name] for name in ("asks", "answered", "refused")},
-            cost=dollars(await self._spent() - spent),
+            cost=format_dollars(await self._spent() - spent),
             decisions=", ".join(f"{each} ({count})" for each, count in self._decisions.items()) or "none",
             record=self._wanted.record,
             next=self._wanted.next,
@@ -162,7 +162,7 @@ class Demo:
             revision=wanted.revision,
             timeout=_PATIENCE + wanted.products * wanted.interval * 2,
             log_level="info",
-            on_log=self._logged,
+            on_log=self._log_message,
             wrap=lambda channel: RecordingChannel(channel, self._display.message),
         )
         async with client:
@@ -180,17 +180,17 @@ class Demo:
     async def _call(self, client: Client, count: int) -> None:
         self._calls += 1
         try:
-            result = await client.call_tool("describe_new_products", {"count": count}, progress=_ignore)
+            result = await client.call_tool("describe_new_products", {"count": count}, progress=_ignore_progress)
         except ConnectionClosed:
             raise
         except AntiphonError as error:
             # At 2026-07-28 a refusal ends the whole call; what was stored before stays stored.
-            self._display.event("error", message=f"the call was given up: {explain(error)}")
+            self._display.event("error", message=f"the call was given up: {explain_error(error)}")
             return
         if result.is_error:
             self._display.event("error", message=result.text)
 
-    def _logged(self, params: LoggingMessageNotificationParams) -> None:
+    def _log_message(self, params: LoggingMessageNotificationParams) -> None:
         self._display.event(**cast("dict[str, Any]", params.data))
 
     @property
@@ -224,7 +224,7 @@ class Demo:
             self._decisions[f"{steps[-1].outcome} by {steps[-1].by or steps[-1].step}"] += 1
 
 
-def _ignore(progress: float, total: float | None, message: str | None) -> None:
+def _ignore_progress(progress: float, total: float | None, message: str | None) -> None:
     """Ignore progress; passing a callback makes the server send it, and it is shown among the messages."""
 
 

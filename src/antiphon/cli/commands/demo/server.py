@@ -23,7 +23,15 @@ from antiphon.errors import AntiphonError, ConfigError, Rejected, ToolError
 from antiphon.server.app import Server
 from antiphon.server.context import Context
 
-__all__ = ["INTERVAL_VARIABLE", "MOST_PRODUCTS", "STORE_VARIABLE", "Product", "Store", "catalogue", "make_server"]
+__all__ = [
+    "INTERVAL_VARIABLE",
+    "MOST_PRODUCTS",
+    "STORE_VARIABLE",
+    "Product",
+    "ProductStore",
+    "catalogue",
+    "make_server",
+]
 
 STORE_VARIABLE = "ANTIPHON_DEMO_STORE"
 """Environment variable with the file of the shop."""
@@ -58,7 +66,7 @@ def catalogue() -> list[Product]:
     return msgspec.json.decode(Path(__file__).with_name("products.json").read_bytes(), type=list[Product])
 
 
-class Store:
+class ProductStore:
     """The products of one shop."""
 
     def __init__(self, path: str | Path) -> None:
@@ -91,7 +99,7 @@ class Store:
 class _Shop:
     """The store, and the products that wait for a description."""
 
-    def __init__(self, store: Store, interval: float) -> None:
+    def __init__(self, store: ProductStore, interval: float) -> None:
         self.store, self._interval = store, interval
         self._arrivals = zip(cycle(catalogue()), cycle(_RHYTHM), strict=False)
         self._arriving = asyncio.Lock()
@@ -114,7 +122,7 @@ def make_server(path: str, interval: float) -> Server:
 
     @asynccontextmanager
     async def lifespan(_: Server) -> AsyncGenerator[_Shop]:
-        with closing(Store(path)) as store:
+        with closing(ProductStore(path)) as store:
             yield _Shop(store, interval)
 
     server = Server(
@@ -140,14 +148,14 @@ async def describe_new_products(count: Count, ctx: Context) -> str:
     for number in range(1, count + 1):
         product = await shop.take()
         await ctx.info({"event": "product", "sku": product.sku, "name": product.name, "price": product.price})
-        stored += await _describe(product, shop, ctx)
+        stored += await _describe_product(product, shop, ctx)
         await ctx.progress(number, count, product.name)
     if stored < count:
         raise ToolError(f"{stored} of {count} new products described and stored")
     return f"{stored} of {count} new products described and stored"
 
 
-async def _describe(product: Product, shop: _Shop, ctx: Context) -> bool:
+async def _describe_product(product: Product, shop: _Shop, ctx: Context) -> bool:
     """Have one product described; return whether it was. Otherwise it waits for the next call."""
     text = ""
     try:

@@ -11,20 +11,21 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from antiphon.cli.commands.doctor.local import Finding, local_findings
-from antiphon.cli.commands.doctor.server import examine, login_finding
-from antiphon.cli.failures import FAILED, exit_code, explain
-from antiphon.cli.open_client import run
+from antiphon.cli.commands.doctor.local import DoctorFinding, local_findings
+from antiphon.cli.commands.doctor.server import examine_server, login_finding
+from antiphon.cli.error_messages import FAILED, exit_code, explain_error
+from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import Json, Reach, complete_server
 from antiphon.cli.output.formats import print_json
 from antiphon.cli.output.progress import Teller
-from antiphon.cli.signatures import Argument, Option
+from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.errors import ConfigError, Unauthorized
 
 __all__ = ["command"]
 
 OptionalTarget = Annotated[
-    str | None, Argument(metavar="[TARGET]", help="A server to connect to and examine.", complete=complete_server)
+    str | None,
+    Argument(metavar="[TARGET]", help="A server to connect to and examine.", complete=complete_server),
 ]
 
 _MARKS = {"ok": "ok  ", "note": "note", "odd": "odd ", "failed": "FAIL"}
@@ -35,7 +36,7 @@ def command(
     target: OptionalTarget = None,
     *,
     models: Annotated[
-        bool, Option("--models", help="Also ask each configured model for one word, to see that it works.")
+        bool, CommandOption("--models", help="Also ask each configured model for one word, to see that it works.")
     ] = False,
     as_json: Json = False,
     reach: Reach,
@@ -48,13 +49,13 @@ def command(
     Exit code 1 if anything failed; what is only odd is not a failure.
     """
     if target is None:
-        return run(_local(as_json=as_json, config=reach.config, models=models))
+        return run_coroutine(_check_installation(as_json=as_json, config=reach.config, models=models))
     if models:
         raise ConfigError("--models asks the models of this installation: leave the server out")
-    return run(_server(target, reach, as_json=as_json))
+    return run_coroutine(_check_server(target, reach, as_json=as_json))
 
 
-async def _local(*, as_json: bool, config: Path | None, models: bool) -> int:
+async def _check_installation(*, as_json: bool, config: Path | None, models: bool) -> int:
     findings = await asyncio.to_thread(local_findings, config)
     if models:
         from antiphon.cli.commands.doctor.models import model_findings
@@ -62,23 +63,23 @@ async def _local(*, as_json: bool, config: Path | None, models: bool) -> int:
         findings += await model_findings(
             config if config is not None and config.suffix == ".toml" else None, os.environ
         )
-    return _show(findings, as_json=as_json)
+    return _show_findings(findings, as_json=as_json)
 
 
-async def _server(target: str, reach: Reach, *, as_json: bool) -> int:
-    findings: list[Finding] = []
+async def _check_server(target: str, reach: Reach, *, as_json: bool) -> int:
+    findings: list[DoctorFinding] = []
     try:
-        await examine(target, reach, findings.append)
+        await examine_server(target, reach, findings.append)
     except Exception as error:
         if exit_code(error) != FAILED:
             raise
-        findings.append(Finding("failed", "connection", explain(error)))
+        findings.append(DoctorFinding("failed", "connection", explain_error(error)))
         if isinstance(error.__cause__, Unauthorized):
             findings.append(await login_finding(target, reach))
-    return _show(findings, as_json=as_json)
+    return _show_findings(findings, as_json=as_json)
 
 
-def _show(findings: list[Finding], *, as_json: bool) -> int:
+def _show_findings(findings: list[DoctorFinding], *, as_json: bool) -> int:
     teller = Teller(sys.stdout)
     for finding in findings:
         if as_json:

@@ -10,17 +10,17 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from antiphon.cli.commands.doctor.local import Finding
+from antiphon.cli.commands.doctor.local import DoctorFinding
 from antiphon.errors import AntiphonError
 from antiphon.host.budget import DOLLAR, rounded_dollars
-from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.config import load_config
+from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.host.providers.api_keys import missing_key
 from antiphon.host.providers.base import Usage
-from antiphon.host.providers.embeddings import EmbeddingParams
-from antiphon.host.providers.persistence import Patience
+from antiphon.host.providers.persistence import RetryPatience
+from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
@@ -35,42 +35,42 @@ _SHOWN = 40
 """Characters of the answer that are shown."""
 
 
-async def model_findings(config: Path | None, environ: Mapping[str, str]) -> list[Finding]:
+async def model_findings(config: Path | None, environ: Mapping[str, str]) -> list[DoctorFinding]:
     """Ask each model for one word, all concurrently; findings are in the order of the configuration.
 
     Raises:
         ConfigError: the configuration cannot be read.
     """
     found = await asyncio.to_thread(load_config, environ, file=config)
-    return await asyncio.gather(*(_asked(model, environ) for model in found.catalogue()))
+    return await asyncio.gather(*(_ask_model(model, environ) for model in found.catalogue()))
 
 
-async def _asked(model: Model, environ: Mapping[str, str]) -> Finding:
+async def _ask_model(model: Model, environ: Mapping[str, str]) -> DoctorFinding:
     missing = missing_key(model, environ)
     if missing is not None:
-        return Finding("failed", model.name, f"{missing}: set it, or take the model out of the configuration")
-    models = Models(Catalogue((model,)), environ, patience=Patience(attempts=1, deadline=_DEADLINE))
+        return DoctorFinding("failed", model.name, f"{missing}: set it, or take the model out of the configuration")
+    models = Models(ModelCatalogue((model,)), environ, patience=RetryPatience(attempts=1, deadline=_DEADLINE))
     began = time.monotonic()
     try:
-        said, usage = await _tried(models, model)
+        said, usage = await _try_model(models, model)
     except AntiphonError as error:
-        return Finding("failed", model.name, str(error))
+        return DoctorFinding("failed", model.name, str(error))
     finally:
         await models.aclose()
     cost = None if usage is None else models.cost(model.name, usage)
     paid = "" if not cost else f", {rounded_dollars(int(cost * DOLLAR))}"
-    return Finding("ok", model.name, f"{said} in {time.monotonic() - began:.1f} s{paid}")
+    return DoctorFinding("ok", model.name, f"{said} in {time.monotonic() - began:.1f} s{paid}")
 
 
-async def _tried(models: Models, model: Model) -> tuple[str, Usage | None]:
+async def _try_model(models: Models, model: Model) -> tuple[str, Usage | None]:
     """Use a model once; return what it did, and what that took."""
     if model.embeddings:
         made = await models.embed(EmbeddingParams.of([_QUESTION]), model=model.name)
         return f"made a vector of {len(made.vectors[0]) // 4} numbers", made.usage
-    answer = await models.generate(_request(), model=model.name)
+    answer = await models.generate(_make_request(), model=model.name)
     return f'answered "{inert_line(answer.result.text.strip()[:_SHOWN])}"', answer.usage
 
 
-def _request() -> CreateMessageRequestParams:
+def _make_request() -> CreateMessageRequestParams:
     message = SamplingMessage(role="user", content=TextContent(text=_QUESTION))
     return CreateMessageRequestParams(messages=[message], max_tokens=_MOST_TOKENS)

@@ -9,15 +9,15 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from antiphon.cli.commands.policy.explain import judged_request, read_cases, tell, tell_cases
-from antiphon.cli.commands.policy.grants import lift, list_blocks, list_grants, revoke
-from antiphon.cli.commands.policy.show import effective, show
+from antiphon.cli.commands.policy.explain import judged_request, print_explanation, read_cases, tell_cases
+from antiphon.cli.commands.policy.grants import lift_block, list_blocks, list_grants, revoke_grants
+from antiphon.cli.commands.policy.show import find_effective_policy, show_policy
 from antiphon.cli.groups import ListGroup, ShowGroup
-from antiphon.cli.host_options import configuration
+from antiphon.cli.host_options import read_configuration
 from antiphon.cli.options import ConfigFile, Json, complete_server
-from antiphon.cli.signatures import Argument, Option
+from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.cli.store import StoreOptions, run_on_store
-from antiphon.cli.targets import identities_of, names_of
+from antiphon.cli.target_text import identities_of, names_of
 
 __all__ = ["commands"]
 
@@ -27,7 +27,7 @@ blocks = ListGroup(help="List servers you blocked, and let them ask again. Witho
 
 Server = Annotated[
     str | None,
-    Option(
+    CommandOption(
         "--server",
         metavar="TARGET",
         help="The server: a target as for antiphon call, or an identity.",
@@ -39,7 +39,9 @@ Server = Annotated[
 @commands.command("show")
 def show_(*, server: Server = None, as_json: Json = False, config: ConfigFile = None) -> int:
     """Show the rules and what holds for each server; the usual command."""
-    show(configuration(config, os.environ), () if server is None else identities_of(server), as_json=as_json)
+    show_policy(
+        read_configuration(config, os.environ), () if server is None else identities_of(server), as_json=as_json
+    )
     return 0
 
 
@@ -57,9 +59,9 @@ def explain(
     *,
     server: Server = None,
     background: Annotated[
-        bool, Option("--background", help="Judge it as a request that belongs to no call of yours.")
+        bool, CommandOption("--background", help="Judge it as a request that belongs to no call of yours.")
     ] = False,
-    headless: Annotated[bool, Option("--headless", help="Judge it as if no person could be asked.")] = False,
+    headless: Annotated[bool, CommandOption("--headless", help="Judge it as if no person could be asked.")] = False,
     as_json: Json = False,
     config: ConfigFile = None,
 ) -> int:
@@ -68,8 +70,8 @@ def explain(
     Exit code 1 if it would be denied.
     """
     judged = judged_request(request, server, background=background, headless=headless)
-    policy = effective(configuration(config, os.environ), *judged.origin.identities)
-    return tell(policy, judged, as_json=as_json)
+    policy = find_effective_policy(read_configuration(config, os.environ), *judged.origin.identities)
+    return print_explanation(policy, judged, as_json=as_json)
 
 
 @commands.command("test")
@@ -90,8 +92,10 @@ def compare(
 
     Exit code 1 if one is decided otherwise.
     """
-    settings = configuration(config, os.environ)
-    return tell_cases(read_cases(cases), lambda *identities: effective(settings, *identities), as_json=as_json)
+    settings = read_configuration(config, os.environ)
+    return tell_cases(
+        read_cases(cases), lambda *identities: find_effective_policy(settings, *identities), as_json=as_json
+    )
 
 
 commands.add_command(grants, "grants")
@@ -114,7 +118,7 @@ def revoke_(
     where: StoreOptions,
 ) -> int:
     """Revoke grants: you are asked again at the next request."""
-    return run_on_store(where, lambda opened: revoke(opened, ids))
+    return run_on_store(where, lambda opened: revoke_grants(opened, ids))
 
 
 @blocks.command("list")
@@ -132,4 +136,4 @@ def lift_(
     where: StoreOptions,
 ) -> int:
     """Let a server ask again."""
-    return run_on_store(where, lambda opened: lift(opened, server))
+    return run_on_store(where, lambda opened: lift_block(opened, server))

@@ -13,18 +13,18 @@ from typing import Any
 
 import msgspec
 
-from antiphon.cli.commands.policy.show import ranked
-from antiphon.cli.failures import FAILED
+from antiphon.cli.commands.policy.show import rank_rules
+from antiphon.cli.error_messages import FAILED
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.cli.request_file import Asked, read_ask, read_bytes
-from antiphon.cli.targets import origin_at
+from antiphon.cli.target_text import origin_at
 from antiphon.errors import ConfigError
-from antiphon.host.checks.policy import Effect, Policy, Situation, decide, explain, mismatch
+from antiphon.host.checks.policy_rules import Effect, Policy, Situation, decide, explain, find_mismatch
 from antiphon.machine.toml import parse_toml
 from antiphon.wire.origin import Origin, OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
 
-__all__ = ["Judged", "judged_case", "judged_request", "read_cases", "tell", "tell_cases"]
+__all__ = ["Judged", "judged_case", "judged_request", "print_explanation", "read_cases", "tell_cases"]
 
 
 class CallCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,12 +104,14 @@ def read_cases(path: Path) -> list[CallCase]:
         raise ConfigError(f"{path}: not a file of cases ([[cases]] with tool and expect): {error}") from None
 
 
-def tell(policy: Policy, judged: Judged, *, as_json: bool) -> int:
+def print_explanation(policy: Policy, judged: Judged, *, as_json: bool) -> int:
     """Print the explanation, and return the exit code: 1 if the request would be denied."""
     asked, origin, situation = judged.asked, judged.origin, judged.situation
     verdict = decide(policy, asked, origin, headless=judged.headless, situation=situation)
     if as_json:
-        rules = [{"rule": rule, "mismatch": mismatch(rule, asked, origin, situation)} for rule in ranked(policy)]
+        rules = [
+            {"rule": rule, "mismatch": find_mismatch(rule, asked, origin, situation)} for rule in rank_rules(policy)
+        ]
         print_json({**msgspec.structs.asdict(verdict), "rules": rules})
     else:
         for line in explain(policy, asked, origin, headless=judged.headless, situation=situation):

@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from antiphon.cli.failures import Failed
+from antiphon.cli.error_messages import Failed
 from antiphon.cli.output.formats import print_json, print_list, print_text
-from antiphon.cli.quantities import shown
+from antiphon.cli.quantities import format_time
 from antiphon.errors import ConfigError
-from antiphon.host.budget import dollars
-from antiphon.host.checks.redact import mask
+from antiphon.host.budget import format_dollars
+from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.grants import Given, Grants
+from antiphon.host.review.given_grants import Given, Grants
 from antiphon.host.store import Store
 from antiphon.host.store.base import BlockRow
 
-__all__ = ["lift", "list_blocks", "list_grants", "revoke"]
+__all__ = ["lift_block", "list_blocks", "list_grants", "revoke_grants"]
 
 
 async def list_grants(store: Store, names: Mapping[str, str], *, as_json: bool) -> None:
@@ -33,19 +33,19 @@ async def list_grants(store: Store, names: Mapping[str, str], *, as_json: bool) 
         return
     columns: dict[str, Callable[[Given], str]] = {
         "grant": lambda one: one.id,
-        "given": lambda one: shown(one.given),
+        "given": lambda one: format_time(one.given),
         "server": lambda one: names.get(one.grant.identity, one.grant.identity),
-        "for": _purpose,
+        "for": _describe_purpose,
         "scope": lambda one: one.grant.scope,
-        "used": lambda one: _bounded(str(one.used), one.grant.terms.uses),
-        "spent": lambda one: _spent(spent.get(f"grant:{one.id}", 0), one.grant.terms.money),
-        "until": lambda one: shown(one.grant.terms.until),
-        "models": _models,
+        "used": lambda one: _describe_bound(str(one.used), one.grant.terms.uses),
+        "spent": lambda one: _describe_spent(spent.get(f"grant:{one.id}", 0), one.grant.terms.money),
+        "until": lambda one: format_time(one.grant.terms.until),
+        "models": _describe_models,
     }
     print_list(given, columns, as_json=False, nothing="Nothing is allowed beforehand by a person.")
 
 
-def _models(given: Given) -> str:
+def _describe_models(given: Given) -> str:
     """List the models it was given for, and how far they reach."""
     grant = given.grant
     if grant.asks_again:
@@ -53,7 +53,7 @@ def _models(given: Given) -> str:
     return "" if grant.tool is not None else inert_line(", ".join((*grant.models, *(grant.reaches or ()))))
 
 
-async def revoke(store: Store, ids: Sequence[str]) -> None:
+async def revoke_grants(store: Store, ids: Sequence[str]) -> None:
     """Withdraw grants, so that the next request is asked about.
 
     Raises:
@@ -62,7 +62,7 @@ async def revoke(store: Store, ids: Sequence[str]) -> None:
     """
     grants = Grants(store)
     known = [given.id for given in await grants.all()]
-    for id in [_only(id, known) for id in ids]:
+    for id in [_find_only(id, known) for id in ids]:
         if not await grants.revoke(id):
             raise Failed(f"there is no grant {id} any more")
         print_text(f"{id}: revoked, the next request asks again")
@@ -72,27 +72,27 @@ async def list_blocks(store: Store, *, as_json: bool) -> None:
     """List the servers that are blocked."""
     columns: dict[str, Callable[[BlockRow], str]] = {
         "server": lambda row: row.identity,
-        "target": lambda row: mask(row.target),
-        "since": lambda row: shown(row.since),
+        "target": lambda row: mask_text(row.target),
+        "since": lambda row: format_time(row.since),
         "by": lambda row: row.by or "",
     }
     print_list(await store.blocks(), columns, as_json=as_json, nothing="No server is blocked.")
 
 
-async def lift(store: Store, identity: str) -> None:
+async def lift_block(store: Store, identity: str) -> None:
     """Unblock a server.
 
     Raises:
         ConfigError: several blocked servers have this prefix.
         Failed: it is not blocked.
     """
-    one = _only(identity, [row.identity for row in await store.blocks()], "no server is blocked as")
+    one = _find_only(identity, [row.identity for row in await store.blocks()], "no server is blocked as")
     if not await store.unblock(one):
         raise Failed(f"{one}: is not blocked any more")
     print_text(f"{one}: may ask again")
 
 
-def _only(id: str, known: Sequence[str], missing: str = "there is no grant") -> str:
+def _find_only(id: str, known: Sequence[str], missing: str = "there is no grant") -> str:
     found = [one for one in known if id and one.startswith(id)]
     if not found:
         raise Failed(f"{missing} {id}")
@@ -101,15 +101,15 @@ def _only(id: str, known: Sequence[str], missing: str = "there is no grant") -> 
     return found[0]
 
 
-def _purpose(given: Given) -> str:
+def _describe_purpose(given: Given) -> str:
     grant = given.grant
     return f"the tool {grant.tool}" if grant.tool is not None else f"up to {grant.max_tokens} tokens"
 
 
-def _bounded(used: str, most: int | None) -> str:
+def _describe_bound(used: str, most: int | None) -> str:
     return used if most is None else f"{used} of {most}"
 
 
-def _spent(spent: int, most: int | None) -> str:
+def _describe_spent(spent: int, most: int | None) -> str:
     # Only a grant with a limit on money has an account.
-    return "" if most is None else f"{dollars(spent)} of {dollars(most)}"
+    return "" if most is None else f"{format_dollars(spent)} of {format_dollars(most)}"

@@ -12,96 +12,96 @@ from typing import Any
 import msgspec
 
 from antiphon.cli.output.formats import print_json, print_text
-from antiphon.cli.targets import names_of
-from antiphon.host.checks.policy import Effect, Policy, Rule
+from antiphon.cli.target_text import names_of
+from antiphon.host.checks.policy_rules import Effect, Policy, Rule
 from antiphon.host.config import Config
-from antiphon.host.config.settings import Settings
+from antiphon.host.config.settings import ServerSettings
 from antiphon.host.configured_host import ConfiguredHost
-from antiphon.host.providers import named
+from antiphon.host.providers import make_named_provider
 
-__all__ = ["effective", "ranked", "show"]
+__all__ = ["find_effective_policy", "rank_rules", "show_policy"]
 
 _RANK: tuple[Effect, ...] = ("deny", "ask", "allow")
 
 
-def show(config: Config, identities: tuple[str, ...], *, as_json: bool) -> None:
+def show_policy(config: Config, identities: tuple[str, ...], *, as_json: bool) -> None:
     """Show the policy and the settings of one server, or the general ones and those of all configured servers."""
     if identities:
-        policy = effective(config, *identities)
-        _print(config, policy, {identities[0]: config.for_server(*identities)}, as_json=as_json)
+        policy = find_effective_policy(config, *identities)
+        _print_policy(config, policy, {identities[0]: config.for_server(*identities)}, as_json=as_json)
         return
-    entries = dict.fromkeys(entry.known_as for entry in (*config.servers, *config.tightened_servers))
+    entries = dict.fromkeys(entry.find_identity for entry in (*config.servers, *config.tightened_servers))
     servers = {"": config.for_server(""), **{known_as: config.for_server(known_as) for known_as in entries}}
-    _print(config, config.policy or Policy(), servers, as_json=as_json)
+    _print_policy(config, config.policy or Policy(), servers, as_json=as_json)
 
 
-def effective(config: Config, *identities: str) -> Policy:
+def find_effective_policy(config: Config, *identities: str) -> Policy:
     """Return the policy for a server, including its review mode."""
     # The provider is never used: the host is only made for its policy.
-    return ConfiguredHost(config, {}, provider=named("echo"), reviewer=None).policy_for(*identities)
+    return ConfiguredHost(config, {}, provider=make_named_provider("echo"), reviewer=None).policy_for(*identities)
 
 
-def ranked(policy: Policy) -> list[Rule]:
+def rank_rules(policy: Policy) -> list[Rule]:
     """Return the rules in the order of evaluation."""
     return sorted(policy.rules, key=lambda rule: _RANK.index(rule.effect))
 
 
-def _rule(rule: Rule) -> str:
+def _describe_rule(rule: Rule) -> str:
     conditions: dict[str, object] = msgspec.structs.asdict(rule)
     effect = conditions.pop("effect")
-    said = [f"{name} {_word(value)}" for name, value in conditions.items() if value is not None]
+    said = [f"{name} {_describe_value(value)}" for name, value in conditions.items() if value is not None]
     return f"{effect}: {', '.join(said)}"
 
 
-def _word(value: object) -> str:
+def _describe_value(value: object) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
-def _print(config: Config, policy: Policy, servers: dict[str, Settings], *, as_json: bool) -> None:
+def _print_policy(config: Config, policy: Policy, servers: dict[str, ServerSettings], *, as_json: bool) -> None:
     names = names_of(config)
     if as_json:
         print_json(
             {
                 "files": [str(file) for file in config.files],
                 "policy": policy,
-                "servers": [_plain(identity, names.get(identity), one) for identity, one in servers.items()],
+                "servers": [_make_plain(identity, names.get(identity), one) for identity, one in servers.items()],
             }
         )
         return
-    for line in _lines(config, policy):
+    for line in _list_policy_lines(config, policy):
         print_text(line)
     for identity, settings in servers.items():
         print_text(f"\n{names.get(identity) or identity or 'every server, if nothing else is said below'}")
-        for line in _settings(settings):
+        for line in _describe_settings(settings):
             print_text(f"  {line}")
 
 
-def _plain(identity: str, target: str | None, settings: Settings) -> dict[str, Any]:
+def _make_plain(identity: str, target: str | None, settings: ServerSettings) -> dict[str, Any]:
     return {"identity": identity or "*", "target": target, **msgspec.to_builtins(settings)}
 
 
-def _lines(config: Config, policy: Policy) -> Iterator[str]:
+def _list_policy_lines(config: Config, policy: Policy) -> Iterator[str]:
     files = ", ".join(map(str, config.files))
     yield f"Configured by {files}." if files else "Nothing is configured: these are the built-in settings."
     yield "\nPolicy: a deny outranks an ask, an ask an allow."
-    for rule in ranked(policy):
-        yield f"  {_rule(rule)}"
+    for rule in rank_rules(policy):
+        yield f"  {_describe_rule(rule)}"
     yield f"  no rule matches: {policy.default}"
     yield f"  nobody can be asked: {policy.headless}"
 
 
-def _settings(settings: Settings) -> Iterator[str]:
+def _describe_settings(settings: ServerSettings) -> Iterator[str]:
     yield f"review of requests: {settings.review}; of answers: {settings.review_response}"
     yield f"models: {'all' if settings.models is None else ', '.join(settings.models) or 'none'}"
-    yield f"caps: {_said(settings.caps)}"
-    yield f"budget in $: {_said(settings.budget)}"
+    yield f"caps: {_describe_members(settings.caps)}"
+    yield f"budget in $: {_describe_members(settings.budget)}"
 
 
-def _figure(value: Decimal | int) -> str:
+def _format_figure(value: Decimal | int) -> str:
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
-def _said(values: msgspec.Struct) -> str:
+def _describe_members(values: msgspec.Struct) -> str:
     members: dict[str, int | Decimal | None] = msgspec.structs.asdict(values)
-    said = [f"{name.replace('_', ' ')} {_figure(value)}" for name, value in members.items() if value is not None]
+    said = [f"{name.replace('_', ' ')} {_format_figure(value)}" for name, value in members.items() if value is not None]
     return ", ".join(said) or "none"

@@ -12,25 +12,25 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
 from antiphon.cli.commands.review.decide import answer_of
-from antiphon.cli.commands.review.find import listed, named_as_listed
-from antiphon.cli.commands.review.list import layout
-from antiphon.cli.commands.review.rows import changes, draw
-from antiphon.cli.failures import Failed
+from antiphon.cli.commands.review.find import format_listed_id, named_as_listed
+from antiphon.cli.commands.review.list import make_layout
+from antiphon.cli.commands.review.queue_list import draw_changes, draw_question
+from antiphon.cli.error_messages import Failed
 from antiphon.cli.output.formats import write_line
 from antiphon.errors import ConfigError, InvalidParams
-from antiphon.host.checks.validate import validate
+from antiphon.host.checks.validate import validate_request
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.keymap import key_for, label
+from antiphon.host.review.keymap import key_for, label_key
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import Answer, Edit, ElicitItem, ReviewItem, digest
-from antiphon.host.terminal.console import Console, Layout, folded
-from antiphon.host.terminal.forms import edit, fill_in, find_editor, from_form, to_form
+from antiphon.host.terminal.console import Console, Layout, fold_rows
+from antiphon.host.terminal.forms import edit_text, fill_in, find_editor, from_form, to_form
 from antiphon.host.terminal.request_text import ENGLISH
 from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["agree_in_person", "check_named", "edited", "fill_in_person", "show_in_person"]
+__all__ = ["agree_in_person", "check_named", "edit_request", "fill_in_person", "show_in_person"]
 
 _MISTAKE = "# Mistake: "
 
@@ -47,7 +47,7 @@ async def agree_in_person(questions: Sequence[Question], ids: Sequence[str], ver
     """
     for question in questions:
         if not named_as_listed(question, ids):
-            await _agree(question, verb)
+            await _agree_to_action(question, verb)
 
 
 async def show_in_person(question: Question) -> None:
@@ -56,8 +56,8 @@ async def show_in_person(question: Question) -> None:
     Raises:
         ConfigError: there is no terminal to show it at.
     """
-    with _conversation(question) as console:
-        await console.show(draw(question, console.layout, question.created))
+    with _open_conversation(question) as console:
+        await console.show(draw_question(question, console.layout, question.created))
 
 
 def check_named(question: Question, ids: Sequence[str]) -> None:
@@ -70,35 +70,35 @@ def check_named(question: Question, ids: Sequence[str]) -> None:
         raise ConfigError(_REMEDY.format(id=question.id))
 
 
-async def _agree(question: Question, verb: str) -> None:
-    with _conversation(question) as console:
+async def _agree_to_action(question: Question, verb: str) -> None:
+    with _open_conversation(question) as console:
         keys = {"a": verb, "c": ENGLISH("edit.back")}
         if isinstance(question.item, ElicitItem):
             # The end of an address is where it can deceive.
-            seen = await console.show_to_the_end(_rows(question, console.layout), ENGLISH("form.more"))
+            seen = await console.show_to_the_end(_draw_rows(question, console.layout), ENGLISH("form.more"))
             agreed = seen and await console.choose(keys) == "a"
         else:
-            agreed = await _agreed(question, console, keys)
+            agreed = await _ask_for_agreement(question, console, keys)
     if not agreed:
-        raise Failed(f"{listed(question)}: nothing was decided")
+        raise Failed(f"{format_listed_id(question)}: nothing was decided")
 
 
-async def _agreed(question: Question, console: Console, keys: Mapping[str, str]) -> bool:
+async def _ask_for_agreement(question: Question, console: Console, keys: Mapping[str, str]) -> bool:
     """Show a request, with long texts folded if it does not fit, and ask."""
     fold = key_for("fold", "inline")
-    layout = folded(console, lambda layout: _rows(question, layout), ENGLISH("fold.inline", press=fold.keys[0]))
-    await console.show(_rows(question, layout))
+    layout = fold_rows(console, lambda layout: _draw_rows(question, layout), ENGLISH("fold.inline", press=fold.keys[0]))
+    await console.show(_draw_rows(question, layout))
     if layout.fold:
-        keys = {**keys, fold.keys[0]: label(fold, ENGLISH)}
+        keys = {**keys, fold.keys[0]: label_key(fold, ENGLISH)}
     unopened = {"a"} if layout.fold else set[str]()
     while (key := await console.choose(keys, unopened)) == fold.keys[0]:
         unopened.clear()
-        await console.show(_rows(question, console.layout))
+        await console.show(_draw_rows(question, console.layout))
     return key == "a"
 
 
-def _rows(question: Question, layout: Layout) -> Iterator[str]:
-    return draw(question, layout, time.time())
+def _draw_rows(question: Question, layout: Layout) -> Iterator[str]:
+    return draw_question(question, layout, time.time())
 
 
 _REMEDY = (
@@ -108,7 +108,7 @@ _REMEDY = (
 
 
 @contextmanager
-def _conversation(question: Question) -> Generator[Console]:
+def _open_conversation(question: Question) -> Generator[Console]:
     terminal = find_terminal() if sys.stdin.isatty() else None
     if terminal is None:
         raise ConfigError(_REMEDY.format(id=question.id))
@@ -128,7 +128,7 @@ async def fill_in_person(question: Question) -> Answer | ElicitResult:
         raise ConfigError("there is no terminal to ask you at: give the answer, or - for standard input")
     with closing(open_terminal(terminal)) as tty:
         console = Console(tty, color=None, pause=0.0)
-        await console.show(draw(question, console.layout, question.created))
+        await console.show(draw_question(question, console.layout, question.created))
         if isinstance(question.item, ElicitItem) and question.item.params.mode == "form":
             result = await fill_in(console, question.item.params)
             if result is None:
@@ -140,7 +140,7 @@ async def fill_in_person(question: Question) -> Answer | ElicitResult:
     return answer_of(question, [text])
 
 
-async def edited(question: Question, item: ReviewItem, *, yes: bool, model: str | None = None) -> Edit:
+async def edit_request(question: Question, item: ReviewItem, *, yes: bool, model: str | None = None) -> Edit:
     """Let the person edit a request, and return the decision to send the result.
 
     ``yes``: send it without asking again. ``model``: another one of those that may answer.
@@ -158,29 +158,29 @@ async def edited(question: Question, item: ReviewItem, *, yes: bool, model: str 
         await show_in_person(question)
     params = item.params
     while True:
-        params = await _session(params, item.params, editor, terminal)
+        params = await _edit_until_valid(params, item.params, editor, terminal)
         if params == item.params:
             raise Failed("nothing was changed, and nothing was decided")
         # On standard error, because only the outcome goes into a pipe.
-        for row in changes(item.params, params, layout()):
+        for row in draw_changes(item.params, params, make_layout()):
             write_line(row, sys.stderr)
         if yes or (terminal and await _agrees_to_send(terminal)):
             return Edit(params=params, digest=digest(params), model=model)
 
 
-async def _session(
+async def _edit_until_valid(
     params: CreateMessageRequestParams, original: CreateMessageRequestParams, editor: str, terminal: str | None
 ) -> CreateMessageRequestParams:
     """Open the editor, again with the error at the top as long as there is one."""
     form = to_form(params)
     while True:
         try:
-            text = _without_mistake(await edit(form, editor, terminal))
+            text = _without_mistake(await edit_text(form, editor, terminal))
         except ValueError as error:
             raise Failed(f"nothing was decided: {error}") from None
         try:
             read = from_form(text, original)
-            validate(read)
+            validate_request(read)
         except (ValueError, InvalidParams) as error:
             if text == _without_mistake(form):
                 # The same text again: the person, or the script, has nothing to add.

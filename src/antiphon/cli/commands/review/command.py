@@ -11,21 +11,21 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from antiphon.cli.bell import ringing
-from antiphon.cli.commands.review.answer import agree_in_person, check_named, edited, fill_in_person
-from antiphon.cli.commands.review.decide import Decider, answer_of, approval, denial, edited_call, read_answer
-from antiphon.cli.commands.review.find import find
-from antiphon.cli.commands.review.list import layout, list_pending, watch
-from antiphon.cli.commands.review.rows import draw
+from antiphon.cli.bell import ring_for_questions
+from antiphon.cli.commands.review.answer import agree_in_person, check_named, edit_request, fill_in_person
+from antiphon.cli.commands.review.decide import Decider, answer_of, edited_call, make_approval, make_denial, read_answer
+from antiphon.cli.commands.review.find import find_question
+from antiphon.cli.commands.review.list import list_pending, make_layout, watch_queue
+from antiphon.cli.commands.review.queue_list import draw_question
 from antiphon.cli.commands.review.terminal_queue import decide_in_terminal
 from antiphon.cli.commands.review.web import web
-from antiphon.cli.failures import Failed
+from antiphon.cli.error_messages import Failed
 from antiphon.cli.groups import ReviewGroup
-from antiphon.cli.open_client import run
+from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import By, Json
 from antiphon.cli.output.formats import print_json, write_line
-from antiphon.cli.quantities import money, until
-from antiphon.cli.signatures import Argument, Option
+from antiphon.cli.quantities import parse_future_time, parse_money
+from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.cli.store import StoreOptions, opened_store, run_on_store
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
@@ -33,7 +33,7 @@ from antiphon.host.review.question import Question
 from antiphon.host.review.review import UNBOUNDED, Decision, Regenerate, ReviewItem, Terms
 from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 
 __all__ = ["commands"]
 
@@ -58,7 +58,7 @@ Ids = Annotated[
 ]
 Scope = Annotated[
     Literal["once", "call", "session", "always"],
-    Option(
+    CommandOption(
         "--scope",
         help="What is approved: this request once, or also similar ones: for the rest of the call, for"
         " the rest of the session, or always.",
@@ -68,17 +68,21 @@ Scope = Annotated[
 
 Model = Annotated[
     str | None,
-    Option("--model", metavar="NAME", help="Use this model instead: one of those that antiphon review show lists."),
+    CommandOption(
+        "--model", metavar="NAME", help="Use this model instead: one of those that antiphon review show lists."
+    ),
 ]
 
 
 @commands.command("list")
 def list_(
     *,
-    follow: Annotated[bool, Option("--watch", "-w", help="Go on listing new requests, until Ctrl-C.")] = False,
-    limit: Annotated[int, Option("--limit", "-n", min=1, metavar="N", help="How many, the oldest first.")] = 1000,
+    follow: Annotated[bool, CommandOption("--watch", "-w", help="Go on listing new requests, until Ctrl-C.")] = False,
+    limit: Annotated[
+        int, CommandOption("--limit", "-n", min=1, metavar="N", help="How many, the oldest first.")
+    ] = 1000,
     after: Annotated[
-        str | None, Option("--after", metavar="ID", help="Only requests that came after this one.")
+        str | None, CommandOption("--after", metavar="ID", help="Only requests that came after this one.")
     ] = None,
     as_json: Json = False,
     where: StoreOptions,
@@ -91,10 +95,12 @@ def list_(
 
     async def listed() -> None:
         bell = follow and where.settings.notify.bell
-        async with opened_store(where, make=follow) as opened, ringing(opened, wanted=bell):
-            await (watch(opened, as_json=as_json) if follow else list_pending(opened, limit, after, as_json=as_json))
+        async with opened_store(where, make=follow) as opened, ring_for_questions(opened, wanted=bell):
+            await (
+                watch_queue(opened, as_json=as_json) if follow else list_pending(opened, limit, after, as_json=as_json)
+            )
 
-    return run(listed())
+    return run_coroutine(listed())
 
 
 @commands.command()
@@ -106,11 +112,11 @@ def show(id: Id, *, as_json: Json = False, where: StoreOptions) -> int:
     """
 
     async def shown(opened: Store) -> None:
-        question = await find(opened, id)
+        question = await find_question(opened, id)
         if as_json:
             print_json(question)
             return
-        for row in draw(question, layout(), time.time()):
+        for row in draw_question(question, make_layout(), time.time()):
             write_line(row)
 
     return run_on_store(where, shown)
@@ -122,22 +128,29 @@ def approve(
     *,
     scope: Scope = "once",
     uses: Annotated[
-        int | None, Option("--uses", min=1, metavar="N", help="With --scope: how many more requests are permitted.")
+        int | None,
+        CommandOption("--uses", min=1, metavar="N", help="With --scope: how many more requests are permitted."),
     ] = None,
     up_to: Annotated[
         str | None,
-        Option("--up-to", metavar="$X", help="With --scope: how much those may cost together, in US dollars."),
+        CommandOption("--up-to", metavar="$X", help="With --scope: how much those may cost together, in US dollars."),
     ] = None,
     model: Model = None,
     end: Annotated[
-        str | None, Option("--until", metavar="WHEN", help="With --scope: until when it holds: 30m, 8h, 7d, or a date.")
+        str | None,
+        CommandOption(
+            "--until",
+            metavar="WHEN",
+            help="With --scope: until when it holds: 30m, 8h, 7d, or a date.",
+        ),
     ] = None,
     unbounded: Annotated[
-        bool, Option("--unbounded", help="With --scope: set no bounds, in place of the usual 10 requests and $0.50.")
+        bool,
+        CommandOption("--unbounded", help="With --scope: set no bounds, in place of the usual 10 requests and $0.50."),
     ] = False,
     arguments: Annotated[
         str | None,
-        Option(
+        CommandOption(
             "--arguments",
             metavar="JSON",
             help="For the call of a tool: run it with these arguments instead. The model is told.",
@@ -154,40 +167,47 @@ def approve(
 
     Exit code 1 if one was decided before, or nobody waits for it any more.
     """
-    bounds = Terms(uses=uses, money=money("--up-to", up_to), until=until(end, time.time()))
+    bounds = Terms(uses=uses, money=parse_money("--up-to", up_to), until=parse_future_time(end, time.time()))
     if scope == "once" and (unbounded or bounds.named):
         raise ConfigError("--uses, --up-to, --until and --unbounded bound a --scope: call, session or always")
     if unbounded and bounds.named:
         raise ConfigError("--unbounded is without --uses, --up-to and --until")
     terms = UNBOUNDED if unbounded else bounds if bounds.named else None
-    told = Told(by=by, as_json=as_json, where=where)
+    told = DecisionOptions(by=by, as_json=as_json, where=where)
     if arguments is not None:
         if scope != "once" or model is not None:
             raise ConfigError("--arguments changes one call: leave --scope and --model out")
-        return _decided(
+        return _decide_questions(
             ids, lambda question: edited_call(question, arguments), "approved as edited", told, verb="approve"
         )
     word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
-    return _decided(ids, lambda question: approval(question, scope, terms, model), word, told, verb="approve")
+    return _decide_questions(
+        ids, lambda question: make_approval(question, scope, terms, model), word, told, verb="approve"
+    )
 
 
 @commands.command()
 def deny(
     ids: Ids,
     *,
-    reason: Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit.")] = None,
+    reason: Annotated[str | None, CommandOption("--reason", metavar="TEXT", help="Why, for the audit.")] = None,
     tell: Annotated[
-        bool, Option("--tell", help="Tell the reason as well: to the server or, for the call of a tool, to the model.")
+        bool,
+        CommandOption(
+            "--tell", help="Tell the reason as well: to the server or, for the call of a tool, to the model."
+        ),
     ] = False,
     respond: Annotated[
         str | None,
-        Option(
-            "--respond", metavar="TEXT", help="For the call of a tool: do not run it, and give this text as its result."
+        CommandOption(
+            "--respond",
+            metavar="TEXT",
+            help="For the call of a tool: do not run it, and give this text as its result.",
         ),
     ] = None,
     reach: Annotated[
         Literal["once", "call", "server"],
-        Option(
+        CommandOption(
             "--reach",
             help="What is refused: this request once, also the rest of its call, or everything that its "
             "server asks from now on.",
@@ -204,13 +224,13 @@ def deny(
     """
     if tell and not reason:
         raise ConfigError("--tell says the reason to the server: give one with --reason")
-    told = Told(by=by, as_json=as_json, where=where)
+    told = DecisionOptions(by=by, as_json=as_json, where=where)
     if respond is not None:
         if reason or reach != "once":
             raise ConfigError("--respond answers one call: leave --reason and --reach out")
-        return _decided(ids, lambda question: answer_of(question, [respond]), "answered", told, verb="answer")
+        return _decide_questions(ids, lambda question: answer_of(question, [respond]), "answered", told, verb="answer")
     word = "denied" if reach == "once" else f"denied (--reach {reach})"
-    return _decided(ids, lambda question: denial(question, reason, reach, tell=tell), word, told)
+    return _decide_questions(ids, lambda question: make_denial(question, reason, reach, tell=tell), word, told)
 
 
 @commands.command()
@@ -226,15 +246,17 @@ def regenerate(
 
     Exit code 1 if one was decided before, or nobody waits for it any more.
     """
-    told = Told(by=by, as_json=as_json, where=where)
-    return _decided(ids, lambda question: Regenerate(model=model), "to be answered once more", told, verb="regenerate")
+    told = DecisionOptions(by=by, as_json=as_json, where=where)
+    return _decide_questions(
+        ids, lambda question: Regenerate(model=model), "to be answered once more", told, verb="regenerate"
+    )
 
 
 @commands.command()
 def edit(
     id: Id,
     *,
-    yes: Annotated[bool, Option("--yes", help="Send what the editor leaves, without asking again.")] = False,
+    yes: Annotated[bool, CommandOption("--yes", help="Send what the editor leaves, without asking again.")] = False,
     model: Model = None,
     by: By = None,
     as_json: Json = False,
@@ -253,7 +275,9 @@ def edit(
             raise Failed(f"{question.id}: only a request that a model will answer can be edited")
         if yes:
             check_named(question, [id])
-        await decider.decide([question], [await edited(question, item, yes=yes, model=model)], "approved as edited")
+        await decider.decide(
+            [question], [await edit_request(question, item, yes=yes, model=model)], "approved as edited"
+        )
 
     return run_on_store(where, done)
 
@@ -271,7 +295,9 @@ def answer(
     *,
     defaults: Annotated[
         bool,
-        Option("--defaults", help="For a form: accept the server's suggestions for the fields that you leave out."),
+        CommandOption(
+            "--defaults", help="For a form: accept the server's suggestions for the fields that you leave out."
+        ),
     ] = False,
     by: By = None,
     as_json: Json = False,
@@ -294,13 +320,13 @@ def answer(
             decision = await fill_in_person(question)
         word = "answered"
         if defaults and isinstance(decision, ElicitResult):
-            word += f" {inert_line(encode(decision.content).decode())}"
+            word += f" {inert_line(encode_value(decision.content).decode())}"
         await decider.decide([question], [decision], word)
 
     return run_on_store(where, done)
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class DecisionOptions(Struct, frozen=True, kw_only=True):
     """Options that all deciding commands share."""
 
     by: str | None
@@ -308,11 +334,11 @@ class Told(Struct, frozen=True, kw_only=True):
     where: StoreOptions
 
 
-def _decided(
+def _decide_questions(
     ids: list[str],
     decision: Callable[[Question], Decision | ElicitResult | Awaitable[Decision]],
     word: str,
-    told: Told,
+    told: DecisionOptions,
     *,
     verb: str = "",
 ) -> int:

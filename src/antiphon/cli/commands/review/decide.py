@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from antiphon.cli.arguments import read_arguments
-from antiphon.cli.commands.review.find import find_pending, lateness
-from antiphon.cli.failures import Failed
+from antiphon.cli.commands.review.find import explain_lateness, find_pending
+from antiphon.cli.error_messages import Failed
 from antiphon.cli.options import user_name
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.errors import ConfigError
-from antiphon.host.checks.forms import fields_of, suggestions
+from antiphon.host.checks.form_fields import fields_of, list_suggestions
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.decisions import edit_call
 from antiphon.host.review.question import AnyDecision, Question
@@ -38,9 +38,9 @@ from antiphon.host.review.review import (
 )
 from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 
-__all__ = ["Decider", "answer_of", "approval", "denial", "edited_call", "read_answer"]
+__all__ = ["Decider", "answer_of", "edited_call", "make_approval", "make_denial", "read_answer"]
 
 _LONGEST_ANSWER = 16 * 1024 * 1024
 """Most bytes of an answer from standard input: more than any server accepts."""
@@ -70,7 +70,7 @@ class Decider:
             chosen = {question.id: decision for question, decision in zip(questions, decisions, strict=True)}
             await queue.decide_all(chosen, {question.id: question.hash for question in questions}, by=self._by)
         except AlreadyDecided as late:
-            raise Failed(lateness(late.question)) from late
+            raise Failed(explain_lateness(late.question)) from late
         except Mismatch as error:
             raise Failed(str(error)) from error
         for question in questions:
@@ -84,7 +84,7 @@ class Decider:
         print_text(f"{question.id}: {word}{kept}")
 
 
-def approval(question: Question, scope: Scope, terms: Terms | None, model: str | None) -> Approve | ElicitResult:
+def make_approval(question: Question, scope: Scope, terms: Terms | None, model: str | None) -> Approve | ElicitResult:
     """Make the decision that allows what is shown; ``terms``: ``None`` for the usual bounds.
 
     Raises:
@@ -96,9 +96,9 @@ def approval(question: Question, scope: Scope, terms: Terms | None, model: str |
             raise ConfigError(
                 f"{question.id}: a question to you is answered once, by you: leave --scope and --model out"
             )
-        return _acceptance(question.id, item)
+        return _make_acceptance(question.id, item)
     if item is None:
-        raise Failed(lateness(question))
+        raise Failed(explain_lateness(question))
     result = item.result if isinstance(item, ReviewItem) else None
     return Approve(
         digest=digest(item.params if result is None else result),
@@ -123,7 +123,7 @@ async def edited_call(question: Question, text: str) -> EditCall:
         raise ConfigError(f"{question.id}: {error}") from None
 
 
-def denial(question: Question, reason: str | None, reach: Reach, *, tell: bool) -> Deny:
+def make_denial(question: Question, reason: str | None, reach: Reach, *, tell: bool) -> Deny:
     """Make the decision that refuses.
 
     Raises:
@@ -153,9 +153,9 @@ def answer_of(question: Question, words: Sequence[str], *, defaults: bool = Fals
     if item.params.mode == "url":
         raise ConfigError(f"{question.id}: is an address to visit: approve says that you have, deny that you will not")
     content = read_arguments(words, item.params.requested_schema or {})
-    open = {name: value for name, value in suggestions(item.params).items() if name not in content}
+    open = {name: value for name, value in list_suggestions(item.params).items() if name not in content}
     if open and not defaults:
-        named = ", ".join(f"{inert_line(name)}:={encode(value).decode()}" for name, value in open.items())
+        named = ", ".join(f"{inert_line(name)}:={encode_value(value).decode()}" for name, value in open.items())
         raise ConfigError(
             f"{question.id}: the server suggests {named}: give these fields (KEY:=null leaves one out), or take all "
             f"that it suggests with --defaults"
@@ -177,14 +177,14 @@ def read_answer(words: Sequence[str]) -> list[str]:
         raise ConfigError("the answer is not UTF-8") from None
 
 
-def _acceptance(id: str, item: ElicitItem) -> ElicitResult:
+def _make_acceptance(id: str, item: ElicitItem) -> ElicitResult:
     """Accept an address, or a form without fields: what a server suggests is taken by ``answer --defaults`` only."""
     if item.params.mode == "url":
         return ElicitResult(action="accept")
     asked = fields_of(item.params)
     if asked:
         all_suggested = all(field.default is not None for field in asked if field.required)
-        take = f", or --defaults for what the server suggests ({', '.join(suggestions(item.params))})"
+        take = f", or --defaults for what the server suggests ({', '.join(list_suggestions(item.params))})"
         raise ConfigError(
             f"{id}: the form needs {', '.join(field.name for field in asked)}: "
             f"antiphon review answer {id} {asked[0].name}=...{take if all_suggested else ''}"

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from antiphon.cli.failures import Failed
+from antiphon.cli.error_messages import Failed
 from antiphon.errors import ConfigError
 from antiphon.host.review.question import Outcome, Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.store.base import ReviewRow, ReviewState, Store
 
-__all__ = ["LATE", "find", "find_pending", "lateness", "listed", "named_as_listed", "shortest"]
+__all__ = [
+    "LATE",
+    "explain_lateness",
+    "find_pending",
+    "find_question",
+    "format_listed_id",
+    "named_as_listed",
+    "shorten_ids",
+]
 
 _LEAST = 4
 """Least letters of an id that are shown: few enough to be typed."""
@@ -24,7 +32,7 @@ _MOST = 10_000
 _PAST: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 
 
-async def find(store: Store, id: str) -> Question:
+async def find_question(store: Store, id: str) -> Question:
     """Find the question whose id has this prefix, preferably one that waits.
 
     ``id`` may be ``ID:HASH``, as listed; the question must then have this content.
@@ -38,7 +46,7 @@ async def find(store: Store, id: str) -> Question:
     for some in states:
         found = [row for row in await store.reviews(some, _MOST, contents=False) if id and row.id.startswith(id)]
         if found:
-            question = await Queue(store).get(_only(id, found))
+            question = await Queue(store).get(_find_only(id, found))
             if hash and not question.hash.startswith(hash):
                 raise Failed(f"{question.id}: is not what was listed any more: antiphon review show {question.id}")
             return question
@@ -52,19 +60,19 @@ async def find_pending(store: Store, ids: Sequence[str]) -> list[Question]:
         ConfigError: several ids have this prefix.
         Failed: there is no such question, or it is decided already.
     """
-    found = {question.id: question for question in [await find(store, id) for id in ids]}
+    found = {question.id: question for question in [await find_question(store, id) for id in ids]}
     for question in found.values():
         if question.state != "pending":
-            raise Failed(lateness(question))
+            raise Failed(explain_lateness(question))
     return list(found.values())
 
 
-def lateness(question: Question) -> str:
+def explain_lateness(question: Question) -> str:
     """Say why a question cannot be decided any more."""
     if question.state == "held":
         return f"{question.id}: already decided by {question.by or 'somebody'}, who can still undo it"
     if question.state in ("decided", "done"):
-        return f"{question.id}: already decided by {question.by or 'somebody'}{_became(question)}"
+        return f"{question.id}: already decided by {question.by or 'somebody'}{_describe_outcome(question)}"
     if question.outcome is not None and question.outcome.became == "blocked":
         return f"{question.id}: was withdrawn, its server is blocked"
     if question.state == "withdrawn":
@@ -72,18 +80,18 @@ def lateness(question: Question) -> str:
     return f"{question.id}: has expired, which is a refusal"
 
 
-def listed(question: Question) -> str:
+def format_listed_id(question: Question) -> str:
     """Return a question's id with the hash of its content, so that a script approves exactly what it has listed."""
     return f"{question.id}:{question.hash[:_HASH]}" if question.hash else question.id
 
 
 def named_as_listed(question: Question, ids: Sequence[str]) -> bool:
-    """Tell whether a question was named together with its hash, with as many digits as ``listed`` returns."""
+    """Tell whether a question was named together with its hash, with as many digits as ``format_listed_id`` returns."""
     named = (id.lower().partition(":") for id in ids)
     return any(question.id.startswith(id) and len(hash) >= _HASH for id, _, hash in named if id)
 
 
-def _became(question: Question) -> str:
+def _describe_outcome(question: Question) -> str:
     match question.outcome:
         case Outcome(became="handed-over"):
             return ", and handed over to the server"
@@ -104,7 +112,7 @@ LATE = {
 """Why an answer came too late, in words."""
 
 
-def shortest(ids: Collection[str]) -> dict[str, str]:
+def shorten_ids(ids: Collection[str]) -> dict[str, str]:
     """Shorten ids to the shortest prefixes that are unique."""
     length = _LEAST
     while len({id[:length] for id in ids}) < len(set(ids)):
@@ -112,7 +120,7 @@ def shortest(ids: Collection[str]) -> dict[str, str]:
     return {id: id[:length] for id in ids}
 
 
-def _only(id: str, found: Sequence[ReviewRow]) -> str:
+def _find_only(id: str, found: Sequence[ReviewRow]) -> str:
     if len(found) > 1:
         raise ConfigError(f"{id!r} may be any of: {', '.join(row.id for row in found[:10])}")
     return found[0].id

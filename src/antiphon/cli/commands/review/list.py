@@ -12,10 +12,16 @@ from typing import Any
 
 import click
 
-from antiphon.cli.commands.review.find import find, listed
-from antiphon.cli.commands.review.rows import about, asked, draw_list, gist, time_left
+from antiphon.cli.commands.review.find import find_question, format_listed_id
+from antiphon.cli.commands.review.queue_list import (
+    describe_origin,
+    draw_list,
+    quote_content,
+    summarize_content,
+    time_left,
+)
 from antiphon.cli.output.formats import is_terminal, print_json, write_line
-from antiphon.host.checks.forms import suggestions
+from antiphon.host.checks.form_fields import list_suggestions
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
@@ -23,7 +29,7 @@ from antiphon.host.review.review import ElicitItem, ReviewItem
 from antiphon.host.store import Store
 from antiphon.host.terminal.console import Layout
 
-__all__ = ["layout", "list_pending", "watch"]
+__all__ = ["list_pending", "make_layout", "watch_queue"]
 
 _NOTHING = "Nothing waits for you."
 _OWN_SCREEN, _SHARED_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
@@ -32,7 +38,7 @@ _TICK = 0.5
 """Seconds between two reads; shorter ones would not be noticed."""
 
 
-def layout() -> Layout:
+def make_layout() -> Layout:
     """Return the layout for standard output: as wide as the terminal; no colours and no width otherwise."""
     if not is_terminal():
         return Layout(columns=0)
@@ -46,15 +52,15 @@ async def list_pending(store: Store, limit: int, after: str | None, *, as_json: 
     If more questions wait than are listed, standard error says how many, and how to list the next ones.
     """
     queue = Queue(store)
-    last = None if after is None else (await find(store, after)).id
+    last = None if after is None else (await find_question(store, after)).id
     questions, now = await queue.pending(limit, last), time.time()
     if as_json or not is_terminal():
         for question in questions:
-            _write(question, now, as_json=as_json)
+            _write_question(question, now, as_json=as_json)
     elif not questions:
         write_line(_NOTHING)
     else:
-        for row in draw_list(questions, layout(), now):
+        for row in draw_list(questions, make_layout(), now):
             write_line(row)
     count = await queue.waiting()
     if count > len(questions):
@@ -62,31 +68,31 @@ async def list_pending(store: Store, limit: int, after: str | None, *, as_json: 
         write_line(f"{len(questions)} of {count} that wait{rest}", sys.stderr)
 
 
-async def watch(store: Store, *, as_json: bool) -> None:
+async def watch_queue(store: Store, *, as_json: bool) -> None:
     """List live: redrawn on a terminal, else one line when a question comes, and one when it is decided."""
     if as_json or not is_terminal() or os.environ.get("TERM") == "dumb":
-        await _follow(store, as_json=as_json)
+        await _follow_queue(store, as_json=as_json)
     else:
-        await _redraw(store)
+        await _redraw_queue(store)
 
 
-async def _follow(store: Store, *, as_json: bool) -> None:
+async def _follow_queue(store: Store, *, as_json: bool) -> None:
     queue = Queue(store)
     waiting: dict[str, Question] = {}
     seen = -1
-    while not _unread():
+    while not _is_unread():
         version = await store.reviews_version()
         if version != seen:
             seen, now = version, time.time()
             pending = {question.id: question for question in await queue.pending()}
             over = [await queue.get(id) for id in waiting if id not in pending]
             for question in (*over, *(pending[id] for id in pending if id not in waiting)):
-                _write(question, now, as_json=as_json)
+                _write_question(question, now, as_json=as_json)
             waiting = pending
         await asyncio.sleep(_TICK)
 
 
-def _unread() -> bool:
+def _is_unread() -> bool:
     """Tell whether the reader of our output has gone (``| head``)."""
     if not hasattr(select, "poll"):
         return False
@@ -95,14 +101,14 @@ def _unread() -> bool:
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-async def _redraw(store: Store) -> None:
+async def _redraw_queue(store: Store) -> None:
     queue = Queue(store)
     click.echo(_OWN_SCREEN, nl=False)
     try:
         while True:
             questions = await queue.pending()
             rows = [f" {len(questions)} waiting. Ctrl-C ends the list, nothing else.", ""]
-            rows += draw_list(questions, layout(), time.time()) if questions else [f" {_NOTHING}"]
+            rows += draw_list(questions, make_layout(), time.time()) if questions else [f" {_NOTHING}"]
             height = shutil.get_terminal_size().lines
             shown = rows if len(rows) <= height else [*rows[: height - 1], " ..."]
             click.echo("\x1b[H" + "\x1b[K\n".join(shown) + "\x1b[J", nl=False)
@@ -111,23 +117,23 @@ async def _redraw(store: Store) -> None:
         click.echo(_SHARED_SCREEN, nl=False)
 
 
-def _write(question: Question, now: float, *, as_json: bool) -> None:
+def _write_question(question: Question, now: float, *, as_json: bool) -> None:
     if as_json:
-        print_json(_summary(question, now))
+        print_json(_summarize_question(question, now))
         return
     left = time_left(question, now)
     cells = [
-        listed(question),
+        format_listed_id(question),
         question.state if question.waited_for or question.state != "pending" else "left",
         question.kind,
         "" if left is None else f"{left:.0f}",
-        about(question),
-        asked(question),
+        describe_origin(question),
+        quote_content(question),
     ]
     write_line("\t".join(map(inert_line, cells)))
 
 
-def _summary(question: Question, now: float) -> dict[str, Any]:
+def _summarize_question(question: Question, now: float) -> dict[str, Any]:
     item = question.item
     summary: dict[str, Any] = {
         name: getattr(question, name)
@@ -148,7 +154,12 @@ def _summary(question: Question, now: float) -> dict[str, Any]:
     summary["left"] = time_left(question, now)
     if item is not None:
         origin = item.origin
-        summary |= {"target": origin.target, "call": origin.call, "round": origin.round, "gist": gist(question)}
+        summary |= {
+            "target": origin.target,
+            "call": origin.call,
+            "round": origin.round,
+            "gist": summarize_content(question),
+        }
         summary["task"] = origin.task
         summary["warnings"] = [risk.text for risk in item.risks if risk.level == "warning"]
     if isinstance(item, ReviewItem):
@@ -157,5 +168,5 @@ def _summary(question: Question, now: float) -> dict[str, Any]:
     elif isinstance(item, ElicitItem):
         summary["mode"] = item.params.mode
         summary["url"] = item.params.url
-        summary["suggested"] = suggestions(item.params) or None
+        summary["suggested"] = list_suggestions(item.params) or None
     return summary

@@ -15,21 +15,21 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from antiphon.cli.bell import ringing
-from antiphon.cli.commands.review.find import shortest
-from antiphon.cli.commands.review.rows import time_left
-from antiphon.cli.open_client import run
+from antiphon.cli.bell import ring_for_questions
+from antiphon.cli.commands.review.find import shorten_ids
+from antiphon.cli.commands.review.queue_list import time_left
+from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import By, user_name
 from antiphon.cli.output.formats import is_interactive
-from antiphon.cli.quantities import shown
-from antiphon.cli.signatures import Option
+from antiphon.cli.quantities import format_time
+from antiphon.cli.signatures import CommandOption
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
-from antiphon.host.budget import brief_dollars, dollars, rounded_dollars
+from antiphon.host.budget import brief_dollars, format_dollars, rounded_dollars
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.grants import Given, Grants
+from antiphon.host.review.given_grants import Given, Grants
 from antiphon.host.review.history import server_names, sought_by
-from antiphon.host.review.keymap import keys_on, label, meaning
+from antiphon.host.review.keymap import describe_key, keys_on, label_key
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import UNDO, AlreadyDecided, Mismatch, NotShown, Queue
 from antiphon.host.review.shown import show_item
@@ -37,21 +37,21 @@ from antiphon.host.review.summary import (
     Group,
     Row,
     Texts,
-    clock,
+    format_duration,
+    format_time_left,
     groups_of,
+    load_texts,
     outcome_text,
-    span,
     terminal_language,
-    texts,
 )
-from antiphon.host.store.asks import AskRow
+from antiphon.host.store.ask_rows import AskRow
 from antiphon.host.store.base import BlockRow, Store
 from antiphon.host.terminal.console import Console, Layout
 from antiphon.host.terminal.forms import open_in_browser
 from antiphon.host.terminal.reviewer import PAUSE, Talk
 from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.machine.asyncio_tasks import end_tasks
-from antiphon.web.texts import PAGE_WORDS
+from antiphon.web.page_texts import PAGE_WORDS
 
 __all__ = ["ReviewQueue", "decide_in_terminal", "draw_ask", "draw_block", "draw_grant"]
 
@@ -71,9 +71,10 @@ _LEAST_PAUSE = 0.5
 """Least seconds between two lists, for a queue that changes all the time."""
 
 Language = Annotated[
-    Literal["en", "zh"] | None, Option("--language", help="English or 简体中文; by default that of your terminal.")
+    Literal["en", "zh"] | None,
+    CommandOption("--language", help="English or 简体中文; by default that of your terminal."),
 ]
-NoBell = Annotated[bool, Option("--no-bell", help="Stay silent when something arrives.")]
+NoBell = Annotated[bool, CommandOption("--no-bell", help="Stay silent when something arrives.")]
 
 _DIGITS = 20
 """Characters of an identity that are shown if no name is known, as on the page."""
@@ -94,8 +95,8 @@ def decide_in_terminal(
     async def decided() -> None:
         settings = where.settings
         bell = settings.notify.bell and not no_bell
-        words = texts(terminal_language(language), PAGE_WORDS)
-        async with opened_store(where, make=True) as store, ringing(store, wanted=bell):
+        words = load_texts(terminal_language(language), PAGE_WORDS)
+        async with opened_store(where, make=True) as store, ring_for_questions(store, wanted=bell):
             with closing(open_terminal(terminal)) as tty:
                 console = Console(tty, color=None, pause=PAUSE, words=words)
                 person = ReviewQueue(store, console, words, by=by or user_name() or "terminal")
@@ -103,7 +104,7 @@ def decide_in_terminal(
                 person.names = settings.server_names
                 await person.run()
 
-    return run(decided())
+    return run_coroutine(decided())
 
 
 class ReviewQueue:
@@ -182,7 +183,7 @@ class ReviewQueue:
             self._pending = await self._queue.pending()
             await self._console.show(self._rows())
             typing = self._console.line(self._words("queue.prompt"))
-            over, typed = await _until(typing, self._changed.wait())
+            over, typed = await _run_until(typing, self._changed.wait())
             if over:
                 return typed
             await self._console.show([""])
@@ -191,11 +192,11 @@ class ReviewQueue:
         """Draw the list, as much of it as the terminal has room for, and the keys."""
         layout, words = self._console.layout, self._words
         groups = groups_of(self._pending)
-        names = shortest([row.id for group in groups for row in group.rows])
+        names = shorten_ids([row.id for group in groups for row in group.rows])
         yield layout.title(words("queue.waiting", n=len(self._pending)) if groups else words("queue.empty"))
         room, shown = max(4, self._console.tty.rows - _FEET), 0
         for group in groups:
-            head = list(layout.remark(_head(group, words)))
+            head = list(layout.remark(_describe_group(group, words)))
             for row in group.rows:
                 rows = [*head, *self._entry(row, names[row.id])]
                 if shown and len(rows) > room:
@@ -206,12 +207,16 @@ class ReviewQueue:
             else:
                 continue
             break
-        yield "  ".join(f"[{key.keys[0]}] {label(key, words)}" for key in keys_on("queue"))
+        yield "  ".join(f"[{key.keys[0]}] {label_key(key, words)}" for key in keys_on("queue"))
 
     def _entry(self, row: Row, name: str) -> Iterator[str]:
         layout, words, now = self._console.layout, self._words, self._clock()
         left = None if row.expires is None else row.expires - now
-        when = clock(left, words) if left is not None and left < _URGENT else span(now - row.created, words)
+        when = (
+            format_time_left(left, words)
+            if left is not None and left < _URGENT
+            else format_duration(now - row.created, words)
+        )
         flags = f"! {row.warnings}" if row.warnings else ""
         cost = rounded_dollars(row.worst) if row.worst else ""
         gone = "" if row.waited_for else words("queue.nobody")
@@ -231,7 +236,7 @@ class ReviewQueue:
         item = msgspec.structs.replace(question.item, expires_in=time_left(question, self._clock()))
         shown = await asyncio.to_thread(show_item, item, question.kind)
         talk = Talk(self._console, item, shown, self._words, editor=None, opener=open_in_browser)
-        over, made = await _until(talk.decision(), self._wait_for_end(question.id))
+        over, made = await _run_until(talk.decision(), self._wait_for_end(question.id))
         if not over:
             await self._console.say(self._words("inline.withdrawn"))
             await self._console.arm()
@@ -318,11 +323,11 @@ class ReviewQueue:
 
     async def _show_keys(self) -> None:
         words = self._words
-        rows = [f" {key.keys[0]}  {meaning(key, words)}" for key in keys_on("queue")]
+        rows = [f" {key.keys[0]}  {describe_key(key, words)}" for key in keys_on("queue")]
         await self._console.show([f" {words('queue.pick')}", *rows, f" {words('inline.marks')}"])
 
 
-async def _until(acting: Coroutine[Any, Any, T], ending: Coroutine[Any, Any, object]) -> tuple[bool, T | None]:
+async def _run_until(acting: Coroutine[Any, Any, T], ending: Coroutine[Any, Any, object]) -> tuple[bool, T | None]:
     """Run two coroutines until one ends. Returns whether it was the first one, and its result."""
     act, end = asyncio.ensure_future(acting), asyncio.ensure_future(ending)
     try:
@@ -335,7 +340,7 @@ async def _until(acting: Coroutine[Any, Any, T], ending: Coroutine[Any, Any, obj
         await end_tasks(act, end)
 
 
-def _head(group: Group, words: Texts) -> str:
+def _describe_group(group: Group, words: Texts) -> str:
     """Say who asks: the server, the call, and the task."""
     call = group.who.call.partition(" ")[2] or group.who.call or words("who.background")
     return " · ".join(filter(None, (group.who.name, call, words("who.task") if group.who.task else "")))
@@ -343,31 +348,35 @@ def _head(group: Group, words: Texts) -> str:
 
 def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: Texts) -> Iterator[str]:
     """Draw one ask: time, server and tool; what was decided, the end and the cost; the first words."""
-    yield from layout.remark(" · ".join(filter(None, (shown(row.at), _server(names, row), row.tool))))
-    facts = (_decision(row, words), _ending(row, words), "" if row.money is None else brief_dollars(row.money))
+    yield from layout.remark(" · ".join(filter(None, (format_time(row.at), _name_server(names, row), row.tool))))
+    facts = (
+        _describe_decision(row, words),
+        _describe_ending(row, words),
+        "" if row.money is None else brief_dollars(row.money),
+    )
     said = " · ".join(filter(None, facts))
-    yield from layout.labelled("", f"{_translate('method', row.method, words)}: {said}")
+    yield from layout.labelled("", f"{_translate_word('method', row.method, words)}: {said}")
     yield from layout.quoted(row.words or words("history.not_kept"), 2)
 
 
 def draw_grant(given: Given, name: str, names: Mapping[str, str], layout: Layout, words: Texts) -> Iterator[str]:
     """Draw a grant: what it allows, the server that has it, since when, and how much of it is used."""
     grant = given.grant
-    yield from layout.labelled(name, _sentence(given, words), "1")
+    yield from layout.labelled(name, _describe_grant(given, words), "1")
     yield from layout.labelled("", names.get(grant.identity, "") or grant.identity[:_DIGITS])
     like = words("grants.like", n=grant.max_tokens) if grant.tool is None else words("grants.like_call")
     used = words("grants.used_times", n=given.used)
-    yield from layout.labelled("", f"{like} {words('grants.given')} {shown(given.given)} · {used}", "2")
+    yield from layout.labelled("", f"{like} {words('grants.given')} {format_time(given.given)} · {used}", "2")
 
 
 def draw_block(row: BlockRow, name: str, layout: Layout, words: Texts) -> Iterator[str]:
     """Draw a server that is blocked: since when, and by whom."""
     by = f" {words('history.by_whom', by=row.by)}" if row.by else ""
     yield from layout.labelled(name, f"{words('blocked.since')}: {row.target}", "33")
-    yield from layout.labelled("", f"{row.identity[:_DIGITS]} · {shown(row.since)}{by}", "2")
+    yield from layout.labelled("", f"{row.identity[:_DIGITS]} · {format_time(row.since)}{by}", "2")
 
 
-def _sentence(given: Given, words: Texts) -> str:
+def _describe_grant(given: Given, words: Texts) -> str:
     """Say what a grant allows."""
     grant, terms = given.grant, given.grant.terms
     left = None if terms.uses is None else terms.uses - given.used
@@ -379,23 +388,23 @@ def _sentence(given: Given, words: Texts) -> str:
         said += inert_line(grant.tool)
     parts = [said]
     if terms.money is not None:
-        parts.append(words("grants.up_to", money=dollars(terms.money)))
+        parts.append(words("grants.up_to", money=format_dollars(terms.money)))
     if terms.until is not None:
-        parts.append(f"{words('grants.before')} {shown(terms.until)}")
+        parts.append(f"{words('grants.before')} {format_time(terms.until)}")
     return words("grants.comma").join([*parts, words(f"grants.scope.{grant.scope}")])
 
 
-def _decision(row: AskRow, words: Texts) -> str:
+def _describe_decision(row: AskRow, words: Texts) -> str:
     by = f" {words('history.by_whom', by=row.by)}" if row.by else ""
     reason = f" “{row.reason}”" if row.reason else ""
-    return f"{_translate('decision', row.decision, words)}{by}{reason}".strip()
+    return f"{_translate_word('decision', row.decision, words)}{by}{reason}".strip()
 
 
-def _ending(row: AskRow, words: Texts) -> str:
-    said = _translate("ending", row.ending, words)
+def _describe_ending(row: AskRow, words: Texts) -> str:
+    said = _translate_word("ending", row.ending, words)
     cause, _, detail = row.outcome.partition(":")
     if row.ending == "refused" and cause != "user":
-        return f"{said} {_translate('cause', cause, words)}{f' ({detail})' if detail else ''}"
+        return f"{said} {_translate_word('cause', cause, words)}{f' ({detail})' if detail else ''}"
     if row.arrival is not None:
         why = f"became.why.{row.arrival.why}"
         if words.has(why):
@@ -404,11 +413,11 @@ def _ending(row: AskRow, words: Texts) -> str:
     return f"{said} {row.outcome}" if row.outcome and row.ending not in ("refused", "answered") else said
 
 
-def _server(names: Mapping[str, str], row: AskRow) -> str:
+def _name_server(names: Mapping[str, str], row: AskRow) -> str:
     return row.server or names.get(row.identity, "") or row.identity[:_DIGITS]
 
 
-def _translate(kind: str, name: str, words: Texts) -> str:
+def _translate_word(kind: str, name: str, words: Texts) -> str:
     """Return a word of a record in the person's language; an unknown word unchanged."""
     key = f"{kind}.{name}"
     return words(key) if name and words.has(key) else name

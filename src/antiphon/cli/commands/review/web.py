@@ -8,24 +8,28 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from antiphon.cli.bell import ringing
-from antiphon.cli.open_client import run
-from antiphon.cli.signatures import Option
+from antiphon.cli.bell import ring_for_questions
+from antiphon.cli.open_client import run_coroutine
+from antiphon.cli.signatures import CommandOption
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.host.review_page import page_opener
 
 __all__ = ["Browse", "Port", "web"]
 
-Port = Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="Port of the page; 0 is any that is free.")]
-Browse = Annotated[bool, Option("--open/--no-open", help="Open a browser, where there is one.")]
+Port = Annotated[
+    int, CommandOption("--port", metavar="N", min=0, max=65535, help="Port of the page; 0 is any that is free.")
+]
+Browse = Annotated[bool, CommandOption("--open/--no-open", help="Open a browser, where there is one.")]
 
 
 def web(
     *,
     port: Port = 0,
-    host: Annotated[str, Option("--host", metavar="ADDRESS", help="Address to serve the page at.")] = "127.0.0.1",
+    host: Annotated[
+        str, CommandOption("--host", metavar="ADDRESS", help="Address to serve the page at.")
+    ] = "127.0.0.1",
     remote: Annotated[
-        bool, Option("--remote", help="Allow a --host that others can reach. Nothing is encrypted.")
+        bool, CommandOption("--remote", help="Allow a --host that others can reach. Nothing is encrypted.")
     ] = False,
     browse: Browse = True,
     where: StoreOptions,
@@ -42,8 +46,8 @@ def web(
         async with (
             opened_store(where, make=True) as opened,
             opened_page(opened, host=host, port=port, config=settings, remote=remote, browse=browse),
-            ringing(opened, wanted=settings.notify.bell),
+            ring_for_questions(opened, wanted=settings.notify.bell),
         ):
             await asyncio.get_running_loop().create_future()
 
-    return run(served())
+    return run_coroutine(served())

@@ -27,14 +27,14 @@ from pydantic_ai.models import Model as TheirModel
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
-from antiphon.host.catalogue import Model
+from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.base import Completion, FailureKind, Growth, ProviderFailure, Usage
-from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, packed
-from antiphon.host.providers.vendor.clients import connect, connect_embedder
-from antiphon.host.providers.vendor.translation import completion, outgoing
+from antiphon.host.providers.vectors import Embedded, EmbeddingParams, pack_vectors
+from antiphon.host.providers.vendor.clients import connect_embedder, connect_model
+from antiphon.host.providers.vendor.translation import convert_completion, convert_request
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Vendor", "failure"]
+__all__ = ["Vendor", "convert_failure"]
 
 _LONGEST_NAME = 200
 """Most characters of a model's name that are passed on, as for answers."""
@@ -76,7 +76,7 @@ class Vendor:
             ConfigError: the provider is not known, or a package is missing.
         """
         self._model = model
-        self._connected = None if model.embeddings or ready else connect(model, key)
+        self._connected = None if model.embeddings or ready else connect_model(model, key)
         self._asked = self._connected.model if self._connected else ready
         self._embedder = connect_embedder(model, key) if model.embeddings else None
 
@@ -90,7 +90,7 @@ class Vendor:
             raise ProviderFailure("unsupported", f"{self._model.name} makes embeddings only")
         # Converted outside of the ``try`` below, so that a mistake of ours is not taken for one of the
         # vendor's.
-        messages, settings, parameters, names = outgoing(params, self._model)
+        messages, settings, parameters, names = convert_request(params, self._model)
         coming = None if growth is None else _Coming(growth)
         try:
             if coming is None:
@@ -102,18 +102,18 @@ class Vendor:
                     instrument=False,
                 )
             else:
-                response = await self._streamed(self._asked, messages, settings, parameters, coming)
-            return completion(response, params, self._model, names)
+                response = await self._stream_answer(self._asked, messages, settings, parameters, coming)
+            return convert_completion(response, params, self._model, names)
         except ProviderFailure:
             raise
         except Exception as error:
             # A boundary to code of others, whose errors quote what came over the wire: the cause is cut off.
-            failed = failure(error, self._model)
+            failed = convert_failure(error, self._model)
             # The model has worked on an answer whose stream broke off, so the vendor may charge for it.
             failed.charged = failed.charged or (coming is not None and coming.begun)
             raise failed from None
 
-    async def _streamed(
+    async def _stream_answer(
         self,
         asked: TheirModel,
         messages: list[ModelMessage],
@@ -152,12 +152,12 @@ class Vendor:
             found = await self._embedder.model.embed(texts, input_type="document", settings=settings)
         except Exception as error:
             # A boundary to code of others, as in ``generate``.
-            raise failure(error, self._model) from None
+            raise convert_failure(error, self._model) from None
         if len(found.embeddings) != len(texts):
             raise ProviderFailure("invalid", f"{self._model.provider}: not as many vectors as texts")
         used = found.usage.input_tokens
         return Embedded(
-            vectors=packed(found.embeddings),
+            vectors=pack_vectors(found.embeddings),
             model=(found.model_name or self._model.model)[:_LONGEST_NAME],
             usage=Usage(input_tokens=used) if used > 0 else None,
         )
@@ -189,25 +189,25 @@ class _Coming:
             self._growth.add(text)
 
 
-def failure(error: BaseException, model: Model) -> ProviderFailure:
+def convert_failure(error: BaseException, model: Model) -> ProviderFailure:
     """Convert an exception of a vendor's library to our failure."""
     for kind, name, meaning in _KINDS:
         if isinstance(error, kind):
-            return _made(name, meaning, error, model)
+            return _make_failure(name, meaning, error, model)
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         kind = _STATUS.get(status, "unavailable" if status >= 500 else "rejected")
-        return _made(kind, "the service answered with an error", error, model)
-    return _made("invalid", "the answer cannot be used", error, model)
+        return _make_failure(kind, "the service answered with an error", error, model)
+    return _make_failure("invalid", "the answer cannot be used", error, model)
 
 
-def _made(kind: FailureKind, meaning: str, error: BaseException, model: Model) -> ProviderFailure:
+def _make_failure(kind: FailureKind, meaning: str, error: BaseException, model: Model) -> ProviderFailure:
     after: object = getattr(error, "retry_after", None)
     status: object = getattr(error, "status_code", None)
     # A vendor that answered with an error, or was never reached, has not let a model work.
-    unworked = isinstance(status, int) or any(isinstance(one, _UNREACHED) for one in _causes(error))
+    unworked = isinstance(status, int) or any(isinstance(one, _UNREACHED) for one in _list_causes(error))
     details = [f"HTTP {status}"] if isinstance(status, int) else []
-    words = (_word(error, name) for name in ("provider_error_type", "provider_error_code"))
+    words = (_get_word(error, name) for name in ("provider_error_type", "provider_error_code"))
     details += [word for word in words if word]
     told = f" ({', '.join(dict.fromkeys(details))})" if details else ""
     return ProviderFailure(
@@ -218,7 +218,7 @@ def _made(kind: FailureKind, meaning: str, error: BaseException, model: Model) -
     )
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and its causes; a limited number of steps, since a chain may be a cycle."""
     at: BaseException | None = error
     for _ in range(10):
@@ -228,7 +228,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         at = at.__cause__ or at.__context__
 
 
-def _word(error: BaseException, name: str) -> str | None:
+def _get_word(error: BaseException, name: str) -> str | None:
     word: object = getattr(error, name, None)
     is_plain = isinstance(word, str) and len(word) <= _LONGEST_WORD and _PLAIN_WORD.fullmatch(word)
     return word if is_plain and isinstance(word, str) else None

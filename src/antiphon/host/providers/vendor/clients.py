@@ -20,10 +20,10 @@ from pydantic_ai.providers import Provider as TheirProvider
 from pydantic_ai.providers import infer_provider_class
 
 from antiphon.errors import ConfigError
-from antiphon.host.catalogue import Model
+from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.api_keys import key_variables
 
-__all__ = ["MAX_RESPONSE", "Connected", "ConnectedEmbedder", "connect", "connect_embedder"]
+__all__ = ["MAX_RESPONSE", "Connected", "ConnectedEmbedder", "connect_embedder", "connect_model"]
 
 MAX_RESPONSE = 64 * 1024 * 1024
 """Most bytes of one answer: three times the media that one request may contain."""
@@ -49,7 +49,7 @@ class Connected(NamedTuple):
         await self.client.aclose()
         theirs: Any = getattr(self.model, "client", None)
         if hasattr(theirs, "aio"):
-            _end(theirs)
+            _close_google(theirs)
 
 
 class ConnectedEmbedder(NamedTuple):
@@ -63,14 +63,14 @@ class ConnectedEmbedder(NamedTuple):
         await self.client.aclose()
 
 
-def connect(model: Model, key: str | None) -> Connected:
+def connect_model(model: Model, key: str | None) -> Connected:
     """Make a client for a model. Nothing is sent yet.
 
     Raises:
         ConfigError: its key or a package is missing, or its provider is unknown; the message says what to do.
     """
-    client = _keyed(model, key)
-    return Connected(_made(model, key, client, _MAKERS.get(model.provider, _other)), client)
+    client = _open_keyed_client(model, key)
+    return Connected(_make_keyed(model, key, client, _MAKERS.get(model.provider, _make_other)), client)
 
 
 def connect_embedder(model: Model, key: str | None) -> ConnectedEmbedder:
@@ -79,18 +79,18 @@ def connect_embedder(model: Model, key: str | None) -> ConnectedEmbedder:
     Raises:
         ConfigError: its key or a package is missing, or embeddings of its provider are not supported.
     """
-    client = _keyed(model, key)
-    return ConnectedEmbedder(_made(model, key, client, _embedder), client)
+    client = _open_keyed_client(model, key)
+    return ConnectedEmbedder(_make_keyed(model, key, client, _make_embedder), client)
 
 
-def _keyed(model: Model, key: str | None) -> httpx2.AsyncClient:
+def _open_keyed_client(model: Model, key: str | None) -> httpx2.AsyncClient:
     if key is None and (variables := key_variables(model)):
         # Without a key, the vendor's library would take any key from the environment.
         raise ConfigError(f"{model.name}: the environment has no {' or '.join(variables)}")
-    return _client()
+    return _make_client()
 
 
-def _made(
+def _make_keyed(
     model: Model,
     key: str | None,
     client: httpx2.AsyncClient,
@@ -108,22 +108,22 @@ def _made(
         ) from None
 
 
-def _client() -> httpx2.AsyncClient:
+def _make_client() -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         # Identity: the limit then applies to the bytes received, and a small answer cannot unpack to a huge
         # one.
         headers={"User-Agent": get_user_agent(), "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(_READ_TIMEOUT, connect=_CONNECT_TIMEOUT),
         follow_redirects=False,
-        event_hooks={"response": [_bound]},
+        event_hooks={"response": [_limit_response]},
     )
 
 
-def _openai(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
+def _make_openai(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
     from pydantic_ai.models.openai import OpenAIChatModel
 
     if model.base_url is not None and not _is_of(model.base_url, "openai.com"):
-        return _compatible(model, key, client)
+        return _make_compatible(model, key, client)
     return OpenAIChatModel(model.model, provider=_openai_itself(model, key, client))
 
 
@@ -133,7 +133,7 @@ def _openai_itself(model: Model, key: str | None, client: httpx2.AsyncClient) ->
     return OpenAIProvider(base_url=model.base_url or _OPENAI, api_key=key, http_client=client)
 
 
-def _compatible(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
+def _make_compatible(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
     from pydantic_ai.models.openai import OpenAIChatModel
 
     provider = _compatible_service(model, key, client)
@@ -157,7 +157,7 @@ async def _without_account(request: httpx2.Request) -> None:
         request.headers.pop(name, None)
 
 
-def _anthropic(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
+def _make_anthropic(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
     from anthropic import AsyncAnthropic
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -166,7 +166,7 @@ def _anthropic(model: Model, key: str | None, client: httpx2.AsyncClient) -> The
     return AnthropicModel(model.model, provider=AnthropicProvider(anthropic_client=made))
 
 
-def _google(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
+def _make_google(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
@@ -174,7 +174,7 @@ def _google(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirM
     return GoogleModel(model.model, provider=provider)
 
 
-def _other(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
+def _make_other(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
     """Make a model of a vendor that pydantic-ai knows and that needs only a key."""
     return infer_model(f"{model.provider}:{model.model}", lambda name: _other_service(name, model, key, client))
 
@@ -187,7 +187,7 @@ def _other_service(name: str, model: Model, key: str | None, client: httpx2.Asyn
     return made(api_key=key, http_client=client, **address)
 
 
-def _embedder(model: Model, key: str | None, client: httpx2.AsyncClient) -> EmbeddingModel:
+def _make_embedder(model: Model, key: str | None, client: httpx2.AsyncClient) -> EmbeddingModel:
     """Make a model for embeddings of OpenAI, or of a service that speaks as OpenAI does."""
     from openai import AsyncOpenAI
     from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
@@ -211,7 +211,7 @@ def _embedder(model: Model, key: str | None, client: httpx2.AsyncClient) -> Embe
     return OpenAIEmbeddingModel(model.model, provider=service)
 
 
-def _end(theirs: Any) -> None:
+def _close_google(theirs: Any) -> None:
     """Close Google's client completely: its part for blocking calls, and its hook to close itself again.
 
     Otherwise its parts close themselves when garbage collected, each in a task on whatever loop runs then.
@@ -232,11 +232,11 @@ _OTHERWISE = ("anthropic", "cohere", "gemini", "google")
 """Providers whose own interface is not OpenAI's."""
 _Maker = Callable[[Model, str | None, httpx2.AsyncClient], TheirModel]
 _MAKERS: dict[str, _Maker] = {
-    "openai": _openai,
-    "openai-compatible": _compatible,
-    "anthropic": _anthropic,
-    "google": _google,
-    "gemini": _google,
+    "openai": _make_openai,
+    "openai-compatible": _make_compatible,
+    "anthropic": _make_anthropic,
+    "google": _make_google,
+    "gemini": _make_google,
 }
 
 
@@ -267,7 +267,7 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-async def _bound(response: httpx2.Response) -> None:
+async def _limit_response(response: httpx2.Response) -> None:
     """Limit what is read of an answer."""
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise _TooLarge("the answer is packed")

@@ -30,7 +30,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from antiphon.host.catalogue import Model
+from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.base import Completion, ProviderFailure, Usage
 from antiphon.host.providers.tool_names import LONGEST_NAME, plain_names
 from antiphon.wire.content import (
@@ -43,11 +43,11 @@ from antiphon.wire.content import (
     ToolResultContent,
     ToolUseContent,
 )
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 from antiphon.wire.tools import Tool
 
-__all__ = ["Outgoing", "completion", "outgoing"]
+__all__ = ["VendorRequest", "convert_completion", "convert_request"]
 
 _LONGEST_ID = 40
 """Most characters of the id of a use of a tool: OpenAI's limit."""
@@ -58,7 +58,7 @@ _LONGEST_MODEL_NAME = 200
 """Most characters of a model's name."""
 
 
-class Outgoing(NamedTuple):
+class VendorRequest(NamedTuple):
     """What is passed to pydantic-ai."""
 
     messages: list[ModelMessage]
@@ -75,7 +75,7 @@ class _Plain(NamedTuple):
     ids: Mapping[str, str]
 
 
-def outgoing(params: CreateMessageRequestParams, model: Model) -> Outgoing:
+def convert_request(params: CreateMessageRequestParams, model: Model) -> VendorRequest:
     """Convert a request for a model.
 
     Raises:
@@ -83,25 +83,27 @@ def outgoing(params: CreateMessageRequestParams, model: Model) -> Outgoing:
     """
     uses = [block for message in params.messages for block in message.blocks if isinstance(block, ToolUseContent)]
     plain = _Plain(
-        names=_plain([*(tool.name for tool in params.tools or ()), *(use.name for use in uses)], LONGEST_NAME),
-        ids=_plain([use.id for use in uses], _LONGEST_ID),
+        names=_map_plain_names(
+            [*(tool.name for tool in params.tools or ()), *(use.name for use in uses)], LONGEST_NAME
+        ),
+        ids=_map_plain_names([use.id for use in uses], _LONGEST_ID),
     )
-    tools = [_tool(tool, plain.names[tool.name]) for tool in params.tools or ()]
-    return Outgoing(
-        _messages(params, uses, plain),
-        _settings(params, model),
+    tools = [_convert_tool(tool, plain.names[tool.name]) for tool in params.tools or ()]
+    return VendorRequest(
+        _convert_messages(params, uses, plain),
+        _make_settings(params, model),
         ModelRequestParameters(function_tools=tools),
         {sent: name for name, sent in plain.names.items()},
     )
 
 
-def _plain(originals: Iterable[str], longest: int) -> dict[str, str]:
+def _map_plain_names(originals: Iterable[str], longest: int) -> dict[str, str]:
     """Map each name to one that every vendor accepts: itself, if possible."""
     names = list(dict.fromkeys(originals))
     return dict(zip(names, plain_names(names, longest), strict=True))
 
 
-def _settings(params: CreateMessageRequestParams, model: Model) -> ModelSettings:
+def _make_settings(params: CreateMessageRequestParams, model: Model) -> ModelSettings:
     # One attempt per call, because ``persistence`` retries, and knows the deadline and the reservation.
     settings = ModelSettings(max_tokens=min(params.max_tokens, model.max_output or params.max_tokens), max_retries=0)
     if params.temperature is not None:
@@ -113,7 +115,7 @@ def _settings(params: CreateMessageRequestParams, model: Model) -> ModelSettings
     return settings
 
 
-def _tool(tool: Tool, name: str) -> ToolDefinition:
+def _convert_tool(tool: Tool, name: str) -> ToolDefinition:
     # Not strict: some vendors rewrite strict schemas, and the server's tool was written for its own schema.
     schema = {"type": "object", **tool.input_schema}
     return ToolDefinition(
@@ -124,7 +126,9 @@ def _tool(tool: Tool, name: str) -> ToolDefinition:
     )
 
 
-def _messages(params: CreateMessageRequestParams, uses: Iterable[ToolUseContent], plain: _Plain) -> list[ModelMessage]:
+def _convert_messages(
+    params: CreateMessageRequestParams, uses: Iterable[ToolUseContent], plain: _Plain
+) -> list[ModelMessage]:
     names = {use.id: plain.names[use.name] for use in uses}
     translated: list[ModelMessage] = []
     first: list[ModelRequestPart] = [SystemPromptPart(params.system_prompt)] if params.system_prompt else []
@@ -132,29 +136,31 @@ def _messages(params: CreateMessageRequestParams, uses: Iterable[ToolUseContent]
         if message.role == "assistant":
             if first:
                 translated.append(ModelRequest(parts=first))
-            translated.append(ModelResponse(parts=[_said(block, plain) for block in message.blocks]))
+            translated.append(ModelResponse(parts=[_convert_answer(block, plain) for block in message.blocks]))
         else:
-            translated.append(ModelRequest(parts=[*first, *_asked(message, names, plain)]))
+            translated.append(ModelRequest(parts=[*first, *_convert_user_message(message, names, plain)]))
         first = []
     return translated
 
 
-def _asked(message: SamplingMessage, names: Mapping[str, str], plain: _Plain) -> Iterator[ModelRequestPart]:
+def _convert_user_message(
+    message: SamplingMessage, names: Mapping[str, str], plain: _Plain
+) -> Iterator[ModelRequestPart]:
     """Convert a message of the user: each tool result to a part of its own, all else to one prompt."""
     prompt: list[UserContent] = []
     for block in message.blocks:
         if isinstance(block, ToolResultContent):
-            yield _returned(block, names, plain)
+            yield _convert_tool_result(block, names, plain)
         else:
             prompt.append(translate_block(block))
     if prompt:
         yield UserPromptPart(content=prompt[0] if len(prompt) == 1 and isinstance(prompt[0], str) else prompt)
 
 
-def _returned(block: ToolResultContent, names: Mapping[str, str], plain: _Plain) -> ToolReturnPart:
+def _convert_tool_result(block: ToolResultContent, names: Mapping[str, str], plain: _Plain) -> ToolReturnPart:
     contents = [translate_block(inner) for inner in block.content]
     if not contents and block.structured_content is not None:
-        contents = [encode(block.structured_content).decode()]
+        contents = [encode_value(block.structured_content).decode()]
     texts = [content for content in contents if isinstance(content, str)]
     return ToolReturnPart(
         # Validation has made sure that every result answers a use.
@@ -165,7 +171,7 @@ def _returned(block: ToolResultContent, names: Mapping[str, str], plain: _Plain)
     )
 
 
-def _said(block: SamplingContent, plain: _Plain) -> ModelResponsePart:
+def _convert_answer(block: SamplingContent, plain: _Plain) -> ModelResponsePart:
     if isinstance(block, TextContent):
         return TextPart(block.text)
     if isinstance(block, ToolUseContent):
@@ -182,7 +188,7 @@ def translate_block(block: object) -> str | BinaryContent:
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, ImageContent | AudioContent):
-        return _media(block)
+        return _convert_media(block)
     if isinstance(block, ResourceLink):
         return f"[link to {block.uri}: {block.title or block.name}]"
     if isinstance(block, EmbeddedResource) and block.resource.text is not None:
@@ -190,7 +196,7 @@ def translate_block(block: object) -> str | BinaryContent:
     raise ProviderFailure("unsupported", "the request holds a kind of content that cannot be sent to a model")
 
 
-def _media(block: ImageContent | AudioContent) -> BinaryContent:
+def _convert_media(block: ImageContent | AudioContent) -> BinaryContent:
     kind = block.mime_type.partition(";")[0].strip().lower()
     if not kind.startswith("image/" if isinstance(block, ImageContent) else "audio/"):
         raise ProviderFailure("unsupported", "media of another type than the block that holds it")
@@ -207,7 +213,7 @@ class _Bound(NamedTuple):
     is_cut: bool
 
 
-def completion(
+def convert_completion(
     response: ModelResponse, params: CreateMessageRequestParams, model: Model, names: Mapping[str, str]
 ) -> Completion:
     """Convert an answer. ``names``: the names of tools as they were sent, each with the server's own.
@@ -215,13 +221,13 @@ def completion(
     Raises:
         ProviderFailure: the model refused, or the answer cannot be used.
     """
-    blocks = [block for part in response.parts if (block := _block(part, names)) is not None]
+    blocks = [block for part in response.parts if (block := _convert_block(part, names)) is not None]
     if response.finish_reason == "content_filter" and not blocks:
         raise ProviderFailure("refused", f"{model.provider}: the model, or a filter around it, refused")
     if response.finish_reason == "error" and not blocks:
         raise ProviderFailure("invalid", f"{model.provider}: the model gave up")
-    bound = _bound(response, blocks, params)
-    kept = _within(blocks, bound.characters)
+    bound = _find_bound(response, blocks, params)
+    kept = _cut_blocks(blocks, bound.characters)
     return Completion(
         result=CreateMessageResult(
             role="assistant",
@@ -229,12 +235,12 @@ def completion(
             model=(response.model_name or model.model)[:_LONGEST_MODEL_NAME],
             stop_reason="maxTokens" if bound.is_cut else _stop_reason(response, kept),
         ),
-        usage=_usage(response),
+        usage=_convert_usage(response),
         by=model.name,
     )
 
 
-def _block(part: object, names: Mapping[str, str]) -> SamplingContent | None:
+def _convert_block(part: object, names: Mapping[str, str]) -> SamplingContent | None:
     """Convert a part. Hidden reasoning is left out, because it is not part of the answer."""
     if isinstance(part, TextPart):
         return TextContent(text=part.content) if part.content else None
@@ -252,7 +258,7 @@ def _block(part: object, names: Mapping[str, str]) -> SamplingContent | None:
     return None
 
 
-def _bound(response: ModelResponse, blocks: list[SamplingContent], params: CreateMessageRequestParams) -> _Bound:
+def _find_bound(response: ModelResponse, blocks: list[SamplingContent], params: CreateMessageRequestParams) -> _Bound:
     """Return how much text ``max_tokens`` allows, if a service did not obey it."""
     length = sum(len(block.text) for block in blocks if isinstance(block, TextContent))
     visible = response.usage.output_tokens - int(response.usage.details.get("reasoning_tokens", 0))
@@ -262,7 +268,7 @@ def _bound(response: ModelResponse, blocks: list[SamplingContent], params: Creat
     return _Bound(allowed, length > allowed)
 
 
-def _within(blocks: list[SamplingContent], characters: int) -> list[SamplingContent]:
+def _cut_blocks(blocks: list[SamplingContent], characters: int) -> list[SamplingContent]:
     """Cut the text; tool uses stay complete."""
     kept: list[SamplingContent] = []
     for block in blocks:
@@ -289,7 +295,7 @@ def _stop_reason(response: ModelResponse, blocks: list[SamplingContent]) -> str:
     return "stopSequence" if raw == "stop_sequence" else "endTurn"
 
 
-def _usage(response: ModelResponse) -> Usage | None:
+def _convert_usage(response: ModelResponse) -> Usage | None:
     counted = Usage(
         input_tokens=max(response.usage.input_tokens, 0), output_tokens=max(response.usage.output_tokens, 0)
     )

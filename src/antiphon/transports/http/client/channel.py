@@ -20,12 +20,18 @@ from aiohttp import ClientResponse, ClientSession
 
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
-from antiphon.transports.http.client.access import Access, Pause
-from antiphon.transports.http.client.failures import HttpFailure, SessionGone
+from antiphon.transports.http.client.credentials import Credentials, Pause
+from antiphon.transports.http.client.error_replies import HttpFailure, SessionGone
 from antiphon.transports.http.client.http_request import CONNECT_TIMEOUT, Web, checked_url, new_session
-from antiphon.transports.http.client.line import Deliveries, Line, ParamHeaders, deliver, surroundings
-from antiphon.transports.http.client.message import Outgoing, look_at
-from antiphon.transports.http.client.post import Call, Cursor, events
+from antiphon.transports.http.client.line import (
+    ClientLine,
+    Deliveries,
+    ParamHeaders,
+    deliver_message,
+    find_surroundings,
+)
+from antiphon.transports.http.client.message import OutgoingMessage, look_at
+from antiphon.transports.http.client.post import Cursor, PostCall, read_events
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.wire.envelope import RequestId
 
@@ -50,10 +56,10 @@ class HttpClientChannel(ClosedOnce, Receiving):
     """
 
     def __init__(self, web: Web, *, owns_session: bool, max_frame: int) -> None:
-        self._line = Line(web, max_frame=max_frame, on_gone=self._session_lost)
+        self._line = ClientLine(web, max_frame=max_frame, on_gone=self._session_lost)
         self._inbox = self._line.inbox
         self._owns_session = owns_session
-        self._calls: dict[RequestId, tuple[Call, asyncio.Task[None]]] = {}
+        self._calls: dict[RequestId, tuple[PostCall, asyncio.Task[None]]] = {}
         self._deliveries = Deliveries()
         self._listening: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -71,7 +77,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
         connect_timeout: float = CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
         param_headers: ParamHeaders | None = None,
-        access: Access | None = None,
+        access: Credentials | None = None,
         pause: Pause = nullcontext,
     ) -> HttpClientChannel:
         """Make a channel to an MCP endpoint. Nothing is sent yet.
@@ -98,7 +104,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
         target = checked_url(url)
         own = session is None
         if own and trust_env:
-            target, proxy = await surroundings(target, proxy)
+            target, proxy = await find_surroundings(target, proxy)
         web_session = session or new_session(ssl=ssl, proxy=proxy, access=access)
         try:
             web = Web(target, web_session, headers, connect_timeout=connect_timeout, access=access, pause=pause)
@@ -145,16 +151,16 @@ class HttpClientChannel(ClosedOnce, Receiving):
             return None
         if message.method == "notifications/initialized" and not modern:
             return asyncio.shield(self._deliveries.start(self._begin(message, frame.data)))
-        self._deliveries.start(deliver(self._line, message, frame.data))
+        self._deliveries.start(deliver_message(self._line, message, frame.data))
         return self._deliveries.full
 
-    def _call(self, message: Outgoing, id: RequestId, data: bytes) -> None:
-        call = Call(self._line, message, id, data, self._calls.__contains__)
+    def _call(self, message: OutgoingMessage, id: RequestId, data: bytes) -> None:
+        call = PostCall(self._line, message, id, data, self._calls.__contains__)
         task = asyncio.get_running_loop().create_task(call.run())
         self._calls[id] = (call, task)
         task.add_done_callback(lambda _: self._calls.pop(id, None))
 
-    def _withdraw(self, message: Outgoing, id: RequestId, data: bytes, *, modern: bool) -> bool:
+    def _withdraw(self, message: OutgoingMessage, id: RequestId, data: bytes, *, modern: bool) -> bool:
         """Cancel one of our requests; tell whether nothing else needs to be sent."""
         open_call = self._calls.get(id)
         if open_call is None:
@@ -169,12 +175,12 @@ class HttpClientChannel(ClosedOnce, Receiving):
             self._deliveries.start(self._cancel(message, data, task))
         return True
 
-    async def _cancel(self, message: Outgoing, data: bytes, call: asyncio.Task[None]) -> None:
-        await deliver(self._line, message, data)
+    async def _cancel(self, message: OutgoingMessage, data: bytes, call: asyncio.Task[None]) -> None:
+        await deliver_message(self._line, message, data)
         call.cancel()
 
-    async def _begin(self, message: Outgoing, data: bytes) -> None:
-        await deliver(self._line, message, data)
+    async def _begin(self, message: OutgoingMessage, data: bytes) -> None:
+        await deliver_message(self._line, message, data)
         if self._line.is_gone or self._closing is not None or self._listening is not None:
             return
         listener = Listener(self._line)
@@ -246,7 +252,7 @@ _PAUSE = 1.0
 class Listener:
     """Keeps the stream open. Run ``run`` as a task; cancelling it closes the stream."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ClientLine) -> None:
         self.settled = asyncio.Event()
         """Set when the stream is open, or known not to be offered."""
         self._line = line
@@ -277,7 +283,7 @@ class Listener:
             return True
         try:
             if response.status != 200 or response.content_type != "text/event-stream":
-                return self._declined(response)
+                return self._decline_connection(response)
             self._was_open = True
             self.settled.set()
             await self._read(response)
@@ -287,7 +293,7 @@ class Listener:
             response.release()
         return True
 
-    def _declined(self, response: ClientResponse) -> bool:
+    def _decline_connection(self, response: ClientResponse) -> bool:
         if self._was_open and response.status == 404 and self._line.has_session(response):
             # The stream was offered before, so 404 means that the session has ended.
             self._line.lose_session()
@@ -295,7 +301,7 @@ class Listener:
         return self._was_open and response.status >= 500
 
     async def _read(self, response: ClientResponse) -> None:
-        async with aclosing(events(response, self._cursor, self._line.max_frame)) as arriving:
+        async with aclosing(read_events(response, self._cursor, self._line.max_frame)) as arriving:
             async for event in arriving:
                 if event.event == "message":
                     await self._line.put(event.data)

@@ -25,8 +25,14 @@ from multidict import istr
 from yarl import URL
 
 from antiphon.errors import AntiphonError, ConfigError, Unauthorized
-from antiphon.transports.http.client.access import REFUSING, Access, Entry, Pause, WatchesConnections
-from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, first_line
+from antiphon.transports.http.client.credentials import (
+    REFUSING,
+    Credentials,
+    Pause,
+    RequestCredentials,
+    WatchesConnections,
+)
+from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, first_line
 
 __all__ = [
     "CONNECT_TIMEOUT",
@@ -34,11 +40,11 @@ __all__ = [
     "Web",
     "checked_headers",
     "checked_url",
+    "describe_error",
     "new_session",
     "read_body",
-    "said",
     "same_origin",
-    "shown",
+    "show_address",
 ]
 
 CONNECT_TIMEOUT = 10.0
@@ -81,7 +87,7 @@ def checked_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> URL:
     return read.with_fragment(None)
 
 
-def shown(url: URL) -> str:
+def show_address(url: URL) -> str:
     """Return an address that can be shown: without credentials, and without a query, which may contain some."""
     return str(url.with_user(None).with_query(None))
 
@@ -130,7 +136,7 @@ def new_session(
     proxy: str | None = None,
     trust_env: bool = False,
     middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
-    access: Access | None = None,
+    access: Credentials | None = None,
 ) -> aiohttp.ClientSession:
     """Make the aiohttp session of one channel; ``access`` may watch its connections.
 
@@ -176,7 +182,7 @@ class Web:
         headers: Mapping[str, str] | None = None,
         *,
         connect_timeout: float = CONNECT_TIMEOUT,
-        access: Access | None = None,
+        access: Credentials | None = None,
         pause: Pause = nullcontext,
     ) -> None:
         self.url = url
@@ -196,7 +202,7 @@ class Web:
     @property
     def where(self) -> str:
         """The address, in a form that can be shown."""
-        return shown(self.url)
+        return show_address(self.url)
 
     def request(
         self,
@@ -217,10 +223,17 @@ class Web:
         """
         if self._access is None:
             return self._followed(method, headers, data, url)
-        return self._admitted(self._access.begin(), method, headers, data, url, ask=ask)
+        return self._admit_caller(self._access.begin(), method, headers, data, url, ask=ask)
 
-    async def _admitted(
-        self, entry: Entry, method: str, headers: Mapping[str, str], data: bytes | None, url: URL | None, *, ask: bool
+    async def _admit_caller(
+        self,
+        entry: RequestCredentials,
+        method: str,
+        headers: Mapping[str, str],
+        data: bytes | None,
+        url: URL | None,
+        *,
+        ask: bool,
     ) -> aiohttp.ClientResponse:
         while True:
             response = await self._followed(method, headers, data, url, entry)
@@ -229,7 +242,7 @@ class Web:
                 return response
             response.release()
 
-    async def _let_in(self, entry: Entry, response: aiohttp.ClientResponse, *, ask: bool) -> bool:
+    async def _let_in(self, entry: RequestCredentials, response: aiohttp.ClientResponse, *, ask: bool) -> bool:
         """Do what it takes to be let in, and tell whether to send the request again."""
         status = response.status
         lines = response.headers.getall("WWW-Authenticate", [])
@@ -252,7 +265,7 @@ class Web:
             raise HttpFailure.not_let_in(self.where, status, why)
         return again
 
-    async def _credentials(self, entry: Entry, method: str, target: URL) -> Mapping[str, str]:
+    async def _credentials(self, entry: RequestCredentials, method: str, target: URL) -> Mapping[str, str]:
         try:
             return await entry.headers(method, str(target.with_user(None)))
         except Unauthorized as error:
@@ -262,7 +275,12 @@ class Web:
             raise HttpFailure(UNUSABLE, f"no request was sent to {self.where}: {error}") from None
 
     async def _followed(
-        self, method: str, headers: Mapping[str, str], data: bytes | None, url: URL | None, entry: Entry | None = None
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        data: bytes | None,
+        url: URL | None,
+        entry: RequestCredentials | None = None,
     ) -> aiohttp.ClientResponse:
         target = url or self.url
         for _ in range(_MAX_REDIRECTS):
@@ -274,7 +292,7 @@ class Web:
             if response.status not in (301, 302, 303, 307, 308):
                 return response
             try:
-                target = _redirected(response, target, safe=method == "GET")
+                target = _find_redirect(response, target, safe=method == "GET")
             finally:
                 response.release()
             if url is None:
@@ -302,11 +320,15 @@ class Web:
                 aiohttp.ClientHttpProxyError,
             ) as error:
                 if not are_used_up(error) or clock() >= until:
-                    raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: {said(error)}") from None
+                    raise HttpFailure(
+                        UNREACHABLE, f"cannot reach {show_address(url)}: {describe_error(error)}"
+                    ) from None
             except aiohttp.InvalidURL:
-                raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: no valid address") from None
+                raise HttpFailure(UNREACHABLE, f"cannot reach {show_address(url)}: no valid address") from None
             except (aiohttp.ClientConnectionError, OSError, aiohttp.ClientError) as error:
-                raise HttpFailure(BROKEN, f"{shown(url)} broke off before it answered: {said(error)}") from None
+                raise HttpFailure(
+                    BROKEN, f"{show_address(url)} broke off before it answered: {describe_error(error)}"
+                ) from None
             await asyncio.sleep(PAUSE)
 
     async def refusal(self, response: aiohttp.ClientResponse) -> tuple[bytes, str]:
@@ -334,10 +356,12 @@ async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
             chunk = await content.readany()
             size += len(chunk)
             if size > limit:
-                raise HttpFailure(UNUSABLE, f"{shown(response.url)} answered with more than {limit} bytes")
+                raise HttpFailure(UNUSABLE, f"{show_address(response.url)} answered with more than {limit} bytes")
             chunks.append(chunk)
     except (aiohttp.ClientError, OSError) as error:
-        raise HttpFailure(BROKEN, f"{shown(response.url)} broke off within its answer: {said(error)}") from None
+        raise HttpFailure(
+            BROKEN, f"{show_address(response.url)} broke off within its answer: {describe_error(error)}"
+        ) from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -350,7 +374,7 @@ _WORDS: dict[type[Exception], str] = {
 """Our own messages instead of the library's; the more specific ones first."""
 
 
-def said(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Describe in our own words what happened. The library's text would show the whole address and internal names."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"HTTP {error.status} {error.message}"
@@ -373,7 +397,7 @@ def _of_system(error: OSError) -> str:
     return error.strerror or ""
 
 
-def _redirected(response: aiohttp.ClientResponse, source: URL, *, safe: bool) -> URL:
+def _find_redirect(response: aiohttp.ClientResponse, source: URL, *, safe: bool) -> URL:
     """Say where a redirect leads. Only to the same origin: what we send and who we are is meant for no other."""
     try:
         target = source.join(URL(response.headers.get("Location", "")))
@@ -382,11 +406,13 @@ def _redirected(response: aiohttp.ClientResponse, source: URL, *, safe: bool) ->
     # 301 to 303 turn a POST into a GET in half of the world's software.
     if target == source or not (safe or response.status in (307, 308)):
         raise HttpFailure(
-            UNUSABLE, f"{shown(source)} answered HTTP {response.status}, a redirect that cannot be followed"
+            UNUSABLE, f"{show_address(source)} answered HTTP {response.status}, a redirect that cannot be followed"
         )
     if not same_origin(target, source):
         raise HttpFailure(
-            UNUSABLE, f"{shown(source)} redirects to another origin, {shown(target)}: connect there if you trust it"
+            UNUSABLE,
+            f"{show_address(source)} redirects to another origin, {show_address(target)}: connect there "
+            "if you trust it",
         )
     return target.with_user(source.user).with_password(source.password)
 

@@ -1,9 +1,9 @@
 """State that the HTTP requests of one channel share: the address, the session, and the inbox for frames.
 
-Owns the session id, the agreed revision for the HTTP header, and the headers made from them.
-``deliver`` sends messages that get no reply (notifications, and replies to requests of the server). It repeats a POST
-that failed: each message may safely arrive twice, and a lost reply would leave the server waiting for ever.
-``surroundings`` reads ``HTTPS_PROXY`` and similar variables, and ``.netrc``.
+Owns the session id, the agreed revision for the HTTP header, and the headers made from them. ``deliver_message`` sends
+messages that get no reply (notifications, and replies to requests of the server). It repeats a POST that failed: each
+message may safely arrive twice, and a lost reply would leave the server waiting for ever. ``find_surroundings`` reads
+``HTTPS_PROXY`` and similar variables, and ``.netrc``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from yarl import URL
 
 from antiphon.errors import AntiphonError, ConfigError, InvalidParams
 from antiphon.protocol.http.param_headers import encode_value
-from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure
+from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure
 from antiphon.transports.http.client.http_request import Places, Web
-from antiphon.transports.http.client.message import Outgoing, agreed_version, read_refusal
+from antiphon.transports.http.client.message import OutgoingMessage, agreed_version, read_refusal
 from antiphon.transports.inbox import Inbox, Room
 
-__all__ = ["SESSION", "Deliveries", "Line", "ParamHeaders", "deliver", "surroundings"]
+__all__ = ["SESSION", "ClientLine", "Deliveries", "ParamHeaders", "deliver_message", "find_surroundings"]
 
 # An ``istr`` keeps itself in lower case, in which headers are compared each time they are copied.
 SESSION = istr("Mcp-Session-Id")
@@ -50,7 +50,7 @@ ParamHeaders = Callable[[str, bytes], Mapping[str, str]]
 """``(tool name, arguments as JSON)`` to the ``Mcp-Param-*`` headers of a call; may raise an ``AntiphonError``."""
 
 
-class Line:
+class ClientLine:
     """The shared state of one channel. ``on_gone`` is called once, when the server no longer knows the session."""
 
     def __init__(self, web: Web, *, max_frame: int, on_gone: Callable[[], object]) -> None:
@@ -75,7 +75,7 @@ class Line:
         if self._room.full is not None:
             await self._room
 
-    def notice(self, message: Outgoing) -> bool:
+    def notice(self, message: OutgoingMessage) -> bool:
         """Note the era of a message that is sent, and tell whether it is modern."""
         if message.version is not None:
             self._modern = message.version
@@ -83,7 +83,7 @@ class Line:
             self._modern = None
         return self._modern is not None
 
-    def post_headers(self, message: Outgoing) -> dict[str, str]:
+    def post_headers(self, message: OutgoingMessage) -> dict[str, str]:
         """Return the headers with which a message is posted.
 
         Raises:
@@ -100,10 +100,10 @@ class Line:
         if message.name is not None:
             headers[_NAME] = encode_value(message.name)
             if message.method == "tools/call" and self.param_headers is not None:
-                headers.update(self._mirrored(self.param_headers, message.name, message.arguments))
+                headers.update(self._mirror_headers(self.param_headers, message.name, message.arguments))
         return headers
 
-    def _mirrored(self, compute: ParamHeaders, tool: str, arguments: bytes) -> Mapping[str, str]:
+    def _mirror_headers(self, compute: ParamHeaders, tool: str, arguments: bytes) -> Mapping[str, str]:
         try:
             return compute(tool, arguments or b"{}")
         except AntiphonError as error:
@@ -155,7 +155,7 @@ class Line:
 log = logging.getLogger("antiphon.transports")
 
 
-async def surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]:
+async def find_surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]:
     """Return the address with its credentials from ``.netrc``, and the proxy to use.
 
     Credentials in ``target``, and ``proxy``, take precedence.
@@ -167,11 +167,11 @@ async def surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]
 
 
 def _look_around(target: URL, proxy: str | None) -> tuple[URL, str | None]:
-    secrets = _secrets()
+    secrets = _read_netrc()
     found = None if proxy is not None else _proxy_to(target)
     if found is not None:
-        proxy = str(_known(found, secrets))
-    return _known(target, secrets), proxy
+        proxy = str(_add_credentials(found, secrets))
+    return _add_credentials(target, secrets), proxy
 
 
 def _proxy_to(target: URL) -> URL | None:
@@ -189,7 +189,7 @@ def _proxy_to(target: URL) -> URL | None:
     return found
 
 
-def _known(url: URL, secrets: netrc.netrc | None) -> URL:
+def _add_credentials(url: URL, secrets: netrc.netrc | None) -> URL:
     """Return an address with its credentials from ``.netrc``, unless it has some."""
     if secrets is None or url.host is None or url.user is not None:
         return url
@@ -200,7 +200,7 @@ def _known(url: URL, secrets: netrc.netrc | None) -> URL:
     return url.with_user(login or account or "").with_password(password or "")
 
 
-def _secrets() -> netrc.netrc | None:
+def _read_netrc() -> netrc.netrc | None:
     """Read ``.netrc``, or the file that ``NETRC`` names; one that cannot be read is ignored."""
     with contextlib.suppress(RuntimeError):
         path = Path(os.environ.get("NETRC") or Path.home() / ("_netrc" if os.name == "nt" else ".netrc"))
@@ -269,12 +269,12 @@ class Deliveries:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def deliver(line: Line, message: Outgoing, data: bytes) -> None:
+async def deliver_message(line: ClientLine, message: OutgoingMessage, data: bytes) -> None:
     """Post a message until the server has accepted or refused it. Failures are logged, since no caller waits for it."""
     what = message.method or "a reply"
     try:
         async with asyncio.timeout(_PATIENCE):
-            await _deliver(line, message, data)
+            await _deliver_message(line, message, data)
     except TimeoutError:
         log.warning("%s did not take %s within %g s", line.web.where, what, _PATIENCE)
     except HttpFailure as failure:
@@ -283,10 +283,10 @@ async def deliver(line: Line, message: Outgoing, data: bytes) -> None:
         log.exception("%s was not delivered", what)
 
 
-async def _deliver(line: Line, message: Outgoing, data: bytes) -> None:
+async def _deliver_message(line: ClientLine, message: OutgoingMessage, data: bytes) -> None:
     for delay in (*_DELAYS, None):
         try:
-            await _post(line, message, data)
+            await _post_message(line, message, data)
             return
         except HttpFailure as failure:
             if delay is None or failure.code not in _PASSING:
@@ -294,7 +294,7 @@ async def _deliver(line: Line, message: Outgoing, data: bytes) -> None:
         await asyncio.sleep(delay)
 
 
-async def _post(line: Line, message: Outgoing, data: bytes) -> None:
+async def _post_message(line: ClientLine, message: OutgoingMessage, data: bytes) -> None:
     response = await line.web.request("POST", line.post_headers(message), data)
     try:
         if response.status < 300:

@@ -17,14 +17,14 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from antiphon.protocol.http.param_headers import NAMED_BY
 from antiphon.protocol.http.rules import NOT_ACCEPTED
 from antiphon.protocol.salvage import read_remains
-from antiphon.transports.http.client.failures import HttpFailure, printable, remedy
+from antiphon.transports.http.client.error_replies import HttpFailure, make_printable, suggest_remedy
 from antiphon.transports.http.client.http_request import Web
 from antiphon.wire.common import PROTOCOL_VERSION
 from antiphon.wire.envelope import ErrorObject, RequestId, as_id, error_frame, read_mended
 
 __all__ = [
-    "Outgoing",
-    "Refusal",
+    "OutgoingMessage",
+    "RefusedRequest",
     "agreed_version",
     "error_of",
     "fits_no_request",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-class Outgoing(Struct, frozen=True, kw_only=True):
+class OutgoingMessage(Struct, frozen=True, kw_only=True):
     """Facts about one outgoing message."""
 
     id: RequestId | None = None
@@ -51,23 +51,23 @@ class Outgoing(Struct, frozen=True, kw_only=True):
     """The request that a ``notifications/cancelled`` cancels."""
 
 
-class _Meta(Struct):
+class _OutgoingMeta(Struct):
     version: str | None = field(name=PROTOCOL_VERSION, default=None)
 
 
-class _Params(Struct):
+class _OutgoingParams(Struct):
     name: Any = None
     uri: Any = None
     arguments: Raw = Raw(b"")
     task_id: Any = field(name="taskId", default=None)
     request_id: Any = field(name="requestId", default=None)
-    meta: _Meta | None = field(name="_meta", default=None)
+    meta: _OutgoingMeta | None = field(name="_meta", default=None)
 
 
 class _Sent(Struct):
     id: RequestId | None = None
     method: str | None = None
-    params: _Params | None = None
+    params: _OutgoingParams | None = None
 
 
 class _Bare(Struct):
@@ -84,7 +84,7 @@ class _Agreed(Struct):
     protocol_version: str = field(name="protocolVersion")
 
 
-class _Initialized(Struct):
+class _InitializedMessage(Struct):
     result: _Agreed
 
 
@@ -96,27 +96,27 @@ _decode_sent = msgspec.json.Decoder(_Sent).decode
 _decode_bare = msgspec.json.Decoder(_Bare).decode
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_heads = msgspec.json.Decoder(list[_Head]).decode
-_decode_initialized = msgspec.json.Decoder(_Initialized).decode
+_decode_initialized = msgspec.json.Decoder(_InitializedMessage).decode
 _decode_failed = msgspec.json.Decoder(_Failed).decode
 
-_NO_PARAMS = _Params()
+_NO_PARAMS = _OutgoingParams()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def look_at(data: bytes) -> Outgoing:
+def look_at(data: bytes) -> OutgoingMessage:
     """Read the facts about an outgoing message."""
     try:
-        sent = _sent(data)
+        sent = _read_sent(data)
     except _UNREADABLE:
         # A batch of replies (2025-03-26): no other outgoing frame is not a single message.
-        return Outgoing()
+        return OutgoingMessage()
     method = sent.method
     if method is None:
-        return Outgoing()
+        return OutgoingMessage()
     params = sent.params or _NO_PARAMS
     source = NAMED_BY.get(method)
     name = getattr(params, source) if source is not None else None
-    return Outgoing(
+    return OutgoingMessage(
         id=sent.id,
         method=method,
         version=None if params.meta is None else params.meta.version,
@@ -126,7 +126,7 @@ def look_at(data: bytes) -> Outgoing:
     )
 
 
-def _sent(data: bytes) -> _Sent:
+def _read_sent(data: bytes) -> _Sent:
     try:
         return _decode_sent(data)
     except msgspec.ValidationError:
@@ -187,7 +187,7 @@ def error_of(data: bytes) -> ErrorObject | None:
         return None
 
 
-class Refusal(Struct, frozen=True, kw_only=True):
+class RefusedRequest(Struct, frozen=True, kw_only=True):
     """A request that was refused in HTTP."""
 
     where: str
@@ -207,22 +207,22 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
     def failure(self, *, gone: bool = False) -> HttpFailure:
         """Convert it to a failure of HTTP; ``gone``: it means that the session has ended."""
-        said = self.said if self.error is None else printable(self.error.message)
+        said = self.said if self.error is None else make_printable(self.error.message)
         return HttpFailure.of_status(
             self.where, self.status, self.reason, said, gone=gone, not_accepted=self.not_accepted
         )
 
     def reply(self, id: RequestId, *, gone: bool = False) -> bytes:
         """Make the error reply for the request."""
-        if self.error is None or gone or self.not_accepted or remedy(self.status):
+        if self.error is None or gone or self.not_accepted or suggest_remedy(self.status):
             return self.failure(gone=gone).frame(id)
         return error_frame(id, self.error, null_id=False)
 
 
-async def read_refusal(web: Web, response: ClientResponse) -> Refusal:
+async def read_refusal(web: Web, response: ClientResponse) -> RefusedRequest:
     """Read a response with an error status; the caller releases the response."""
     body, said = await web.refusal(response)
-    return Refusal(
+    return RefusedRequest(
         where=web.where,
         status=response.status,
         reason=response.reason or "",

@@ -16,13 +16,13 @@ from aiohttp import ClientError, ClientResponse
 from antiphon.channel import Related
 from antiphon.errors import RemoteProtocolError
 from antiphon.protocol.http.sse import Event, EventParser
-from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, remedy
-from antiphon.transports.http.client.http_request import read_body, shown
-from antiphon.transports.http.client.line import Line
-from antiphon.transports.http.client.message import Outgoing, error_of, fits_no_request, read_refusal, replies_to
+from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, suggest_remedy
+from antiphon.transports.http.client.http_request import read_body, show_address
+from antiphon.transports.http.client.line import ClientLine
+from antiphon.transports.http.client.message import OutgoingMessage, error_of, fits_no_request, read_refusal, replies_to
 from antiphon.wire.envelope import RequestId, error_frame
 
-__all__ = ["Call", "Cursor", "events"]
+__all__ = ["Cursor", "PostCall", "read_events"]
 
 log = logging.getLogger("antiphon.transports")
 
@@ -33,11 +33,16 @@ _MAX_FAILURES = 8
 """Failed reconnects in a row after which a call is given up: about 25 s, enough for a server to restart."""
 
 
-class Call:
+class PostCall:
     """Sends one request and delivers its reply. Run ``run`` as a task; cancelling it closes the stream."""
 
     def __init__(
-        self, line: Line, message: Outgoing, id: RequestId, data: bytes, is_open: Callable[[RequestId], bool]
+        self,
+        line: ClientLine,
+        message: OutgoingMessage,
+        id: RequestId,
+        data: bytes,
+        is_open: Callable[[RequestId], bool],
     ) -> None:
         self.is_modern = line.notice(message)
         """Whether closing its stream cancels the request (2026-07-28)."""
@@ -122,7 +127,7 @@ class Call:
         return f"{self._line.web.where} answered with what is no reply to the request"
 
     async def _stream(self, response: ClientResponse) -> bool:
-        async with aclosing(events(response, self._cursor, self._line.max_frame)) as arriving:
+        async with aclosing(read_events(response, self._cursor, self._line.max_frame)) as arriving:
             async for event in arriving:
                 if event.event != "message":
                     continue
@@ -134,7 +139,7 @@ class Call:
                 await self._line.put(Related.of(event.data, self._id))
             else:
                 return False
-        await _drain(response)
+        await _drain_response(response)
         return True
 
     def _deliver(self, reply: bytes) -> Awaitable[None]:
@@ -178,7 +183,9 @@ class Call:
                 self._lost = self._has_lost_session(response, None)
                 raise HttpFailure(
                     BROKEN,
-                    self._cut_off(f", and gave HTTP {response.status} for the rest of it{remedy(response.status)}"),
+                    self._cut_off(
+                        f", and gave HTTP {response.status} for the rest of it{suggest_remedy(response.status)}"
+                    ),
                 )
         raise HttpFailure(BROKEN, self._cut_off())
 
@@ -187,7 +194,7 @@ class Call:
         return f"{where} ended the stream before the reply to {method}{more}: nobody knows whether it was carried out"
 
 
-async def _drain(response: ClientResponse) -> None:
+async def _drain_response(response: ClientResponse) -> None:
     """Read the rest of a stream after its reply."""
     try:
         async with asyncio.timeout(_LINGER):
@@ -256,7 +263,7 @@ class Cursor:
         return max(self._retry, backoff if self.failures else 0.0, _SHORTEST_DELAY)
 
 
-async def events(response: ClientResponse, cursor: Cursor, max_frame: int) -> AsyncGenerator[Event]:
+async def read_events(response: ClientResponse, cursor: Cursor, max_frame: int) -> AsyncGenerator[Event]:
     """Yield the events of a response that carry a message, until it ends for whatever reason.
 
     Raises:
@@ -273,4 +280,4 @@ async def events(response: ClientResponse, cursor: Cursor, max_frame: int) -> As
         # The connection broke: complete events were yielded, the rest can only be resumed.
         return
     except RemoteProtocolError as error:
-        raise HttpFailure(UNUSABLE, f"{shown(response.url)} cannot be read: {error}") from None
+        raise HttpFailure(UNUSABLE, f"{show_address(response.url)} cannot be read: {error}") from None

@@ -16,23 +16,29 @@ from antiphon.channel import MAX_FRAME
 from antiphon.errors import InvalidRequest, ParseError, PeerError
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
-from antiphon.protocol.http.rules import Gate, Refusal
+from antiphon.protocol.http.rules import Gate, HttpRefusal
 from antiphon.protocol.salvage import salvage_reply
 from antiphon.transports.http.server import asgi
 from antiphon.transports.http.server.body import MAX_BATCH, read_body, serve_batch
-from antiphon.transports.http.server.entrance import admitted, answers_page, document_at, send_document, send_preflight
+from antiphon.transports.http.server.endpoint_settings import EndpointSettings
+from antiphon.transports.http.server.entrance import (
+    admit_request,
+    answers_page,
+    document_at,
+    send_document,
+    send_preflight,
+)
 from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
-from antiphon.transports.http.server.session import Session
-from antiphon.transports.http.server.sessions import Sessions, end
-from antiphon.transports.http.server.settings import Settings
+from antiphon.transports.http.server.legacy_session import LegacySession
+from antiphon.transports.http.server.sessions import Sessions, end_session
 from antiphon.transports.http.server.stateless import Connect, Stateless
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, decode_envelope, recover_id, split_batch
 
 if TYPE_CHECKING:
     from antiphon.transports.http.server.replicas.membership import Membership
-    from antiphon.transports.http.server.replicas.records import Common
+    from antiphon.transports.http.server.replicas.records import ReplicaCommons
 
 __all__ = ["HttpApp", "http_app"]
 
@@ -41,12 +47,12 @@ log = logging.getLogger(__name__)
 _UNAVAILABLE = "The server is closing or has too much to do"
 _METHODS = b"GET, POST, DELETE"
 _HEALTH, _READY = "/healthz", "/readyz"
-_NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
-_NEEDS_SESSION = Refusal(400, InvalidRequest("Mcp-Session-Id is required"))
-_ID_IN_USE = Refusal(400, InvalidRequest("Invalid request: this id is in use"))
-_EMPTY = Refusal(400, InvalidRequest("Invalid request: empty batch"))
-_NO_BATCHES = Refusal(400, InvalidRequest("Invalid request: this revision has no batches"))
-_TOO_MANY = Refusal(400, InvalidRequest(f"Invalid request: more than {MAX_BATCH} messages in a batch"))
+_NO_SESSION = HttpRefusal(404, InvalidRequest("Session not found"))
+_NEEDS_SESSION = HttpRefusal(400, InvalidRequest("Mcp-Session-Id is required"))
+_ID_IN_USE = HttpRefusal(400, InvalidRequest("Invalid request: this id is in use"))
+_EMPTY = HttpRefusal(400, InvalidRequest("Invalid request: empty batch"))
+_NO_BATCHES = HttpRefusal(400, InvalidRequest("Invalid request: this revision has no batches"))
+_TOO_MANY = HttpRefusal(400, InvalidRequest(f"Invalid request: more than {MAX_BATCH} messages in a batch"))
 
 
 def http_app(
@@ -69,16 +75,16 @@ def http_app(
     stateless: bool = False,
     health: bool = False,
     json_only: bool = False,
-    common: Common | None = None,
+    common: ReplicaCommons | None = None,
 ) -> HttpApp:
     """Make the ASGI application of a server.
 
     ``connect`` makes a peer for every session, and for modern requests. ``allowed_hosts`` and ``allowed_origins`` as in
     ``Guard``; ``check_token`` as in ``TokenCheck``, or a ``gate`` in its place; ``parameters`` says which parameters of
     a tool travel in headers; ``common``: what this endpoint shares with other replicas, if there are any; the
-    numbers are those of ``Settings``.
+    numbers are those of ``EndpointSettings``.
     """
-    settings = Settings(
+    settings = EndpointSettings(
         max_body=max_body,
         body_timeout=body_timeout,
         idle_timeout=idle_timeout,
@@ -99,7 +105,7 @@ def http_app(
     return app
 
 
-def _shared_events(common: Common) -> EventStore:
+def _shared_events(common: ReplicaCommons) -> EventStore:
     from antiphon.transports.http.server.replicas.records import SharedEvents
 
     return SharedEvents(common)
@@ -111,7 +117,7 @@ class HttpApp:
     def __init__(
         self,
         connect: Connect,
-        settings: Settings,
+        settings: EndpointSettings,
         *,
         path: str,
         guard: Guard,
@@ -160,7 +166,7 @@ class HttpApp:
             if self._draining:
                 self._note_quiet()
 
-    def join(self, common: Common) -> None:
+    def join(self, common: ReplicaCommons) -> None:
         """Be one of several replicas from now on."""
         from antiphon.transports.http.server.replicas.membership import Membership
 
@@ -168,7 +174,7 @@ class HttpApp:
             common,
             self._sessions,
             self._store,
-            lambda http, place: Session(self._connect, http, self._settings, self._store, place=place),
+            lambda http, place: LegacySession(self._connect, http, self._settings, self._store, place=place),
             self._serve_elsewhere,
             path=self._path,
             gate=self._gate,
@@ -180,7 +186,7 @@ class HttpApp:
         """Serve a request that has come through another replica, or whose session has just come here."""
         if self._draining and self._session(http) is None:
             # It has left meanwhile; who has passed the request on looks for it again.
-            await asgi.unavailable(http, _UNAVAILABLE)
+            await asgi.send_unavailable(http, _UNAVAILABLE)
             return
         self._open += 1
         try:
@@ -235,7 +241,7 @@ class HttpApp:
     def _is_remembered(self, http: asgi.Http, gate: Gate) -> bool:
         caller = gate.known(http.method, self._path, http.headers)
         if caller is not None:
-            http.sent_by(caller, gate)
+            http.note_sender(caller, gate)
         return caller is not None
 
     async def _let_in(self, http: asgi.Http) -> bool:
@@ -247,17 +253,17 @@ class HttpApp:
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
         document = None if refusal is not None or self._gate is None else document_at(self._gate, http)
         if refusal is None and document is None and not self._is_here(http):
-            refusal = Refusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
+            refusal = HttpRefusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
         if refusal is not None:
-            await asgi.refuse(http, refusal)
+            await asgi.send_refusal(http, refusal)
         elif answers_page(http):
             await send_preflight(http, _METHODS)
         elif document is not None:
             await send_document(http, document)
         elif self._closed or self._open >= self._settings.max_open:
-            await asgi.unavailable(http, _UNAVAILABLE)
+            await asgi.send_unavailable(http, _UNAVAILABLE)
         else:
-            return self._gate is None or await admitted(http, self._gate, self._path)
+            return self._gate is None or await admit_request(http, self._gate, self._path)
         return False
 
     def _health(self, http: asgi.Http) -> int:
@@ -288,7 +294,7 @@ class HttpApp:
         if method not in {"GET", "DELETE"} or self._settings.stateless or names_modern(http.headers):
             # 2026-07-28: "HTTP GET or DELETE to the MCP endpoint: respond with 405 Method Not Allowed." 2025-11-25: a
             # server that offers no stream at GET, and one that lets no client end its session, answer so, too.
-            await asgi.refuse(http, Refusal(405, InvalidRequest("Method not allowed")), None, self._allow)
+            await asgi.send_refusal(http, HttpRefusal(405, InvalidRequest("Method not allowed")), None, self._allow)
         else:
             await self._get_or_delete(http, method)
 
@@ -296,9 +302,9 @@ class HttpApp:
         session = self._session(http)
         refusal = rules.check_legacy(http.headers, None)
         if refusal is None and method == "GET" and not rules.accepts_events(http.headers):
-            refusal = Refusal(406, InvalidRequest("Accept must list text/event-stream"))
+            refusal = HttpRefusal(406, InvalidRequest("Accept must list text/event-stream"))
         if refusal is not None:
-            await asgi.refuse(http, refusal)
+            await asgi.send_refusal(http, refusal)
         elif session is None or (self._membership is not None and self._membership.doubts(http)):
             await self._without_session(http, None)
         elif method == "DELETE":
@@ -317,7 +323,7 @@ class HttpApp:
         if body is None:
             refusal = rules.check_media(http.headers, json_only=self._settings.json_only)
             if refusal is not None:
-                return asgi.refuse(http, refusal)
+                return asgi.send_refusal(http, refusal)
             # Nearly always the whole body has arrived.
             body = http.take_body(self._settings.max_body)
             if body is None:
@@ -340,19 +346,19 @@ class HttpApp:
         if self._membership is not None and self._membership.is_asked(http):
             await self._membership.serve(http, body)
         else:
-            await asgi.refuse(http, _without_session(http))
+            await asgi.send_refusal(http, _without_session(http))
 
     async def _read_and_post(self, http: asgi.Http) -> None:
         body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
-        await (asgi.refuse(http, body) if isinstance(body, Refusal) else self._post(http, body))
+        await (asgi.send_refusal(http, body) if isinstance(body, HttpRefusal) else self._post(http, body))
 
     def _post_modern(self, http: asgi.Http, envelope: Envelope, body: bytes) -> Awaitable[None]:
         refusal = rules.check_id(envelope)
         if refusal is not None:
-            return asgi.refuse(http, refusal, rules.id_of(envelope))
+            return asgi.send_refusal(http, refusal, rules.id_of(envelope))
         params = read_modern(http.headers, envelope, self._parameters, http.principal)
-        if isinstance(params, Refusal):
-            return asgi.refuse(http, params, rules.id_of(envelope))
+        if isinstance(params, HttpRefusal):
+            return asgi.send_refusal(http, params, rules.id_of(envelope))
         if self._draining:
             return self._refer(http, body)
         if self._membership is None or http.is_relayed or getattr(params, "request_state", None) is None:
@@ -365,7 +371,7 @@ class HttpApp:
         """Serve a further request of a call that has rounds, which another replica may hold."""
 
         async def pass_on(holder: str) -> None:
-            if self._membership is None or not await self._membership.served_by(holder, http, body):
+            if self._membership is None or not await self._membership.serve_elsewhere(holder, http, body):
                 await self._stateless.serve(http, envelope, params)
 
         return self._stateless.serve(http, envelope, params, pass_on=pass_on)
@@ -373,17 +379,19 @@ class HttpApp:
     def _post_legacy(self, http: asgi.Http, envelope: Envelope, body: bytes) -> Awaitable[None]:
         refusal = rules.check_id(envelope) or rules.check_legacy(http.headers, envelope)
         if refusal is not None:
-            return asgi.refuse(http, refusal, rules.id_of(envelope))
+            return asgi.send_refusal(http, refusal, rules.id_of(envelope))
         if self._draining and rules.is_request(envelope):
             return self._refer(http, body)
         if self._settings.stateless or (envelope.method == "initialize" and rules.SESSION_ID not in http.headers):
             return self._post_outside_sessions(http, envelope)
         session = self._session(http)
         if session is None:
-            return asgi.refuse(http, _without_session(http), rules.id_of(envelope))
+            return asgi.send_refusal(http, _without_session(http), rules.id_of(envelope))
         if rules.is_request(envelope):
             is_free = not session.is_live(envelope.id)
-            return session.serve(http, envelope) if is_free else asgi.refuse(http, _ID_IN_USE, rules.id_of(envelope))
+            return (
+                session.serve(http, envelope) if is_free else asgi.send_refusal(http, _ID_IN_USE, rules.id_of(envelope))
+            )
         wait = session.take(envelope)
         return asgi.send_empty(http, 202) if wait is None else self._accept_after(http, wait)
 
@@ -392,30 +400,30 @@ class HttpApp:
         if self._membership is not None and self._session(http) is not None:
             await self._membership.serve_after(http, body)
         elif not http.move("", body):
-            await asgi.unavailable(http, _UNAVAILABLE)
+            await asgi.send_unavailable(http, _UNAVAILABLE)
 
     def _post_outside_sessions(self, http: asgi.Http, envelope: Envelope) -> Awaitable[None]:
         if self._settings.stateless:
-            return self._stateless.serve(http, envelope, None, rules.assumed(http.headers))
+            return self._stateless.serve(http, envelope, None, rules.assume_revision(http.headers))
         return self._open_session(http, envelope)
 
     async def _accept_after(self, http: asgi.Http, wait: Awaitable[None]) -> None:
         await wait
         await asgi.send_empty(http, 202)
 
-    def _session(self, http: asgi.Http) -> Session | None:
+    def _session(self, http: asgi.Http) -> LegacySession | None:
         """Return the session that a request names, if it is the sender's."""
         id = http.headers.get(rules.SESSION_ID)
         return None if id is None else self._sessions.find(id, http.principal)
 
     async def _open_session(self, http: asgi.Http, envelope: Envelope) -> None:
         if not rules.is_request(envelope):
-            await asgi.refuse(http, _NEEDS_SESSION)
+            await asgi.send_refusal(http, _NEEDS_SESSION)
             return
         if self._sessions.is_full(http.principal):
-            await asgi.unavailable(http, "Too many sessions")
+            await asgi.send_unavailable(http, "Too many sessions")
             return
-        session = Session(self._connect, http, self._settings, self._store)
+        session = LegacySession(self._connect, http, self._settings, self._store)
         exchange = session.begin(http, envelope)
         is_open = False
         try:
@@ -425,7 +433,7 @@ class HttpApp:
                 is_open = session.opened(exchange.reply)
                 if is_open and self._membership is not None and not await self._membership.opened(session):
                     is_open = False
-                    await asgi.unavailable(http, "The replicas of this server cannot reach each other")
+                    await asgi.send_unavailable(http, "The replicas of this server cannot reach each other")
                     return
                 if is_open:
                     self._sessions.add(session)
@@ -434,7 +442,7 @@ class HttpApp:
             if (forgetting := session.finish(exchange)) is not None:
                 await forgetting
             if not is_open:
-                await end(session)
+                await end_session(session)
 
     async def _not_a_message(self, http: asgi.Http, body: bytes, error: PeerError) -> None:
         """Answer a body that is not one message: a batch, or something that cannot be read."""
@@ -452,31 +460,31 @@ class HttpApp:
         waits = session.take(reply) if reply is not None and session is not None else None
         if waits is not None:
             await waits
-        await asgi.refuse(http, Refusal(400, error), recover_id(body) if reply is None else None)
+        await asgi.send_refusal(http, HttpRefusal(400, error), recover_id(body) if reply is None else None)
 
     async def _post_in_session(self, http: asgi.Http, batch: Sequence[Raw]) -> None:
         """Serve a batch in its session; where none are kept, it has one to itself."""
         if not self._settings.stateless:
             await self._check_batch(http, self._session(http), batch)
             return
-        session = Session(self._connect, http, self._settings, self._store, rules.assumed(http.headers))
+        session = LegacySession(self._connect, http, self._settings, self._store, rules.assume_revision(http.headers))
         try:
             await self._check_batch(http, session, batch)
         finally:
-            await end(session)
+            await end_session(session)
 
-    async def _check_batch(self, http: asgi.Http, session: Session | None, batch: Sequence[Raw]) -> None:
+    async def _check_batch(self, http: asgi.Http, session: LegacySession | None, batch: Sequence[Raw]) -> None:
         if session is None:
             # 2025-03-26 basic/lifecycle: "The initialize request MUST NOT be part of a JSON-RPC batch"
-            await asgi.refuse(http, _without_session(http))
+            await asgi.send_refusal(http, _without_session(http))
         elif not batch or len(batch) > MAX_BATCH:
-            await asgi.refuse(http, _TOO_MANY if batch else _EMPTY)
+            await asgi.send_refusal(http, _TOO_MANY if batch else _EMPTY)
         elif not session.takes_batches or names_modern(http.headers):
-            await asgi.refuse(http, _NO_BATCHES)
+            await asgi.send_refusal(http, _NO_BATCHES)
         else:
             await self._post_batch(http, session, [bytes(each) for each in batch])
 
-    async def _post_batch(self, http: asgi.Http, session: Session, batch: Sequence[bytes]) -> None:
+    async def _post_batch(self, http: asgi.Http, session: LegacySession, batch: Sequence[bytes]) -> None:
         messages: list[Envelope] = []
         refused: list[bytes] = []
         ids: set[object] = set()
@@ -484,7 +492,7 @@ class HttpApp:
             try:
                 envelope = decode_envelope(each)
             except (InvalidRequest, ParseError) as error:
-                refused.append(Refusal(400, error).body(recover_id(each), null_id=True))
+                refused.append(HttpRefusal(400, error).body(recover_id(each), null_id=True))
                 continue
             refusal = rules.check_id(envelope)
             if rules.is_request(envelope) and (session.is_live(envelope.id) or envelope.id in ids):
@@ -501,5 +509,5 @@ class HttpApp:
             self._sessions.touch(session)
 
 
-def _without_session(http: asgi.Http) -> Refusal:
+def _without_session(http: asgi.Http) -> HttpRefusal:
     return _NEEDS_SESSION if rules.SESSION_ID not in http.headers else _NO_SESSION

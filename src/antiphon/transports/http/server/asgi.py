@@ -10,7 +10,7 @@ from typing import Any
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http.rules import NOT_ACCEPTED, Denied, Gate, HeaderPair, Headers, Refusal, has_null_ids
+from antiphon.protocol.http.rules import NOT_ACCEPTED, Denied, Gate, HeaderPair, Headers, HttpRefusal, has_null_ids
 from antiphon.wire.envelope import RequestId
 
 __all__ = [
@@ -25,12 +25,12 @@ __all__ = [
     "RequestHeaders",
     "Scope",
     "Send",
-    "deny",
     "follow_lifespan",
-    "refuse",
+    "send_denial",
     "send_empty",
     "send_json",
-    "unavailable",
+    "send_refusal",
+    "send_unavailable",
 ]
 
 Scope = MutableMapping[str, Any]
@@ -86,7 +86,7 @@ class Http:
         """All headers, those of one name in their order; that of names means nothing (RFC 9110, section 5.3)."""
         return [*self.earlier, *self.headers.items()]
 
-    def sent_by(self, caller: Caller, gate: Gate) -> None:
+    def note_sender(self, caller: Caller, gate: Gate) -> None:
         """Note who has sent this request, and who says so."""
         self.caller, self.principal, self.gate = caller, caller.principal, gate
 
@@ -214,23 +214,23 @@ async def _send_messages(http: Http, status: int, headers: tuple[HeaderPair, ...
     await http.send({"type": "http.response.body", "body": body})
 
 
-async def refuse(http: Http, refusal: Refusal, id: RequestId | None = None, *extra: HeaderPair) -> None:
+async def send_refusal(http: Http, refusal: HttpRefusal, id: RequestId | None = None, *extra: HeaderPair) -> None:
     """Send an HTTP error with a JSON-RPC error in its body, in the form of the client's revision."""
     body = refusal.body(id, null_id=has_null_ids(http.headers))
     await send_json(http, refusal.status, body, extra)
 
 
-async def deny(http: Http, denied: Denied) -> None:
+async def send_denial(http: Http, denied: Denied) -> None:
     """Send the response to a request that a gate refused."""
-    await refuse(http, denied.refusal, None, *denied.headers)
+    await send_refusal(http, denied.refusal, None, *denied.headers)
 
 
-async def unavailable(http: Http, why: str) -> None:
+async def send_unavailable(http: Http, why: str) -> None:
     """Respond that this cannot be served now.
 
     Only for requests that no handler has seen, so that they may be repeated.
     """
-    await refuse(http, Refusal(503, InvalidRequest(why)), None, (b"retry-after", b"5"), (NOT_ACCEPTED, b"1"))
+    await send_refusal(http, HttpRefusal(503, InvalidRequest(why)), None, (b"retry-after", b"5"), (NOT_ACCEPTED, b"1"))
 
 
 async def follow_lifespan(

@@ -13,19 +13,19 @@ from typing import Any
 
 from antiphon.channel import Frame
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.http.rules import Refusal
+from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.transports.http.server.asgi import Http, Message, send_empty
-from antiphon.transports.http.server.session import LegacyExchange, Session, cancelled_by
-from antiphon.transports.http.server.settings import Settings
+from antiphon.transports.http.server.endpoint_settings import EndpointSettings
+from antiphon.transports.http.server.legacy_session import LegacyExchange, LegacySession, cancelled_by
 from antiphon.wire.envelope import Envelope
 
 __all__ = ["GONE", "MAX_BATCH", "read_body", "serve_batch"]
 
-GONE = Refusal(400, InvalidRequest("The request was not finished"))
+GONE = HttpRefusal(400, InvalidRequest("The request was not finished"))
 """The client disconnected before its body was complete, so nobody reads this."""
 
 
-async def read_body(http: Http, limit: int, patience: float) -> bytes | Refusal:
+async def read_body(http: Http, limit: int, patience: float) -> bytes | HttpRefusal:
     """Read the body. ``limit`` in bytes (beyond it 413), ``patience`` in seconds for all of it (408)."""
     length = http.headers.get(b"content-length")
     if length is not None and (not length.isdigit() or len(length) > 15 or int(length) > limit):
@@ -53,7 +53,7 @@ async def read_body(http: Http, limit: int, patience: float) -> bytes | Refusal:
     return body if len(body) <= limit else _too_large(limit)
 
 
-async def _read_rest(http: Http, first: bytes, limit: int, patience: float) -> bytes | Refusal:
+async def _read_rest(http: Http, first: bytes, limit: int, patience: float) -> bytes | HttpRefusal:
     pieces = [first]
     size = len(first)
     try:
@@ -87,12 +87,12 @@ def _go_on(begun: Generator[Any, Any, Message], pending: Any) -> Generator[Any, 
         return stop.value
 
 
-def _too_large(limit: int) -> Refusal:
-    return Refusal(413, InvalidRequest(f"Invalid request: the limit is {limit} bytes"))
+def _too_large(limit: int) -> HttpRefusal:
+    return HttpRefusal(413, InvalidRequest(f"Invalid request: the limit is {limit} bytes"))
 
 
-def _too_slow() -> Refusal:
-    return Refusal(408, InvalidRequest("The body did not arrive in time"))
+def _too_slow() -> HttpRefusal:
+    return HttpRefusal(408, InvalidRequest("The body did not arrive in time"))
 
 
 MAX_BATCH = 256
@@ -112,13 +112,13 @@ class _BatchExchange(LegacyExchange, eq=False, kw_only=True):
         self._left -= 1
         if frame.data:
             self._replies.append(frame.data)
-        return self.collected()
+        return self.send_collected()
 
     def withdrawn(self) -> None:
         self._left -= 1
-        self.collected()
+        self.send_collected()
 
-    def collected(self) -> Awaitable[None] | None:
+    def send_collected(self) -> Awaitable[None] | None:
         """Send the replies, if they can be sent now."""
         if self.stream is not None:
             for data in self._replies:
@@ -132,7 +132,11 @@ class _BatchExchange(LegacyExchange, eq=False, kw_only=True):
 
 
 async def serve_batch(
-    http: Http, settings: Settings, session: Session, messages: Sequence[Envelope], refused: Sequence[bytes]
+    http: Http,
+    settings: EndpointSettings,
+    session: LegacySession,
+    messages: Sequence[Envelope],
+    refused: Sequence[bytes],
 ) -> None:
     """Serve the requests among some messages; ``refused`` are replies to messages that could not be read."""
     exchange = _BatchExchange(http, settings, _session=session, _replies=list(refused))
@@ -147,7 +151,7 @@ async def serve_batch(
     try:
         exchange.waits()
         if not requests and refused:
-            exchange.collected()
+            exchange.send_collected()
         serving = asyncio.gather(*(session.peer.handle(each, caller=http.caller) for each in messages))
         if requests or refused:
             await serving

@@ -19,13 +19,13 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from antiphon.transports.http.server.asgi import ASGIApp, Endpoint, HeaderPair, Http, Scope
-from antiphon.transports.http.server.cycle import Common, Cycle
+from antiphon.transports.http.server.cycle import CommonHeaders, Cycle
 
 if TYPE_CHECKING:
     import asyncio
     import socket
 
-__all__ = ["BoundedConnection", "Limits", "Sweep", "bounded_by"]
+__all__ = ["BoundedConnection", "ConnectionLimits", "Sweep", "bounded_by"]
 
 _STEP = 64 * 1024
 
@@ -40,7 +40,7 @@ Give = Callable[["socket.socket", bytes, str], bool]
 ``False``."""
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class ConnectionLimits(Struct, frozen=True, kw_only=True):
     """Limits of a connection before its request is complete, and after its response was written."""
 
     max_connections: int = 5_000
@@ -60,10 +60,10 @@ class BoundedConnection(HttpToolsProtocol):
     here. Needs a ``Sweep``, and supports neither an access log nor ``limit_concurrency``.
     """
 
-    limits: ClassVar[Limits] = Limits()
+    limits: ClassVar[ConnectionLimits] = ConnectionLimits()
     endpoint: ClassVar[Endpoint | None] = None
     """Serves requests, if it is not uvicorn's application itself."""
-    shared: ClassVar[Common] = Common()
+    shared: ClassVar[CommonHeaders] = CommonHeaders()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -145,7 +145,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Have a request served, or queue it until those before it are answered."""
         parser = self.parser
         method = parser.get_method().decode("ascii")
-        path, raw_path, query = _split(self.url, self.root_path)
+        path, raw_path, query = _split_target(self.url, self.root_path)
         headers = self._named
         if b"upgrade" in headers and self._upgrades(method):
             return
@@ -218,7 +218,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self.give is None or not self._moves or cycle is not self._reading or cycle.more_body:
             # The next request has begun to arrive, or this one was moved here.
             return False
-        request = _encode(cycle, self.url, self.parser.get_http_version(), body or b"")
+        request = _encode_request(cycle, self.url, self.parser.get_http_version(), body or b"")
         return request is not None and self._give_away(self.give, request, home)
 
     def hand_back(self) -> bool:
@@ -312,7 +312,7 @@ class BoundedConnection(HttpToolsProtocol):
         return self.flow.write_paused
 
 
-def _encode(cycle: Cycle, target: bytes, version: str, body: bytes) -> bytes | None:
+def _encode_request(cycle: Cycle, target: bytes, version: str, body: bytes) -> bytes | None:
     """Write a request as it could have arrived; ``None`` if it is too large."""
     headers = [(name, value) for name, value in cycle.pairs if name not in _FRAMING]
     if body:
@@ -324,14 +324,14 @@ def _encode(cycle: Cycle, target: bytes, version: str, body: bytes) -> bytes | N
 
 
 @functools.lru_cache(64)
-def _split(url: bytes, root: str) -> tuple[str, bytes, bytes]:
+def _split_target(url: bytes, root: str) -> tuple[str, bytes, bytes]:
     """Split the target of a request: path, raw path, query."""
     parsed = httptools.parse_url(url)
     path = parsed.path.decode("ascii")
     return root + (unquote(path) if "%" in path else path), root.encode("ascii") + parsed.path, parsed.query or b""
 
 
-def bounded_by(limits: Limits, endpoint: Endpoint | None = None) -> type[BoundedConnection]:
+def bounded_by(limits: ConnectionLimits, endpoint: Endpoint | None = None) -> type[BoundedConnection]:
     """Make the class of connections with these limits. ``endpoint``: serves their requests instead of the application.
 
     For an application whose only other purpose is the lifespan, which uvicorn starts before it accepts connections.
@@ -341,7 +341,7 @@ def bounded_by(limits: Limits, endpoint: Endpoint | None = None) -> type[Bounded
     class Connection(BoundedConnection):
         limits = limited
         endpoint = served
-        shared = Common()
+        shared = CommonHeaders()
 
     return Connection
 
@@ -352,7 +352,7 @@ class Sweep:
     One timer serves all connections, so that a request costs nothing.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._seen: dict[Any, tuple[object, float]] = {}
 

@@ -24,7 +24,7 @@ from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Gate
 from antiphon.transports.http.server.asgi import Endpoint, HeaderPair, Http, Message, Scope
 
-__all__ = ["Common", "Cycle"]
+__all__ = ["CommonHeaders", "Cycle"]
 
 log = logging.getLogger("uvicorn.error")
 
@@ -44,7 +44,7 @@ _FAILED_HEADERS: list[HeaderPair] = [
 ]
 
 
-class Common:
+class CommonHeaders:
     """The headers of every response of a server, encoded once for each list of them: uvicorn makes one each second."""
 
     __slots__ = ("headers", "lines")
@@ -55,17 +55,17 @@ class Common:
 
     def renew(self, headers: list[HeaderPair]) -> bytes:
         """Encode another list."""
-        self.headers, self.lines = headers, b"".join(_line(name, value) for name, value in headers)
+        self.headers, self.lines = headers, b"".join(_encode_header(name, value) for name, value in headers)
         return self.lines
 
 
-class _Connection(Protocol):
+class _CycleConnection(Protocol):
     """What a cycle needs of ``connections.BoundedConnection``."""
 
     transport: asyncio.Transport
     flow: FlowControl
     server_state: ServerState
-    common: Common
+    common: CommonHeaders
     tasks: set[asyncio.Task[None]]
     """The tasks of all requests that are being served."""
 
@@ -84,7 +84,7 @@ class Cycle(Http, Struct, eq=False):
     query: bytes
     earlier: list[HeaderPair]
     headers: dict[bytes, bytes]
-    _connection: _Connection
+    _connection: _CycleConnection
     keep_alive: bool
     task: asyncio.Task[None] | None = None
     """The task that serves it, in the table of all that are served."""
@@ -235,7 +235,7 @@ class Cycle(Http, Struct, eq=False):
 
     def begin(self, status: int, headers: tuple[HeaderPair, ...], first: bytes = b"") -> bool:
         """See ``Http``."""
-        self._is_chunked = self._start(status, headers, b"transfer-encoding: chunked\r\n\r\n", _chunk(first))
+        self._is_chunked = self._start(status, headers, b"transfer-encoding: chunked\r\n\r\n", _encode_chunk(first))
         return self._is_chunked
 
     def write(self, data: bytes, *, last: bool) -> bool:
@@ -263,7 +263,7 @@ class Cycle(Http, Struct, eq=False):
         if not self.keep_alive:
             headers += _CLOSE
         listed, common = connection.server_state.default_headers, connection.common
-        head = _opening(status, common.lines if common.headers is listed else common.renew(listed), headers)
+        head = _encode_opening(status, common.lines if common.headers is listed else common.renew(listed), headers)
         self.response_started = True
         if len(first) < _JOINED:
             connection.transport.write(b"".join((head, framing, first)))
@@ -285,7 +285,7 @@ class Cycle(Http, Struct, eq=False):
         lines = [STATUS_LINE[status]]
         for name, value in (*self._connection.server_state.default_headers, *headers, *self.extra):
             if name.lower() not in _FRAMING or self._frame(name.lower(), value):
-                lines.append(_line(name, value))
+                lines.append(_encode_header(name, value))
         if not self.keep_alive:
             lines.append(b"connection: close\r\n")
         if not self._is_framed and self.method != "HEAD" and status not in _NO_BODY:
@@ -315,7 +315,7 @@ class Cycle(Http, Struct, eq=False):
         if self.method == "HEAD":
             body, self._left = b"", 0
         elif self._is_chunked:
-            body = _chunk(body) if more else _chunk(body) + _LAST_CHUNK
+            body = _encode_chunk(body) if more else _encode_chunk(body) + _LAST_CHUNK
         else:
             self._left -= len(body)
             if self._left < 0 or (self._left and not more):
@@ -342,7 +342,7 @@ class Cycle(Http, Struct, eq=False):
 
 
 @functools.lru_cache(256)
-def _line(name: bytes, value: bytes) -> bytes:
+def _encode_header(name: bytes, value: bytes) -> bytes:
     """Encode a header. Raises ``RuntimeError`` if it is not valid."""
     if not name or _BAD_NAME.search(name) or _BAD_VALUE.search(value):
         raise RuntimeError(f"Invalid HTTP header: {name!r}")
@@ -350,10 +350,10 @@ def _line(name: bytes, value: bytes) -> bytes:
 
 
 @functools.lru_cache(64)
-def _opening(status: int, common: bytes, headers: tuple[HeaderPair, ...]) -> bytes:
+def _encode_opening(status: int, common: bytes, headers: tuple[HeaderPair, ...]) -> bytes:
     """Encode the status line and headers. Raises ``RuntimeError`` if one is not valid."""
-    return b"".join((STATUS_LINE[status], common, *(_line(name, value) for name, value in headers)))
+    return b"".join((STATUS_LINE[status], common, *(_encode_header(name, value) for name, value in headers)))
 
 
-def _chunk(data: bytes) -> bytes:
+def _encode_chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""

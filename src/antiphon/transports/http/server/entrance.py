@@ -15,12 +15,20 @@ import msgspec
 
 from antiphon.errors import InsufficientScope, InvalidRequest, TemporarilyUnavailable
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http.rules import Denied, Gate, HeaderPair, Refusal
-from antiphon.transports.http.server.asgi import Http, deny, refuse, send_empty, send_json
+from antiphon.protocol.http.rules import Denied, Gate, HeaderPair, HttpRefusal
+from antiphon.transports.http.server.asgi import Http, send_denial, send_empty, send_json, send_refusal
 
-__all__ = ["admitted", "answers_page", "challenge", "document_at", "expiry", "send_document", "send_preflight"]
+__all__ = [
+    "admit_request",
+    "answers_page",
+    "document_at",
+    "make_challenge",
+    "schedule_expiry",
+    "send_document",
+    "send_preflight",
+]
 
-_NOT_READ = Refusal(405, InvalidRequest("Method not allowed"))
+_NOT_READ = HttpRefusal(405, InvalidRequest("Method not allowed"))
 _READ: tuple[HeaderPair, ...] = ((b"cache-control", b"public, max-age=300"),)
 """Cached for long enough that clients that start together fetch it once; short enough for changes to be seen soon."""
 
@@ -37,20 +45,20 @@ class _Error(msgspec.Struct):
     data: _Data = msgspec.field(default_factory=_Data)
 
 
-class _Reply(msgspec.Struct):
+class _ErrorReply(msgspec.Struct):
     error: _Error = msgspec.field(default_factory=_Error)
 
 
-_decode = msgspec.json.Decoder(_Reply).decode
+_decode = msgspec.json.Decoder(_ErrorReply).decode
 
 
-async def admitted(http: Http, gate: Gate, path: str) -> bool:
+async def admit_request(http: Http, gate: Gate, path: str) -> bool:
     """Ask the gate about a request to ``path``; return whether it is admitted. If not, the response was sent."""
     found = await gate.admit(http.method, path, http.headers)
     if isinstance(found, Denied):
-        await deny(http, found)
+        await send_denial(http, found)
         return False
-    http.sent_by(found.caller, gate)
+    http.note_sender(found.caller, gate)
     http.extra += found.headers
     return True
 
@@ -65,12 +73,12 @@ def document_at(gate: Gate, http: Http) -> bytes | None:
 async def send_document(http: Http, document: bytes) -> None:
     """Send a public document, such as where to obtain tokens."""
     if http.method != "GET":
-        await refuse(http, _NOT_READ, None, (b"allow", b"GET"))
+        await send_refusal(http, _NOT_READ, None, (b"allow", b"GET"))
         return
     await send_json(http, 200, document, _READ)
 
 
-def challenge(http: Http, reply: bytes, code: int | None) -> tuple[HeaderPair, ...]:
+def make_challenge(http: Http, reply: bytes, code: int | None) -> tuple[HeaderPair, ...]:
     """Return extra headers for an error reply: the challenge, if scopes are missing, or when to call again."""
     if code == TemporarilyUnavailable.CODE:
         return ((b"retry-after", b"5"),)
@@ -83,7 +91,7 @@ def challenge(http: Http, reply: bytes, code: int | None) -> tuple[HeaderPair, .
         return http.gate.challenge(())
 
 
-def expiry(caller: Caller | None, expire: Callable[[], object]) -> asyncio.TimerHandle | None:
+def schedule_expiry(caller: Caller | None, expire: Callable[[], object]) -> asyncio.TimerHandle | None:
     """Schedule ``expire`` for when the token expires, which ends what it opened; ``None`` if the expiry is unknown."""
     if caller is None or caller.expires is None:
         return None

@@ -1,7 +1,7 @@
 """Events of resumable streams, kept so that a client that lost its connection misses none.
 
 2025-11-25 basic/transports, "Resumability and Redelivery". ``session`` decides which stream an event belongs to, and
-who may resume it. ``Cursor`` makes the ids of events.
+who may resume it. ``EventCursor`` makes the ids of events.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from antiphon.protocol.http.sse import encode_event
 
-__all__ = ["RETRY", "Cursor", "EventStore", "MemoryEventStore"]
+__all__ = ["RETRY", "EventCursor", "EventStore", "MemoryEventStore"]
 
 
 class EventStore(Protocol):
@@ -96,7 +96,7 @@ RETRY = 1000
 """Milliseconds a client should wait before it resumes a stream."""
 
 
-class Cursor(Struct):
+class EventCursor(Struct):
     """The position in a resumable stream: where its events are stored, and how they are numbered."""
 
     store: EventStore

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from antiphon.errors import InvalidRequest
 from antiphon.machine.loopback import LOOPBACK
 from antiphon.protocol.caller import Caller
-from antiphon.protocol.http.rules import Admitted, Denied, HeaderPair, Headers, Refusal
+from antiphon.protocol.http.rules import Admitted, Denied, HeaderPair, Headers, HttpRefusal
 
 __all__ = ["CheckToken", "Guard", "TokenCheck"]
 
@@ -37,13 +37,13 @@ class Guard:
         self._hosts = frozenset(each.lower().encode("latin-1", "backslashreplace") for each in names)
         self._origins = None if origins is None else frozenset(each.lower() for each in origins)
 
-    def check(self, headers: Headers) -> Refusal | None:
+    def check(self, headers: Headers) -> HttpRefusal | None:
         """Refuse requests with a foreign host or from a foreign page (403)."""
         if not self.is_allowed_host(headers):
-            return Refusal(403, InvalidRequest("Host not allowed"))
+            return HttpRefusal(403, InvalidRequest("Host not allowed"))
         origin = headers.get(b"origin")
         if origin is not None and not self._is_allowed_origin(origin):
-            return Refusal(403, InvalidRequest("Origin not allowed"))
+            return HttpRefusal(403, InvalidRequest("Origin not allowed"))
         return None
 
     def is_allowed_host(self, headers: Headers) -> bool:
@@ -68,7 +68,7 @@ def _without_port(authority: str) -> str:
     return name if colon and port.isdecimal() else authority
 
 
-_UNKNOWN = Denied(Refusal(401, InvalidRequest("Unauthorized")), ((b"www-authenticate", b"Bearer"),))
+_UNKNOWN = Denied(HttpRefusal(401, InvalidRequest("Unauthorized")), ((b"www-authenticate", b"Bearer"),))
 
 
 class TokenCheck:
@@ -89,7 +89,7 @@ class TokenCheck:
 
     def challenge(self, scopes: Collection[str]) -> tuple[HeaderPair, ...]:
         """Say that a token does not allow it; where to get another one is not known here."""
-        return ((b"www-authenticate", b'Bearer error="insufficient_scope", scope="%b"' % _listed(scopes)),)
+        return ((b"www-authenticate", b'Bearer error="insufficient_scope", scope="%b"' % _list_scopes(scopes)),)
 
     def documents(self) -> Mapping[str, bytes]:
         """Offer none."""
@@ -118,5 +118,5 @@ class TokenCheck:
         return None
 
 
-def _listed(scopes: Collection[str]) -> bytes:
+def _list_scopes(scopes: Collection[str]) -> bytes:
     return " ".join(sorted(scopes)).encode("ascii", "ignore").replace(b'"', b"").replace(b"\\", b"")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from antiphon.transports.http.server.session import Session
+from antiphon.transports.http.server.legacy_session import LegacySession
 
 __all__ = ["Sessions"]
 
@@ -33,7 +33,7 @@ class Sessions:
     def __init__(self, limit: int, idle_timeout: float) -> None:
         self._limit = limit
         self._idle_timeout = idle_timeout
-        self._sessions: dict[bytes, Session] = {}
+        self._sessions: dict[bytes, LegacySession] = {}
         self._owned: dict[str, int] = {}
         """Number of sessions of each principal."""
         self._opening: dict[str | None, int] = {}
@@ -47,7 +47,7 @@ class Sessions:
         self._time: Callable[[], float] = float
         """The clock of the loop that the sessions belong to."""
         self._timer: asyncio.TimerHandle | None = None
-        self.on_expiry: Callable[[Session], Coroutine[Any, Any, None]] | None = None
+        self.on_expiry: Callable[[LegacySession], Coroutine[Any, Any, None]] | None = None
         """Called with a session that its client has not used for too long."""
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -65,14 +65,16 @@ class Sessions:
 
     def _has_place(self, principal: str | None) -> bool:
         count = len(self._sessions) + sum(self._opening.values())
-        elsewhere = self._counted_elsewhere(_ALL)
+        elsewhere = self._count_elsewhere(_ALL)
         if not self._is_free(self._limit, count, self._told[0], elsewhere):
             return False
         if principal is None or 2 * (count + elsewhere) < self._limit:
             return True
         own = self._owned.get(principal, 0) + self._opening.get(principal, 0)
         told = self._told[1].get(principal, 0)
-        return self._is_free(max(1, self._limit // _SHARE), own, told, self._counted_elsewhere(_digest(principal)))
+        return self._is_free(
+            max(1, self._limit // _SHARE), own, told, self._count_elsewhere(_compute_digest(principal))
+        )
 
     def _is_free(self, limit: int, here: int, told: int, elsewhere: int) -> bool:
         """Tell whether one more is within a limit.
@@ -98,7 +100,7 @@ class Sessions:
         """Return what other replicas are told: how many there are, and of the principals that have many of them."""
         self._told = len(self._sessions), dict(self._owned)
         many = max(1, self._limit // _MANY)
-        return {_ALL: len(self._sessions)} | {_digest(who): n for who, n in self._owned.items() if n >= many}
+        return {_ALL: len(self._sessions)} | {_compute_digest(who): n for who, n in self._owned.items() if n >= many}
 
     def heard(self, replica: str, counts: Mapping[str, int]) -> None:
         """Note what another replica has."""
@@ -108,10 +110,10 @@ class Sessions:
         """Count a replica's sessions no longer: it has gone, and they come here when they are used."""
         self._elsewhere.pop(replica, None)
 
-    def _counted_elsewhere(self, key: str) -> int:
+    def _count_elsewhere(self, key: str) -> int:
         return sum(counts.get(key, 0) for counts in self._elsewhere.values())
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: LegacySession) -> None:
         if self._sessions.pop(session.id, None) is None or session.principal is None:
             return
         left = self._owned[session.principal] - 1
@@ -125,15 +127,15 @@ class Sessions:
         """Whether a request is being served whose client is connected."""
         return any(session.is_awaited for session in self._sessions.values())
 
-    def all(self) -> Sequence[Session]:
+    def all(self) -> Sequence[LegacySession]:
         """Return all sessions there are now."""
         return list(self._sessions.values())
 
-    def lives(self, session: Session) -> bool:
+    def lives(self, session: LegacySession) -> bool:
         """Tell whether a session is still one of these."""
         return self._sessions.get(session.id) is session
 
-    def add(self, session: Session) -> None:
+    def add(self, session: LegacySession) -> None:
         """Add a session."""
         self._time = asyncio.get_running_loop().time
         self.touch(session)
@@ -143,7 +145,7 @@ class Sessions:
         if self._timer is None:
             self._tick()
 
-    def find(self, id: bytes, principal: str | None) -> Session | None:
+    def find(self, id: bytes, principal: str | None) -> LegacySession | None:
         """Find a live session of this principal, and note that it is used."""
         session = self._sessions.get(id)
         if session is None or session.principal != principal:
@@ -154,24 +156,24 @@ class Sessions:
         session.used = self._time()
         return session
 
-    def touch(self, session: Session) -> None:
+    def touch(self, session: LegacySession) -> None:
         """Note that a session is used now."""
         session.used = self._time()
 
-    def drop(self, session: Session) -> None:
+    def drop(self, session: LegacySession) -> None:
         """Remove a session and let it end in the background."""
         self._forget(session)
-        self._finish(end(session))
+        self._finish(end_session(session))
 
     def _finish(self, ending: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(ending)
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    async def remove(self, session: Session) -> None:
+    async def remove(self, session: LegacySession) -> None:
         """Remove a session and end it."""
         self._forget(session)
-        await end(session)
+        await end_session(session)
 
     async def close(self, *, moving: bool = False) -> None:
         """End every session; ``moving``: their clients go on with them elsewhere."""
@@ -201,11 +203,11 @@ class Sessions:
                     self._finish(self.on_expiry(session))
 
 
-def _digest(principal: str) -> str:
+def _compute_digest(principal: str) -> str:
     return hashlib.sha256(principal.encode()).hexdigest()[:32]
 
 
-async def end(session: Session) -> None:
+async def end_session(session: LegacySession) -> None:
     """End a session and everything it holds."""
     try:
         await session.peer.close()

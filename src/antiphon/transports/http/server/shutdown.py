@@ -19,7 +19,7 @@ from typing import Any
 import uvicorn
 
 from antiphon.machine.listening_sockets import accept_rest
-from antiphon.transports.http.server.connections import BoundedConnection, Give, Limits, Sweep
+from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits, Give, Sweep
 
 __all__ = ["GracefulServer"]
 
@@ -45,11 +45,11 @@ class GracefulServer(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, close: Callable[..., Awaitable[object]], limits: Limits | None = None
+        self, config: uvicorn.Config, close: Callable[..., Awaitable[object]], limits: ConnectionLimits | None = None
     ) -> None:
         super().__init__(config)
         self._close = close
-        limits = limits or Limits()
+        limits = limits or ConnectionLimits()
         self._sweep = Sweep(limits)
         self._head_timeout = limits.head_timeout
         self.on_started: Callable[[], object] | None = None

@@ -134,7 +134,7 @@ class Carrier:
 
     async def _woken(self) -> bool:
         wake = self._wake = self._loop.create_future()
-        timer = self._loop.call_later(self._keep_alive, _set, wake)
+        timer = self._loop.call_later(self._keep_alive, _set_wake, wake)
         try:
             return await wake
         finally:
@@ -149,6 +149,6 @@ class Carrier:
             raise Lost from None
 
 
-def _set(wake: asyncio.Future[bool]) -> None:
+def _set_wake(wake: asyncio.Future[bool]) -> None:
     if not wake.done():
         wake.set_result(False)

@@ -16,9 +16,9 @@ from antiphon.channel import Channel, Frame, Oversized, Peer
 from antiphon.errors import ConnectionClosed
 from antiphon.protocol.http.rules import status_of
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty
-from antiphon.transports.http.server.entrance import expiry
-from antiphon.transports.http.server.exchange import Exchange
-from antiphon.transports.http.server.settings import Settings
+from antiphon.transports.http.server.endpoint_settings import EndpointSettings
+from antiphon.transports.http.server.entrance import schedule_expiry
+from antiphon.transports.http.server.post_exchange import Exchange
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, RequestId
 
@@ -30,7 +30,7 @@ Connect = Callable[[Channel, "str | None", Mapping[str, str], "str | None"], Pee
 _POOL = 64
 
 
-class _Line:
+class _PooledChannel:
     """The channel of a pooled peer; it leads to the exchange that is being served."""
 
     __slots__ = ("exchange", "owner", "peer")
@@ -94,12 +94,12 @@ class _LegacySingleExchange(_SingleExchange, eq=False, kw_only=True):
 class Stateless:
     """Serves messages that stand alone."""
 
-    def __init__(self, connect: Connect, settings: Settings) -> None:
+    def __init__(self, connect: Connect, settings: EndpointSettings) -> None:
         self._connect = connect
         self._settings = settings
-        self._lines: set[_Line] = set()
+        self._lines: set[_PooledChannel] = set()
         """Those of all peers; one is busy while it leads to an exchange."""
-        self._idle: list[_Line] = []
+        self._idle: list[_PooledChannel] = []
         self._closed = False
 
     async def serve(
@@ -127,7 +127,7 @@ class Stateless:
         peer, caller = line.peer, http.caller
         kind = _SingleExchange if revision is None else _LegacySingleExchange
         exchange = line.exchange = kind(http, self._settings, id=id, _peer=peer, _method=envelope.method)
-        timer = None if caller is None or not exchange.must_stream() else expiry(caller, exchange.expire)
+        timer = None if caller is None or not exchange.must_stream() else schedule_expiry(caller, exchange.expire)
         try:
             if pass_on is None:
                 await peer.handle(envelope, waits=exchange.waits, params=params, caller=caller)
@@ -152,7 +152,7 @@ class Stateless:
             else:
                 self._idle.append(line)
 
-    async def _keep(self, line: _Line) -> None:
+    async def _keep(self, line: _PooledChannel) -> None:
         """Keep a peer for its principal's next request; the one kept longest is dropped to make room."""
         if self._closed or line.peer.is_over:
             await self._drop(line)
@@ -161,7 +161,7 @@ class Stateless:
         if len(self._idle) > _POOL:
             await self._drop(self._idle.pop(0))
 
-    async def _drop(self, line: _Line) -> None:
+    async def _drop(self, line: _PooledChannel) -> None:
         self._lines.discard(line)
         await line.peer.close()
 
@@ -179,7 +179,7 @@ class Stateless:
             if line.exchange is not None:
                 line.exchange.end(503)
 
-    def _take(self, http: Http, revision: str | None) -> _Line:
+    def _take(self, http: Http, revision: str | None) -> _PooledChannel:
         """Return the idle peer of this principal that was used last, or make one."""
         idle, owner = self._idle, (http.principal, revision)
         if idle and idle[-1].owner == owner:
@@ -187,7 +187,7 @@ class Stateless:
         else:
             line = next((each for each in reversed(idle) if each.owner == owner), None)
             if line is None:
-                line = _Line(self._connect, http, revision)
+                line = _PooledChannel(self._connect, http, revision)
                 self._lines.add(line)
                 return line
             idle.remove(line)

@@ -3,7 +3,7 @@
 A request for a session that lives elsewhere is passed on to its home. If the home has died or left, this replica
 restores the session from its record and becomes the home; of several that try, one does. A home that was silent for
 longer than its lease looks for its sessions again, before it takes anything for them. Calls that were open there
-end with an error, or go on here (``Session.listen``), which their clients get when they resume the stream.
+end with an error, or go on here (``LegacySession.listen``), which their clients get when they resume the stream.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from antiphon.errors import ClusterUnavailable, InvalidRequest
 from antiphon.protocol.http import rules
-from antiphon.protocol.http.rules import Gate, Refusal
+from antiphon.protocol.http.rules import Gate, HttpRefusal
 from antiphon.transports.cluster.base import LEASE
-from antiphon.transports.http.server.asgi import Http, unavailable
+from antiphon.transports.http.server.asgi import Http, send_unavailable
 from antiphon.transports.http.server.event_store import EventStore
+from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
 from antiphon.transports.http.server.replicas import records
 from antiphon.transports.http.server.replicas.moving_response import MovingResponse, is_request
 from antiphon.transports.http.server.replicas.relay import Relays
-from antiphon.transports.http.server.session import Place, Session
 from antiphon.transports.http.server.sessions import Sessions
 
 __all__ = ["Membership"]
 
 log = logging.getLogger(__name__)
 
-_NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
+_NO_SESSION = HttpRefusal(404, InvalidRequest("Session not found"))
 
 _LEFT = "The session goes on at another replica"
 
@@ -73,10 +73,10 @@ class Membership:
 
     def __init__(
         self,
-        common: records.Common,
+        common: records.ReplicaCommons,
         sessions: Sessions,
         store: EventStore,
-        make: Callable[[Http, Place], Session],
+        make: Callable[[Http, SessionPlace], LegacySession],
         serve: Serve,
         *,
         path: str,
@@ -101,7 +101,7 @@ class Membership:
         """Called when a session has left; ``None`` unless this replica is being stopped."""
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._leaving: set[asyncio.Task[None]] = set()
-        self._late: dict[bytes, Session] = {}
+        self._late: dict[bytes, LegacySession] = {}
         """Sessions that live here whose records the engine has to be given again."""
         self._doubtful: set[bytes] = set()
         """Sessions that live here unless others have taken them over, while this replica counted as dead."""
@@ -153,7 +153,7 @@ class Membership:
 
     # --- sessions that live here --------------------------------------------------------------------------------
 
-    async def opened(self, session: Session) -> bool:
+    async def opened(self, session: LegacySession) -> bool:
         """Note a session that was opened here; tell whether others could be told, as they must."""
         session.changed = self._changed
         try:
@@ -163,11 +163,11 @@ class Membership:
         self._keep_all()
         return True
 
-    async def ended(self, session: Session) -> None:
+    async def ended(self, session: LegacySession) -> None:
         """Note that a client has ended its session, or has not used it for too long."""
         await self._records.forget(session)
 
-    async def _changed(self, session: Session) -> None:
+    async def _changed(self, session: LegacySession) -> None:
         """Store what a message of its client has changed about a session."""
         if session.id in self._moving:
             return
@@ -182,13 +182,13 @@ class Membership:
                 return
         self._record_late([session])
 
-    async def _keep(self, session: Session) -> None:
+    async def _keep(self, session: LegacySession) -> None:
         if await self._records.keep(session):
             self._doubtful.discard(session.id)
         else:
             self._lose(session)
 
-    def _record_late(self, sessions: Sequence[Session]) -> None:
+    def _record_late(self, sessions: Sequence[LegacySession]) -> None:
         """Have records stored in the background, as soon as the engine can be reached."""
         self._late.update((session.id, session) for session in sessions)
         if self._recorder is None or self._recorder.done():
@@ -222,7 +222,7 @@ class Membership:
         self._doubtful = {session.id for session in self._sessions.all()}
         self._record_late(self._sessions.all())
 
-    def _lose(self, session: Session) -> None:
+    def _lose(self, session: LegacySession) -> None:
         log.warning("a session has moved to another replica, which took this one for dead")
         self._records.left(session.id)
         self._doubtful.discard(session.id)
@@ -252,14 +252,14 @@ class Membership:
         if self._leaving:
             await asyncio.wait(self._leaving)
 
-    def _release(self, session: Session) -> None:
+    def _release(self, session: LegacySession) -> None:
         if session.id not in self._moving:
             moved = self._moving[session.id] = asyncio.get_running_loop().create_future()
             task = asyncio.get_running_loop().create_task(self._leave(session, moved))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
-    async def _leave(self, session: Session, moved: asyncio.Future[None]) -> None:
+    async def _leave(self, session: LegacySession, moved: asyncio.Future[None]) -> None:
         try:
             async with self._places:
                 if not self._fails:
@@ -283,7 +283,7 @@ class Membership:
         id = http.headers[rules.SESSION_ID]
         waiting = self._released.setdefault(id, asyncio.get_running_loop().create_future())
         await asyncio.shield(waiting)
-        await (unavailable(http, _LEFT) if http.is_relayed else self.serve(http, body))
+        await (send_unavailable(http, _LEFT) if http.is_relayed else self.serve(http, body))
 
     # --- sessions that live elsewhere ---------------------------------------------------------------------------
 
@@ -324,9 +324,9 @@ class Membership:
 
     async def _serve_here(self, response: MovingResponse) -> None:
         response.http.is_settled = True
-        await response.served_by(self._serve)
+        await response.serve_elsewhere(self._serve)
 
-    async def served_by(self, holder: str, http: Http, body: bytes) -> bool:
+    async def serve_elsewhere(self, holder: str, http: Http, body: bytes) -> bool:
         """Have the replica that holds a call serve its retry; return ``False`` if it cannot, with nothing sent."""
         response = MovingResponse(http, body)
         try:
@@ -337,7 +337,7 @@ class Membership:
     async def _served(self, id: bytes, response: MovingResponse) -> bool:
         """Serve a request where its session lives, as often as that moves; tell whether it was."""
         http, tries = response.http, _TRIES
-        if await self._passed_on_as_known(id, response):
+        if await self._pass_on_as_known(id, response):
             return True
         while tries and not self._is_closed:
             tries -= 1
@@ -354,8 +354,8 @@ class Membership:
                     return True
                 tries = _TRIES
             elif self._leaves is not None:
-                return await self._sent_away(id, response)
-            elif await self._restored(http, id, *found):
+                return await self._send_away(id, response)
+            elif await self._restore_session(http, id, *found):
                 await self._serve_here(response)
                 return True
         return False
@@ -373,7 +373,7 @@ class Membership:
             self._doubtful.discard(id)
         return found
 
-    async def _passed_on_as_known(self, id: bytes, response: MovingResponse) -> bool:
+    async def _pass_on_as_known(self, id: bytes, response: MovingResponse) -> bool:
         """Let a response come from where its session was found a moment ago; tell whether that is all.
 
         Only from a replica that has spoken since the others could last take it for dead. If it refuses or does not
@@ -405,7 +405,7 @@ class Membership:
             self._homes.forget(id)
         return True
 
-    async def _sent_away(self, id: bytes, response: MovingResponse) -> bool:
+    async def _send_away(self, id: bytes, response: MovingResponse) -> bool:
         """Have another process serve a request whose session has left this one; tell whether it is answered."""
         if id in self._moving:
             await asyncio.shield(self._moving[id])
@@ -420,7 +420,7 @@ class Membership:
             self._unsure_until = now + _UNSURE
         return now < self._unsure_until
 
-    async def _restored(self, http: Http, id: bytes, record: records.SessionRecord, stored: bytes) -> bool:
+    async def _restore_session(self, http: Http, id: bytes, record: records.SessionRecord, stored: bytes) -> bool:
         """Become the home of a session; tell whether it lives here now."""
         moving = self._moving.get(id)
         if moving is not None:
@@ -431,7 +431,7 @@ class Membership:
             taken = await self._records.take_over(id, record, stored)
             if taken is None:
                 return False
-            session = self._make(http, Place(id, taken.key, taken.moved))
+            session = self._make(http, SessionPlace(id, taken.key, taken.moved))
             session.revision = taken.revision
             session.changed = self._changed
             self._common.restore(session.peer, taken.state, taken.moved)

@@ -12,9 +12,17 @@ from collections.abc import Awaitable, Callable
 
 from antiphon.errors import PeerError
 from antiphon.protocol.http import rules
-from antiphon.protocol.http.rules import Refusal
+from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.transports.cluster.base import LEASE
-from antiphon.transports.http.server.asgi import AsgiHttp, HeaderPair, Http, Message, Scope, refuse, unavailable
+from antiphon.transports.http.server.asgi import (
+    AsgiHttp,
+    HeaderPair,
+    Http,
+    Message,
+    Scope,
+    send_refusal,
+    send_unavailable,
+)
 from antiphon.transports.http.server.replicas.relay import Cut, Relays, give_up, unavailable_unless_begun
 from antiphon.wire.envelope import decode_envelope
 
@@ -98,10 +106,10 @@ class MovingResponse:
             ClusterUnavailable: the replica cannot be reached.
         """
         asked = AsgiHttp(
-            _scope(self.http, "POST", list(self.http.headers.items())), self.http.receive, self._send_unless
+            _make_scope(self.http, "POST", list(self.http.headers.items())), self.http.receive, self._send_unless
         )
         if self.http.caller is not None and self.http.gate is not None:
-            asked.sent_by(self.http.caller, self.http.gate)
+            asked.note_sender(self.http.caller, self.http.gate)
         self._cut = await relays.pass_on(holder, asked, self._body)
         if self._cut is not None and self._cut.kind:
             await self.end(None)
@@ -122,25 +130,25 @@ class MovingResponse:
         else:
             await asyncio.sleep(_LOOK_AGAIN)
 
-    async def served_by(self, serve: Callable[[Http, bytes | None], Awaitable[None]]) -> None:
+    async def serve_elsewhere(self, serve: Callable[[Http, bytes | None], Awaitable[None]]) -> None:
         """Let it come from this replica."""
         await serve(*self._next_request())
         await self._check_refused()
 
-    async def end(self, refusal: Refusal | None) -> None:
+    async def end(self, refusal: HttpRefusal | None) -> None:
         """End it: with the refusal if nothing was done yet, else with an error that says that a process has stopped."""
         self.is_done = True
         if self._cut is not None:
             await give_up(self.http, self._cut, self._body)
         elif refusal is not None:
-            await refuse(self.http, refusal)
+            await send_refusal(self.http, refusal)
         else:
             await unavailable_unless_begun(self.http)
 
     async def refuse(self, why: str) -> None:
         """End it, as it cannot be served here now; it may be sent again if nothing was done yet."""
         self.is_done = True
-        await (unavailable(self.http, why) if self._cut is None else self.end(None))
+        await (send_unavailable(self.http, why) if self._cut is None else self.end(None))
 
     def _can_go_on(self, cut: Cut) -> bool:
         if self._moves > MAX_MOVES:
@@ -157,10 +165,10 @@ class MovingResponse:
             return self.http, self._body
         headers = [(name, value) for name, value in self.http.headers.items() if name not in _OF_A_BODY]
         headers += [(b"accept", b"text/event-stream"), (rules.LAST_EVENT_ID, self._cut.last)]
-        rest = AsgiHttp(_scope(self.http, "GET", headers), self.http.receive, self._send_rest)
+        rest = AsgiHttp(_make_scope(self.http, "GET", headers), self.http.receive, self._send_rest)
         rest.is_relayed = self.http.is_relayed
         if self.http.caller is not None and self.http.gate is not None:
-            rest.sent_by(self.http.caller, self.http.gate)
+            rest.note_sender(self.http.caller, self.http.gate)
         return rest, None
 
     async def _send_rest(self, message: Message) -> None:
@@ -175,7 +183,7 @@ class MovingResponse:
             await self.end(None)
 
 
-def _scope(http: Http, method: str, headers: list[HeaderPair]) -> Scope:
+def _make_scope(http: Http, method: str, headers: list[HeaderPair]) -> Scope:
     return {"type": "http", "method": method, "path": http.path, "headers": headers}
 
 

@@ -20,9 +20,9 @@ from antiphon.errors import ClusterUnavailable, PeerError
 from antiphon.protocol.caller import Covers
 from antiphon.transports.cluster.base import LEASE, Cluster
 from antiphon.transports.cluster.tallies import Tallies
-from antiphon.transports.http.server.session import Session
+from antiphon.transports.http.server.legacy_session import LegacySession
 
-__all__ = ["Common", "KnownHomes", "SessionRecord", "SessionRecords", "SharedEvents"]
+__all__ = ["KnownHomes", "ReplicaCommons", "SessionRecord", "SessionRecords", "SharedEvents"]
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _PAUSE = 0.5
 """Seconds between two attempts to store what the engine has refused."""
 
 
-class Common(Struct, frozen=True, eq=False, kw_only=True):
+class ReplicaCommons(Struct, frozen=True, eq=False, kw_only=True):
     """What the replicas of a server have in common, as its endpoints use it."""
 
     cluster: Cluster
@@ -92,7 +92,7 @@ _decode = msgspec.msgpack.Decoder(SessionRecord).decode
 class SessionRecords:
     """The records of one server. ``ttl``: seconds for which one is kept without a sign that its session is used."""
 
-    def __init__(self, common: Common, ttl: float) -> None:
+    def __init__(self, common: ReplicaCommons, ttl: float) -> None:
         self._common = common
         self._cluster = common.cluster
         self._ttl = ttl
@@ -115,17 +115,17 @@ class SessionRecords:
             log.warning("the record of a session cannot be read: do all replicas have the same keys?")
             return None
 
-    async def enter(self, session: Session) -> None:
+    async def enter(self, session: LegacySession) -> None:
         """Store the record of a session that was opened here.
 
         Raises:
             ClusterUnavailable: the engine cannot be reached.
         """
-        sealed = self._sealed(session)
+        sealed = self._seal_data(session)
         await self._cluster.put(self._key(session.id), sealed, self._ttl)
         self._stored[session.id] = sealed
 
-    async def keep(self, session: Session) -> bool:
+    async def keep(self, session: LegacySession) -> bool:
         """Store what has changed of a session that lives here, and that it is used; tell whether it still lives here.
 
         Raises:
@@ -133,7 +133,7 @@ class SessionRecords:
         """
         key = self._key(session.id)
         for _ in range(_TRIES):
-            before, sealed = self._stored.get(session.id, b""), self._sealed(session)
+            before, sealed = self._stored.get(session.id, b""), self._seal_data(session)
             done = await self._cluster.replace(key, sealed, self._ttl, expected=before)
             # An engine that was started again may have lost it.
             if done or await self._cluster.add(key, sealed, self._ttl):
@@ -164,17 +164,19 @@ class SessionRecords:
         self._stored[id] = sealed
         return taken
 
-    async def release(self, session: Session) -> None:
+    async def release(self, session: LegacySession) -> None:
         """Note that a session goes on at whichever replica its next request reaches.
 
         Raises:
             ClusterUnavailable: the engine cannot be reached.
         """
         before = self._stored.get(session.id, b"")
-        await self._cluster.replace(self._key(session.id), self._sealed(session, home=""), self._ttl, expected=before)
+        await self._cluster.replace(
+            self._key(session.id), self._seal_data(session, home=""), self._ttl, expected=before
+        )
         self.left(session.id)
 
-    async def forget(self, session: Session) -> None:
+    async def forget(self, session: LegacySession) -> None:
         """Remove the record of a session that has ended here."""
         self.left(session.id)
         try:
@@ -186,7 +188,7 @@ class SessionRecords:
         """Note that a session does not live here any more."""
         self._stored.pop(id, None)
 
-    def _sealed(self, session: Session, *, home: str | None = None) -> bytes:
+    def _seal_data(self, session: LegacySession, *, home: str | None = None) -> bytes:
         state = self._common.state_of(session.peer)
         home = self._cluster.replica if home is None else home
         record = SessionRecord(home, session.principal, session.revision, session.key, session.moved, state)
@@ -227,7 +229,7 @@ class SharedEvents:
     once, and it is lost only with this process.
     """
 
-    def __init__(self, common: Common) -> None:
+    def __init__(self, common: ReplicaCommons) -> None:
         self._common = common
         # Ordered: from a plain dict that shrinks, its first member is found ever more slowly.
         self._late: OrderedDict[tuple[str, int], bytes] = OrderedDict()

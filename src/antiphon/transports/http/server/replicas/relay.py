@@ -19,15 +19,15 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import ClusterUnavailable, InternalError, PeerError
-from antiphon.protocol.call_record import stopped
+from antiphon.protocol.call_record import make_stopped_error
 from antiphon.protocol.caller import Caller, Covers
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Gate
 from antiphon.protocol.http.sse import encode_event
 from antiphon.transports.cluster.base import LEASE
 from antiphon.transports.deadline import at_once_or_within
-from antiphon.transports.http.server.asgi import AsgiHttp, Http, Message, send_empty, send_json, unavailable
-from antiphon.transports.http.server.replicas.records import Common
+from antiphon.transports.http.server.asgi import AsgiHttp, Http, Message, send_empty, send_json, send_unavailable
+from antiphon.transports.http.server.replicas.records import ReplicaCommons
 from antiphon.wire.envelope import RequestId, decode_envelope, error_frame
 from antiphon.wire.failure import to_wire
 
@@ -99,7 +99,7 @@ class _Part(Struct, frozen=True, array_like=True, tag=2):
     more: bool
 
 
-class _Read(Struct, frozen=True, array_like=True, tag=3):
+class _ReadBytes(Struct, frozen=True, array_like=True, tag=3):
     """The client has read so many bytes more."""
 
     id: int
@@ -112,19 +112,19 @@ class _Gone(Struct, frozen=True, array_like=True, tag=4):
     id: int
 
 
-class _Ask(Struct, frozen=True, array_like=True, tag=5):
+class _ServingQuestion(Struct, frozen=True, array_like=True, tag=5):
     """The question whether requests are still being served."""
 
     ids: list[int]
 
 
-class _Told(Struct, frozen=True, array_like=True, tag=6):
+class _SentParts(Struct, frozen=True, array_like=True, tag=6):
     """How many parts of each response were sent; -1: the request is not being served."""
 
     parts: list[tuple[int, int]]
 
 
-_Any = _Begin | _Part | _Read | _Gone | _Ask | _Told
+_Any = _Begin | _Part | _ReadBytes | _Gone | _ServingQuestion | _SentParts
 _encode = msgspec.msgpack.Encoder().encode
 _decode: Callable[[bytes], _Any] = msgspec.msgpack.Decoder(_Any).decode
 
@@ -190,7 +190,7 @@ class _Passed:
         self.arrived.set()
 
 
-class _Served:
+class _RelayedRequest:
     """A request of another replica, as seen from where it is served: what ASGI calls ``receive`` and ``send``."""
 
     def __init__(self, post: Callable[[_Part], Awaitable[None]], id: int) -> None:
@@ -249,7 +249,7 @@ class Relays:
     ``serve`` serves one that another replica has received: the request, and its body if it has one.
     """
 
-    def __init__(self, common: Common, serve: Serve, path: str, gate: Gate | None) -> None:
+    def __init__(self, common: ReplicaCommons, serve: Serve, path: str, gate: Gate | None) -> None:
         self._common = common
         self._cluster = common.cluster
         self._serve = serve
@@ -258,7 +258,7 @@ class Relays:
         self._topic = f"relay/{common.name}/{path}"
         self._ids = count(1)
         self._passed: dict[int, _Passed] = {}
-        self._served: dict[tuple[str, int], _Served] = {}
+        self._served: dict[tuple[str, int], _RelayedRequest] = {}
         self._spoken: dict[str, float] = {}
         """When each replica has sent something last, within the lease."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -301,7 +301,9 @@ class Relays:
             self._guard = asyncio.get_running_loop().create_task(self._look_after())
         try:
             headers = [(name, value) for name, value in http.headers.items() if name not in _SECRET]
-            begin = _Begin(id, http.method, self._path, headers, body, _sender(http.caller), http.call, http.is_again)
+            begin = _Begin(
+                id, http.method, self._path, headers, body, _describe_sender(http.caller), http.call, http.is_again
+            )
             await self._send(home, begin)
             return await self._respond(http, passed, id)
         finally:
@@ -334,7 +336,7 @@ class Relays:
                 return None
             last = _last_id(part.data) or last
             if more and part.data:
-                await self._tell(passed.home, _Read(id, len(part.data)))
+                await self._tell(passed.home, _ReadBytes(id, len(part.data)))
         return None
 
     async def _watch(self, http: Http, passed: _Passed, id: int) -> None:
@@ -387,7 +389,7 @@ class Relays:
             self._passed[id].is_asked = True
         for home in homes:
             for start in range(0, len(asked[home]), _ASKED):
-                await self._tell(home, _Ask(asked[home][start : start + _ASKED]))
+                await self._tell(home, _ServingQuestion(asked[home][start : start + _ASKED]))
 
     # --- where it is served -------------------------------------------------------------------------------------
 
@@ -401,17 +403,17 @@ class Relays:
         if isinstance(message, _Begin):
             self.last_asked = now
             self._begin_task(self._serve_for(replica, message))
-        elif isinstance(message, _Ask):
+        elif isinstance(message, _ServingQuestion):
             places = [self._served.get((replica, id)) for id in message.ids]
             parts = [-1 if served is None else served.sent for served in places]
-            self._begin_task(self._tell(replica, _Told(list(zip(message.ids, parts, strict=True)))))
-        elif isinstance(message, _Told):
+            self._begin_task(self._tell(replica, _SentParts(list(zip(message.ids, parts, strict=True)))))
+        elif isinstance(message, _SentParts):
             for id, count in message.parts:
                 self._about_passed(replica, id, lambda passed, count=count: passed.tell(count, now))
         elif isinstance(message, _Part):
             self._about_passed(replica, message.id, lambda passed: passed.take(message, now))
         elif (served := self._served.get((replica, message.id))) is not None:
-            served.read(message.size) if isinstance(message, _Read) else served.leave()
+            served.read(message.size) if isinstance(message, _ReadBytes) else served.leave()
 
     def _about_passed(self, home: str, id: int, note: Callable[[_Passed], None]) -> None:
         passed = self._passed.get(id)
@@ -427,18 +429,18 @@ class Relays:
         def post(part: _Part) -> Awaitable[None]:
             return self._send(replica, part)
 
-        served = _Served(post, begin.id)
+        served = _RelayedRequest(post, begin.id)
         scope = {"type": "http", "method": begin.method, "path": begin.path, "headers": begin.headers}
         http = AsgiHttp(scope, served.receive, served.send)
         http.is_relayed = True
         http.call, http.is_again = begin.call, begin.again
         if begin.sender is not None and self._gate is not None:
-            http.sent_by(_caller(begin.sender, self._common.covers), self._gate)
+            http.note_sender(_make_caller(begin.sender, self._common.covers), self._gate)
         place = replica, begin.id
         self._served[place] = served
         try:
             if self._is_closed or len(self._served) > MAX_SERVED:
-                await unavailable(http, _BUSY)
+                await send_unavailable(http, _BUSY)
             else:
                 await self._serve(http, begin.body)
         except OSError:
@@ -447,7 +449,7 @@ class Relays:
             del self._served[place]
             if not served.is_complete:
                 # Nothing more will come, and whoever waits for it should not have to ask.
-                await self._tell(replica, _Told([(begin.id, -1)]))
+                await self._tell(replica, _SentParts([(begin.id, -1)]))
 
     # --- messages -----------------------------------------------------------------------------------------------
 
@@ -481,7 +483,7 @@ def _last_id(data: bytes) -> bytes:
 async def give_up(http: Http, cut: Cut, body: bytes | None) -> None:
     """End a response that nobody goes on with: a request gets an error as its reply, a stream just ends."""
     id = None if body is None else _id_of(body)
-    frame = b"" if id is None else error_frame(id, to_wire(stopped()), null_id=False)
+    frame = b"" if id is None else error_frame(id, to_wire(make_stopped_error()), null_id=False)
     kind = cut.kind
     if not kind:
         await (send_json(http, 200, frame) if frame else send_empty(http, 503, ((b"retry-after", b"1"),)))
@@ -501,13 +503,13 @@ def _id_of(body: bytes) -> RequestId | None:
         return None
 
 
-def _sender(caller: Caller | None) -> _Sender | None:
+def _describe_sender(caller: Caller | None) -> _Sender | None:
     if caller is None:
         return None
     claims = msgspec.json.encode(dict(caller.claims))
     return _Sender(caller.principal, sorted(caller.scopes), claims, caller.expires, caller.sees_only_allowed)
 
 
-def _caller(sender: _Sender, covers: Covers | None) -> Caller:
+def _make_caller(sender: _Sender, covers: Covers | None) -> Caller:
     claims = msgspec.json.decode(sender.claims)
     return Caller(sender.principal, frozenset(sender.scopes), claims, sender.expires, covers, sender.sees_only_allowed)

@@ -1,0 +1,118 @@
+"""Completion of the command line by a shell: the scripts for shells, and the words that they get.
+
+Owns where the scripts are installed. click has all shells but bash: its script needs bash 4.4, and macOS has 3.2.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    add_completion_class,
+    get_completion_class,
+    shell_complete,
+)
+
+from antiphon.errors import ConfigError
+
+__all__ = ["VARIABLE", "complete_line", "install_script", "print_script"]
+
+VARIABLE = "_ANTIPHON_COMPLETE"
+"""The environment variable by which a shell's script asks for words: ``bash_complete``, or ``complete_bash``."""
+_PLACES = {
+    "bash": ("~/.bash_completions/antiphon.sh", "~/.bashrc", "source ~/.bash_completions/antiphon.sh"),
+    "fish": ("~/.config/fish/completions/antiphon.fish", None, ""),
+    "zsh": ("~/.zfunc/_antiphon", "~/.zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
+}
+"""The script of each shell, the file that the shell reads when it starts, and the line there that finds the script."""
+
+
+class _Bash(BashComplete):
+    # Where no word fits, bash completes names of files, because of ``-o default``.
+    source_template = """\
+%(complete_func)s() {
+    local IFS=$'\\n'
+    COMPREPLY=( $(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD %(complete_var)s=bash_complete "$1") )
+}
+complete -o default -F %(complete_func)s %(prog_name)s
+"""
+
+    def source(self) -> str:
+        return self.source_template % self.source_vars()
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[Any]]:
+        return [item for item in super().get_completions(args, incomplete) if item.type == "plain"]
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        return str(item.value)
+
+
+add_completion_class(_Bash)
+
+
+def complete_line(root: click.Command, instruction: str) -> int:
+    """Print the words that fit, and return the exit code.
+
+    Args:
+        root: the command.
+        instruction: the value of ``VARIABLE``.
+    """
+    action, _, shell = instruction.partition("_")
+    if action in ("complete", "source"):
+        instruction = f"{shell}_{action}"
+    return shell_complete(root, {}, "antiphon", VARIABLE, instruction)
+
+
+def print_script(root: click.Command) -> None:
+    """Print the script for the shell at work.
+
+    Raises:
+        ConfigError: there is none for this shell.
+    """
+    print(_make_script(root, _find_shell()), end="")
+
+
+def install_script(root: click.Command) -> None:
+    """Write the script where the shell at work finds it, and say where.
+
+    Raises:
+        ConfigError: there is none for this shell, or it has no such place.
+    """
+    shell = _find_shell()
+    script = _make_script(root, shell)
+    if shell not in _PLACES:
+        raise ConfigError(
+            f"{shell}: append what antiphon --show-completion prints to the file that {shell} starts with"
+        )
+    place, start, line = _PLACES[shell]
+    file = Path(place).expanduser()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(script, encoding="utf-8")
+    if start is not None:
+        path = Path(start).expanduser()
+        said = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if line not in said.splitlines():
+            path.write_text(f"{said.rstrip()}\n{line}\n".lstrip("\n"), encoding="utf-8")
+    print(f"{shell} completion installed in {file}\nCompletion will take effect once you restart the terminal")
+
+
+def _make_script(root: click.Command, shell: str) -> str:
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise ConfigError(f"{shell or 'this shell'}: there is completion for {', '.join(_PLACES)} only")
+    return kind(root, {}, "antiphon", VARIABLE).source()
+
+
+def _find_shell() -> str:
+    """Return the name of the shell that has started this process, where that can be read, else the user's."""
+    with suppress(OSError):
+        parent = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
+        if get_completion_class(parent) is not None:
+            return parent
+    return Path(os.environ.get("SHELL", "powershell" if os.name == "nt" else "")).name

@@ -1,0 +1,535 @@
+"""Requests to the server, and its asks, on one connection: typed, with deadlines, counted, and related to each other.
+
+Owns making a call and finding the answerer of an ask. ``ownership`` has the open calls, ``loop`` the rounds,
+``attempts`` the meaning of replies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from types import CoroutineType
+from typing import Any, TypeVar, overload
+
+from msgspec import Raw, structs
+
+from antiphon.call_time import TimeLeft, count_time
+from antiphon.client.answers.answerers import Answers, Extension, PutAside, shaped_answers
+from antiphon.client.answers.ownership import OpenCall, OpenCalls
+from antiphon.client.requests.attempts import BecameTask, Forwarding, Sending, read_legacy, read_modern
+from antiphon.client.rounds.loop import (
+    Ask,
+    PendingRound,
+    RoundAsk,
+    RoundLimits,
+    answer_all,
+    answer_rounds,
+    make_retry,
+    read_round,
+)
+from antiphon.engine.connection import OTHERS, Connection, Handler
+from antiphon.engine.request_telemetry import ConnectionWatch
+from antiphon.errors import (
+    CallTimeout,
+    ConnectionClosed,
+    InvalidParams,
+    InvalidRequest,
+    LocalProtocolError,
+    NotInRevision,
+    PeerError,
+    RemoteProtocolError,
+)
+from antiphon.protocol.client_session import ClientSession
+from antiphon.protocol.events import Request
+from antiphon.wire.common import RequestParams, Result, RoundParams, Wire
+from antiphon.wire.envelope import encode_value
+from antiphon.wire.lifecycle import DiscoverResult
+from antiphon.wire.logging import LoggingLevel
+from antiphon.wire.lossless import Received, passed_on
+from antiphon.wire.methods import METHODS, MethodSpec, unknown_notification
+from antiphon.wire.origin import (
+    Launch,
+    Origin,
+    OriginTask,
+    Round,
+    describe_target,
+    identify_target,
+    list_coarser,
+    task_name,
+)
+from antiphon.wire.revisions import LATEST
+from antiphon.wire.rounds import InputRequest, InputRequiredResult
+from antiphon.wire.tools import CallToolRequestParams, Tool
+
+__all__ = ["Calls", "loose_origin"]
+
+log = logging.getLogger("antiphon.client")
+
+R = TypeVar("R", bound=Wire)
+
+_asks = count(1)
+"""Numbers the asks on this side; never reused in this process."""
+
+
+class Calls:
+    """The calls of one connection. ``peer`` is set once the connection exists; ``target`` identifies the server."""
+
+    def __init__(
+        self, session: ClientSession, answers: Answers, target: str | Sequence[str] | Launch, limits: RoundLimits
+    ) -> None:
+        self.session = session
+        self.peer: Connection[ClientSession]
+        self.watch: ConnectionWatch | None = None
+        """Reports the asks to the telemetry, if that is configured."""
+        self.open = OpenCalls(limits)
+        """The calls that wait for their result."""
+        self._answers = answers
+        self._limits = limits
+        self._identity = identify_target(target)
+        self._coarser = list_coarser(target)
+        self._pinned = target.pinned if isinstance(target, Launch) else True
+        self._target = describe_target(target)
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the agreed revision has no handshake."""
+        return self.session.revision is not None and self.session.revision.modern
+
+    # --- our requests -------------------------------------------------------------------------------------------
+
+    async def plain(self, method: str, params: Wire, result: type[R], *, timeout: float | None) -> R:
+        """Make a request without rounds, and decode its result."""
+        try:
+            spec = METHODS[method]
+            declared = self.session.for_tasks if spec.extension is not None else None
+            outgoing = self.session.request(spec, params, extensions=declared)
+            raw = await self.peer.request(outgoing, timeout=timeout)
+        finally:
+            self.open.note_rest()
+        return self._plain_result(raw, method, result)
+
+    async def page(self, method: str, params: Wire, result: type[R], *, timeout: TimeLeft) -> tuple[R, int]:
+        """Request a page of a list; return it, and the number of bytes received for it."""
+        try:
+            raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
+        except CallTimeout:
+            raise timeout.too_late(method) from None
+        finally:
+            self.open.note_rest()
+        return self._plain_result(raw, method, result), len(raw)
+
+    def _plain_result(self, raw: Raw, method: str, result: type[R]) -> R:
+        if not self.is_modern:
+            return read_legacy(raw, method, result)
+        done = read_modern(raw, method, result)
+        if isinstance(done, InputRequiredResult):
+            raise RemoteProtocolError(f"The server asked for input in {method}, which has no rounds")
+        return done
+
+    def rounds(
+        self,
+        method: str,
+        params: RoundParams,
+        result: type[R],
+        *,
+        timeout: TimeLeft,
+        progress: Callable[..., object] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> CoroutineType[Any, Any, R]:
+        """Make a request that may have rounds, and decode its result. Await it at once.
+
+        ``timeout`` counts the time in which the server works, not the time for our answers.
+
+        Raises:
+            BecameTask: the call goes on as a task; only for ``tools/call``.
+        """
+        declared = self.session.for_tasks if method == "tools/call" else None
+        call = self.open.open(method, params, timeout)
+        send = Sending(self.session, self.peer, call, result, timeout, progress, meta, declared)
+        return self._made(send, params)
+
+    async def counted(self, method: str, params: RoundParams, result: type[R], *, timeout: TimeLeft) -> tuple[R, int]:
+        """Make a request that may have rounds; return its result and the number of rounds."""
+        call = self.open.open(method, params, timeout)
+        send = Sending(self.session, self.peer, call, result, timeout)
+        return await self._made(send, params), send.rounds
+
+    async def forward(
+        self,
+        spec: MethodSpec,
+        params: Any,
+        *,
+        original: Received,
+        timeout: TimeLeft,
+        progress: Callable[..., object] | None = None,
+        meta: dict[str, Any] | None = None,
+        log_level: LoggingLevel | None = None,
+        extensions: Mapping[str, Any] | None = None,
+    ) -> Received:
+        """Repeat a request of another peer, keeping unknown members of its params and of its result."""
+        call = self.open.open(spec.name, params, timeout)
+        options = Forwarding(spec, original, log_level)
+        send: Sending[Any] = Sending(
+            self.session, self.peer, call, spec.result or Result, timeout, progress, meta, extensions, options
+        )
+        done: Any
+        if spec.rounds:
+            try:
+                done = await self._made(send, params)
+            except BecameTask as became:
+                done = became.task
+        else:
+            try:
+                done = await self._made(send, params, answers=False)
+            finally:
+                self.open.note_rest()
+            if isinstance(done, InputRequiredResult):
+                raise RemoteProtocolError(f"The server asked for input in {spec.name}, which has no rounds")
+        return Received(passed_on(options.result), done)
+
+    @overload
+    async def _made(self, send: Sending[R], params: RoundParams) -> R: ...
+
+    @overload
+    async def _made(self, send: Sending[R], params: RoundParams, *, answers: bool) -> R | InputRequiredResult: ...
+
+    async def _made(self, send: Sending[R], params: RoundParams, *, answers: bool = True) -> R | InputRequiredResult:
+        """Make the requests of a call, and close it. ``answers``: answer its rounds here."""
+        call, given_up = send.call, True
+        try:
+            done = await (self._reporting(send) if call.answered else send)(params)
+            if answers and isinstance(done, InputRequiredResult):
+                done = await self._answer_rounds(done, params, send)
+            given_up = False
+            return done
+        except PeerError:
+            given_up = False
+            raise
+        finally:
+            if call.answered:
+                # Answers of a round that was never continued did not reach the server.
+                self._report(call, "call-gone")
+            self.open.close(call, given_up=given_up)
+
+    async def _answer_rounds(self, first: InputRequiredResult, params: RoundParams, send: Sending[R]) -> R:
+        inspect = self._inspector(send) if self._answers.on_round is not None else None
+        sent = self._reporting(send) if self._answers.reports else send
+        answer = self._answerer(send.call)
+        return await answer_rounds(first, params, sent, answer, self._limits, admit=self._admit, inspect=inspect)
+
+    def _reporting(self, send: Sending[R]) -> Callable[[RoundParams], Awaitable[R | InputRequiredResult]]:
+        """Return ``send``, extended by telling the answerers what became of their answers."""
+
+        async def told(params: RoundParams) -> R | InputRequiredResult:
+            try:
+                result = await send(params)
+            except asyncio.CancelledError:
+                self._report(send.call, "cancelled")
+                raise
+            except CallTimeout:
+                self._report(send.call, "deadline")
+                raise
+            except ConnectionClosed:
+                self._report(send.call, "closed")
+                raise
+            except InvalidParams:
+                # 2026-07-28 basic/patterns/mrtr: the server refuses a state that it does not know
+                # (any more).
+                self._report(send.call, "call-gone")
+                raise
+            except PeerError:
+                self._report(send.call, None)
+                raise
+            self._report(send.call, None)
+            return result
+
+        return told
+
+    def _report(self, call: OpenCall, why: str | None) -> None:
+        for params, origin in call.answered:
+            self._answers.report(params, origin, why)
+        call.answered.clear()
+
+    def report_consent(self, decider: object, origin: Origin, why: str | None) -> None:
+        """Report the outcome of a tool call to the person who agreed to it."""
+        self._answers.report_to(decider, origin, why)
+
+    def _inspector(self, send: Sending[Any]) -> Callable[..., Awaitable[None]]:
+        """Return the function that shows each round to ``on_round``."""
+
+        async def inspect_round(
+            result: InputRequiredResult, asks: Mapping[str, RoundAsk], this: Round, asked: int
+        ) -> None:
+            on_round = self._answers.on_round
+            outcome = on_round(self._pending(send, self._limits, result, asks, this.n, asked)) if on_round else None
+            if inspect.isawaitable(outcome):
+                await outcome
+
+        return inspect_round
+
+    async def ping(self, timeout: float | None) -> None:
+        """See ``Client.ping``."""
+        method = "server/discover" if self.is_modern else "ping"
+        await self.plain(method, RequestParams(), DiscoverResult if self.is_modern else Result, timeout=timeout)
+
+    def notify(self, method: str, params: Wire) -> None:
+        """Send a notification."""
+        self.peer.send(self.session.notify(METHODS[method], params))
+
+    def pass_on(self, method: str, params: Received) -> None:
+        """Send a notification of another peer, if the revision has it."""
+        with suppress(NotInRevision):
+            spec = METHODS.get(method) or unknown_notification(method)
+            self.peer.send(self.session.notify(spec, params.read, None, params))
+
+    # --- rounds by hand -----------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        method: str,
+        params: RoundParams,
+        result: type[R],
+        *,
+        timeout: TimeLeft,
+        progress: Callable[..., object] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> R | PendingRound[R]:
+        """Make a request that may have rounds; return its result, or its first round unanswered."""
+        call = self.open.open(method, params, timeout)
+        send = Sending(self.session, self.peer, call, result, timeout, progress, meta)
+        return await self._step(send, params, self._limits, 1, 0)
+
+    async def resume(
+        self,
+        pending: PendingRound[R],
+        answers: Mapping[str, object],
+        *,
+        timeout: TimeLeft,
+        progress: Callable[..., object] | None = None,
+    ) -> R | PendingRound[R]:
+        """Continue a call; return its result, or its next round.
+
+        Raises:
+            LocalProtocolError: the call is another server's, or an answer fits no ask; nothing was sent.
+        """
+        if not self.is_modern:
+            raise LocalProtocolError(
+                "The revision agreed on has no rounds: go on with this call through a client that has agreed on one"
+            )
+        if pending.identity != self._identity:
+            # "They MUST NOT be used for any other request"; and another server's state must not be sent
+            # to this one.
+            raise LocalProtocolError(f"This call was made to another server, not to {self._target}")
+        params = pending.round_params
+        again = make_retry(params, shaped_answers(pending, answers), pending.request_state)
+        kind: Any = METHODS[pending.method].result
+        call = self.open.open(pending.method, params, timeout, pending.call)
+        send: Sending[R] = Sending(self.session, self.peer, call, kind, timeout, progress, pending.meta)
+        call.answered = self._answers.take_up_asks(pending, answers)
+        return await self._step(send, again, pending.limits, pending.number + 1, pending.asked)
+
+    async def answer(self, pending: PendingRound[Any]) -> dict[str, Any]:
+        """Have this client's answerers answer the asks of a round."""
+        call = OpenCall(pending.method, pending.round_params, given_name=pending.call)
+        asks = {key: RoundAsk(METHODS[ask.method], ask.params, ask.raw, key) for key, ask in pending.asks.items()}
+        this = Round(n=pending.number, max=pending.limits.rounds)
+        answers: dict[str, Any] = await answer_all(asks, self._answerer(call), this, pending.limits.at_once)
+        origins = {id(params): origin for params, origin in call.answered}
+        given = {key: (ask.params, origins.get(id(ask.params))) for key, ask in asks.items()}
+        aside = {key: PutAside(answers[key], params, origin) for key, (params, origin) in given.items() if origin}
+        if aside:
+            self._answers.put_aside(pending, aside)
+        return answers
+
+    async def _step(
+        self, send: Sending[R], params: RoundParams, limits: RoundLimits, number: int, asked: int
+    ) -> R | PendingRound[R]:
+        done = await self._made(send, params, answers=False)
+        if not isinstance(done, InputRequiredResult):
+            return done
+        asked += len(done.input_requests or ())
+        asks = read_round(done, number, asked, limits, self._admit)
+        return self._pending(send, limits, done, asks, number, asked)
+
+    def _pending(
+        self,
+        send: Sending[R],
+        limits: RoundLimits,
+        result: InputRequiredResult,
+        asks: Mapping[str, RoundAsk],
+        number: int,
+        asked: int,
+    ) -> PendingRound[R]:
+        call = send.call
+        params = structs.replace(call.params, meta=None, input_responses=None, request_state=None)
+        return PendingRound(
+            method=call.method,
+            params=Raw(encode_value(params)),
+            asks={key: Ask(method=ask.spec.name, raw=ask.raw) for key, ask in asks.items()},
+            request_state=result.request_state,
+            number=number,
+            asked=asked,
+            limits=limits,
+            remaining=send.time.seconds,
+            call=call.name,
+            identity=self._identity,
+            meta=send.meta,
+        )
+
+    # --- asks of tasks ------------------------------------------------------------------------------------------
+
+    def asks_of_task(self, requests: dict[str, InputRequest], number: int, asked: int) -> dict[str, RoundAsk]:
+        """Read asks of a task, by the same rules and limits as those of a round; see ``read_round``."""
+        return read_round(InputRequiredResult(input_requests=requests), number, asked, self._limits, self._admit)
+
+    async def answer_for_task(
+        self, call: OpenCall, ask: RoundAsk, this: Round, *, id: str, started: float | None, says: str
+    ) -> Wire | Raw:
+        """Have an ask answered; ``OriginTask`` is what its answerer learns about the task."""
+        name, key = task_name(self._identity, id), task_name(self._identity, id, ask.key)
+        call.task = OriginTask(name=name, ask=key, started=started, says=says)
+        return await self._answerer(call)(ask, this)
+
+    def report_for_task(self, call: OpenCall, why: str | None) -> None:
+        """Tell the answerer what became of the answer."""
+        self._report(call, why)
+
+    # --- asks of the server -------------------------------------------------------------------------------------
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return the handlers of asks that may come as requests (up to 2025-11-25)."""
+        handlers: dict[str, Handler] = dict.fromkeys(
+            ("sampling/createMessage", "elicitation/create", "roots/list"), self._asked
+        )
+        if self._answers.extension is not None:
+            handlers[OTHERS] = partial(self._requested, self._answers.extension)
+        return handlers
+
+    async def _requested(self, extension: Extension, request: Request, peer: Connection[ClientSession]) -> Raw:
+        """Have a request of an extension answered, which counts as an ask."""
+        owner = self._owner(request)
+        if len(self.open) and not self.open.charge(owner, is_certain=request.related_to is not None):
+            self._give_up(peer, owner)
+            raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
+        params = Received(passed_on(request.raw), request.params)
+        return (await extension.requested(request.method.name, params, self._origin_of(request, owner))).raw
+
+    def _owner(self, ask: Request) -> OpenCall | None:
+        """Return the call an ask belongs to; ``None`` if it belongs to none, or nobody knows to which.
+
+        Raises:
+            InvalidRequest: it came on the stream of a request that has ended.
+        """
+        if ask.related_to is None:
+            return self.open.only_call()
+        if ask.related_to not in self.session.outgoing:
+            raise InvalidRequest("The request that this belongs to has ended")
+        return self.open.call_of(ask.related_to)
+
+    def _origin_of(self, ask: Request, owner: OpenCall | None) -> Origin:
+        return self._origin(owner, None, unclear=owner is None and ask.related_to is None and self.open.may_ask)
+
+    async def _asked(self, request: Request, peer: Connection[ClientSession]) -> Wire:
+        owner = self._owner(request)
+        # Roots belong to no call: a server may ask for them at any time (2025-11-25 client/roots).
+        is_roots = request.method.name == "roots/list"
+        if (len(self.open) or not is_roots) and not self.open.charge(owner, is_certain=request.related_to is not None):
+            self._give_up(peer, owner)
+            raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
+        params = self._answers.admit(request.params)
+        bound = None if is_roots else self.open.bind(request, owner)
+        try:
+            if (turn := self.open.take_turn(owner)) is not None:
+                await turn
+            origin = self._origin_of(request, owner)
+            try:
+                with count_time(None if owner is None else owner.time):
+                    result = await self._answers.answer(params, origin, raw=request.raw, before=request.params)
+            finally:
+                self.open.end_turn(owner)
+            if self._answers.reports:
+                # The reply is sent as soon as this returns.
+                asyncio.get_running_loop().call_soon(self._handle_reply, request, params, origin, peer)
+            if isinstance(result, Received):
+                request.original = result
+                return result.read
+            return result
+        finally:
+            if bound is not None:
+                bound.discard(request)
+
+    def _handle_reply(self, request: Request, params: Wire, origin: Origin, peer: Connection[ClientSession]) -> None:
+        why = "closed" if peer.is_over else "cancelled" if request.cancelled else None
+        self._answers.report(params, origin, why)
+
+    def _give_up(self, peer: Connection[ClientSession], owner: OpenCall | None) -> None:
+        """Give up the call with too many asks, or all calls it may be if it is not known which."""
+        reason = f"The server asked for more than {self._limits.asks} answers in one call"
+        calls = [owner] if owner is not None else self.open
+        ids = [call.request for call in calls if call.request in self.session.outgoing]
+        # A repeated request has another id now, so all waiting requests are given up.
+        for id in ids or list(self.session.outgoing):
+            peer.abandon(id, RemoteProtocolError(reason))
+
+    def _answerer(self, call: OpenCall) -> Callable[[RoundAsk, Round], Awaitable[Wire | Raw]]:
+        async def answer(ask: RoundAsk, this: Round) -> Wire | Raw:
+            origin = self._origin(call, this)
+            with count_time(call.time):
+                result = await self._answers.answer(ask.params, origin, raw=ask.raw, key=ask.key)
+            if self._answers.reports:
+                call.answered.append((ask.params, origin))
+            return result.carrying(LATEST.lower(result.read)) if isinstance(result, Received) else result
+
+        return answer if self.watch is None else self.watch.answering(answer, self.session.revision)
+
+    def _admit(self, spec: MethodSpec, params: Wire) -> Wire:
+        self.session.check_input_request(spec, params)
+        notice = self.session.revision and self.session.deprecation(spec, self.session.revision)
+        if notice:
+            log.info("%s", notice)
+        return self._answers.admit(params)
+
+    def origin_of(self, params: CallToolRequestParams, tool: Tool | None) -> Origin:
+        """Return the origin of a tool call, for the person who confirms it."""
+        return self._origin(OpenCall("tools/call", params), None, tool)
+
+    def loose_origin(self) -> Origin:
+        """Return the origin of an ask through the model API: the only open tool call, if there is exactly one."""
+        call = self.open.only_call("tools/call")
+        return self._origin(call, None, unclear=call is None and self.open.may_ask)
+
+    def _origin(
+        self, call: OpenCall | None, this: Round | None, tool: Tool | None = None, *, unclear: bool = False
+    ) -> Origin:
+        agreed = self.session.revision
+        return Origin(
+            id=str(next(_asks)),
+            identity=self._identity,
+            coarser=self._coarser,
+            pinned=self._pinned,
+            target=self._target,
+            server=self.session.server_info,
+            call=call.origin() if call is not None else None,
+            round=this,
+            task=None if call is None else call.task,
+            tool=tool,
+            revision=agreed.name if agreed is not None else None,
+            patience=self._answers.timeout,
+            unclear=unclear,
+        )
+
+
+def loose_origin(target: str | Sequence[str] | Launch) -> Origin:
+    """Return the origin of an ask of a server whose session is not open yet."""
+    return Origin(
+        id=str(next(_asks)),
+        identity=identify_target(target),
+        coarser=list_coarser(target),
+        pinned=target.pinned if isinstance(target, Launch) else True,
+        target=describe_target(target),
+    )

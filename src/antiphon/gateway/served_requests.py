@@ -1,0 +1,346 @@
+"""How a gateway serves the requests of clients: it finds the server, sends it the request, and returns the result.
+
+Owns the table of methods that are served by the servers behind the gateway. ``group`` finds the server of a name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from typing import Any, cast
+
+from msgspec import structs
+
+from antiphon.client.client import Client, OnProgress
+from antiphon.errors import InternalError, InvalidParams, MethodNotFound, PeerError, Rejected, ResultInvalid
+from antiphon.gateway.extensions import declared_by
+from antiphon.gateway.group import PrincipalGroup
+from antiphon.gateway.held_subscriptions import MAX_WATCHED
+from antiphon.gateway.logs import level_for
+from antiphon.gateway.server_catalogue import ServerCatalogue
+from antiphon.gateway.tasks_behind import OwnedTask
+from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
+from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.server.context import Context
+from antiphon.server.server_middleware import CallNext, ServerRequest
+from antiphon.server.tasks.task_requests import check_declared
+from antiphon.wire.common import PROGRESS_TOKEN, EmptyResult
+from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Completion, PromptReference
+from antiphon.wire.content import TextContent
+from antiphon.wire.lossless import Received, is_of_one_connection
+from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
+from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
+from antiphon.wire.subscriptions import SubscriptionFilter
+from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult
+from antiphon.wire.tools import CallToolResult, ListToolsResult
+
+__all__ = ["SERVED", "SUBSCRIBED", "fail_tool", "pass_on", "report_progress"]
+
+
+_QUIET = 15.0
+"""Seconds without a report after which the gateway sends one; hosts give up after 60, some after 30."""
+
+_LOOK = 1.0
+"""Seconds between two looks at a server that starts."""
+
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+@asynccontextmanager
+async def report_progress(
+    ctx: Context, starting: Callable[[], str | None] = lambda: None, *, quiet: float = _QUIET
+) -> AsyncGenerator[Report]:
+    """Pass progress on while a call runs, if its client asked for progress. Yields the function that takes reports.
+
+    ``starting``: says how far the server has come while it starts; ``None`` when it runs. ``quiet``: seconds without a
+    report after which the gateway sends one.
+    """
+    last: tuple[float, float | None] = (0.0, None)
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        nonlocal last
+        last = max(progress, last[0]), total
+        await ctx.progress(progress, total, message)
+
+    async def go_on() -> None:
+        nonlocal last
+        loop = asyncio.get_running_loop()
+        before, told, since = last, None, loop.time()
+        while True:
+            await asyncio.sleep(min(quiet, _LOOK))
+            start = starting()
+            has_news = start is not None and start != told
+            if not has_news and last == before and loop.time() - since < quiet:
+                continue
+            if has_news or last == before:
+                # Values must increase (2025-11-25 basic/utilities/progress); the smallest step does
+                # not disturb later values.
+                last = math.nextafter(last[0], math.inf), last[1]
+                await ctx.progress(*last, start or "Waiting; somebody may be deciding")
+            before, told, since = last, start, loop.time()
+
+    going_on = asyncio.get_running_loop().create_task(go_on())
+    try:
+        yield report
+    finally:
+        await end_tasks(going_on)
+
+
+_UNANSWERED = "The server's question was not answered"
+
+
+async def _list_tools(group: PrincipalGroup, request: ServerRequest) -> ListToolsResult:
+    catalogue = await group.listed()
+    return request.repeat(
+        catalogue.encoded,
+        lambda: _restore_members(catalogue, ListToolsResult(tools=catalogue.tools, meta=catalogue.meta)),
+    )
+
+
+async def _list_prompts(group: PrincipalGroup, request: ServerRequest) -> ListPromptsResult:
+    catalogue = await group.listed()
+    return _complete_list(catalogue, request, ListPromptsResult(prompts=catalogue.prompts, meta=catalogue.meta))
+
+
+async def _list_resources(group: PrincipalGroup, request: ServerRequest) -> ListResourcesResult:
+    catalogue = await group.listed()
+    return _complete_list(catalogue, request, ListResourcesResult(resources=catalogue.resources, meta=catalogue.meta))
+
+
+async def _list_templates(group: PrincipalGroup, request: ServerRequest) -> ListResourceTemplatesResult:
+    catalogue = await group.listed()
+    return _complete_list(
+        catalogue, request, ListResourceTemplatesResult(resource_templates=catalogue.templates, meta=catalogue.meta)
+    )
+
+
+def _complete_list(catalogue: ServerCatalogue, request: ServerRequest, result: Any) -> Any:
+    """Return a list with all members of its definitions, including those that this library does not know."""
+    received = catalogue.listed(result)
+    return result if received is None else request.pass_on(received)
+
+
+def _restore_members(catalogue: ServerCatalogue, result: ListToolsResult) -> ListToolsResult | Received:
+    return catalogue.listed(result) or result
+
+
+async def _call_tool(group: PrincipalGroup, request: ServerRequest) -> CallToolResult | CreateTaskResult:
+    owned = await group.owned("tool", request.params.name)
+    try:
+        upstream = group.upstreams[owned.server]
+        tasks = TASKS in upstream.offer.extensions and group.tasks.may_begin(request)
+        # Experimental tasks do not pass: a call of 2025-11-25 that wants to be one is served within its request.
+        params = structs.replace(request.params, name=owned.name, task=None)
+        result = await _send_request(upstream, request, params, tasks=tasks)
+        if isinstance(result.read, CreateTaskResult):
+            result = group.tasks.begun(upstream, owned.name, result)
+        return request.pass_on(result)
+    except Rejected as error:
+        data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
+        return fail_tool(
+            f"The call was refused: {error.message}" + (f". The reason: {data['note']}" if "note" in data else "")
+        )
+    except (UpstreamUnavailable, ResultInvalid) as error:
+        return fail_tool(str(error))
+
+
+async def _get_prompt(group: PrincipalGroup, request: ServerRequest) -> GetPromptResult:
+    owned = await group.owned("prompt", request.params.name)
+    return await _make_request(group, owned.server, request, structs.replace(request.params, name=owned.name))
+
+
+async def _read_resource(group: PrincipalGroup, request: ServerRequest) -> ReadResourceResult:
+    return await _make_request(group, await group.reader(request.params.uri), request, request.params)
+
+
+async def _complete_argument(group: PrincipalGroup, request: ServerRequest) -> CompleteResult:
+    params: CompleteRequestParams = request.params
+    ref = params.ref
+    if isinstance(ref, PromptReference):
+        owned = await group.owned("prompt", ref.name)
+        params = structs.replace(params, ref=structs.replace(ref, name=owned.name))
+    else:
+        owned = await group.template(ref.uri)
+    try:
+        return await _make_request(group, owned.server, request, params)
+    except PeerError as error:
+        if error.code != MethodNotFound.CODE:
+            raise
+        # The gateway declares completion for all servers, so one without it suggests nothing.
+        return CompleteResult(completion=Completion(values=[]))
+
+
+async def _subscribe_to_resource(group: PrincipalGroup, request: ServerRequest, call_next: CallNext) -> Any:
+    """Subscribe to a resource at its server, and only then confirm the subscription to the client."""
+    async with group.watches.held(request.params.uri):
+        return await call_next(request)
+
+
+async def _listen_to_servers(group: PrincipalGroup, request: ServerRequest, call_next: CallNext) -> Any:
+    """Subscribe to resources and tasks at their servers; acknowledge only those whose changes will be reported."""
+    wanted: SubscriptionFilter = request.params.notifications
+    granted: list[str] = []
+    async with AsyncExitStack() as held:
+        for uri in list(wanted.resource_subscriptions or ())[:MAX_WATCHED]:
+            with suppress(PeerError):
+                await held.enter_async_context(group.watches.held(uri))
+                granted.append(uri)
+        changed = structs.replace(wanted, resource_subscriptions=granted or None)
+        tasks = await _read_tasks(group, request, wanted)
+        result = await call_next(request.replace(notifications=changed))
+        group.tasks.watch(group.upstreams, tasks)
+        return result
+
+
+async def _read_tasks(
+    group: PrincipalGroup, request: ServerRequest, wanted: SubscriptionFilter
+) -> Mapping[str, Received]:
+    """Return the present state of the tasks that the client may listen to; the others are not acknowledged."""
+    if not wanted.task_ids:
+        return {}
+    check_declared(request.ctx.request.capabilities)
+    tasks = await group.tasks.seen(group.upstreams, wanted.task_ids)
+    request.grant_tasks(tasks)
+    return tasks
+
+
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+async def _get_task(group: PrincipalGroup, request: ServerRequest) -> GetTaskResult:
+    result = await _of_task(group, request)
+    return request.pass_on(group.tasks.shown(result, request.params.task_id))
+
+
+async def _update_task(group: PrincipalGroup, request: ServerRequest) -> EmptyResult:
+    if group.tasks.are_answered_here:
+        # Where the host answers, the client has no open asks, and answers to unknown asks are ignored.
+        _owned_task(group, request)
+        return EmptyResult()
+    return request.pass_on(await _of_task(group, request))
+
+
+async def _cancel_task(group: PrincipalGroup, request: ServerRequest) -> EmptyResult:
+    return request.pass_on(await _of_task(group, request))
+
+
+def _owned_task(group: PrincipalGroup, request: ServerRequest) -> OwnedTask:
+    """Return the task that a request is about."""
+    if not request.is_modern:
+        raise MethodNotFound(f"Method not found: {request.method}")
+    check_declared(request.ctx.request.capabilities)
+    return group.tasks.owned(request.params.task_id)
+
+
+async def _of_task(group: PrincipalGroup, request: ServerRequest) -> Received:
+    """Send a request about a task to its server, with the server's own id of the task."""
+    given: str = request.params.task_id
+    owned = _owned_task(group, request)
+    if (upstream := group.upstreams.get(owned.server)) is None:
+        raise InvalidParams(f"Unknown task: {owned.server!r} is no longer configured")
+    try:
+        return await _send_request(upstream, request, structs.replace(request.params, task_id=owned.id), tasks=True)
+    except UpstreamUnavailable as error:
+        raise InternalError(str(error)) from None
+    except PeerError as error:
+        # The client knows the task by the gateway's id, not by the server's.
+        raise PeerError(error.message.replace(owned.id, given), code=error.code, data=error.data) from None
+
+
+SERVED: Mapping[str, Callable[[PrincipalGroup, ServerRequest], Awaitable[Any]]] = {
+    "tools/list": _list_tools,
+    "tools/call": _call_tool,
+    "prompts/list": _list_prompts,
+    "prompts/get": _get_prompt,
+    "resources/list": _list_resources,
+    "resources/templates/list": _list_templates,
+    "resources/read": _read_resource,
+    "completion/complete": _complete_argument,
+    "tasks/get": _get_task,
+    "tasks/update": _update_task,
+    "tasks/cancel": _cancel_task,
+}
+"""The functions that serve each method: ``async (group, request) -> result``."""
+
+SUBSCRIBED: Mapping[str, Callable[[PrincipalGroup, ServerRequest, CallNext], Awaitable[Any]]] = {
+    "resources/subscribe": _subscribe_to_resource,
+    "subscriptions/listen": _listen_to_servers,
+}
+"""Methods that the gateway's own server completes: ``async (group, request, call_next) -> result``."""
+
+
+async def pass_on(group: PrincipalGroup, request: ServerRequest) -> Any:
+    """Pass on a request of an extension, which only a server behind the gateway knows."""
+    received = request.received
+    server, params = await group.speaker(request.method, received.raw)
+    await group.note(server, request.method)
+    return await _make_request(group, server, request, request.params, Received(params, received.read))
+
+
+async def _make_request(
+    group: PrincipalGroup, server: str, request: ServerRequest, params: Any, received: Received | None = None
+) -> Any:
+    try:
+        return request.pass_on(await _send_request(group.upstreams[server], request, params, received))
+    except UpstreamUnavailable as error:
+        raise InternalError(str(error)) from None
+
+
+async def _send_request(
+    upstream: Upstream,
+    request: ServerRequest,
+    params: Any,
+    received: Received | None = None,
+    *,
+    tasks: bool = False,
+) -> Received:
+    """Send a request to its server and return the result, both with all members, known or not."""
+    about = request.ctx.request
+    meta, declared, wanted = about.meta, about.capabilities.extensions, request.log_level
+    passed = {name: value for name, value in meta.items() if not is_of_one_connection(name)} if meta else None
+    send = partial(
+        Client.forward, method=request.method, params=params, original=received or request.received,
+        meta=passed or None, log_level=wanted or level_for(request),
+        extensions=declared_by(declared, tasks=tasks) if declared or tasks else None,
+    )  # fmt: skip
+
+    async def use(progress: OnProgress | None) -> Received:
+        async with upstream.used(request) as client:
+            if wanted is not None:
+                await upstream.logs.want(client, wanted)
+            return await send(client, progress=progress)
+
+    causes = upstream.answerers.open.take_causes
+    try:
+        if PROGRESS_TOKEN not in meta:
+            return _explain_result(await use(None), causes(request))
+        async with report_progress(request.ctx, upstream.describe_start) as report:
+            return _explain_result(await use(report), causes(request))
+    except PeerError as error:
+        if isinstance(error, Rejected) and not error.remote:
+            raise
+        raise _passed_on(error, causes(request)) from None
+    finally:
+        causes(request)
+
+
+def _explain_result(result: Received, why: str) -> Received:
+    """Add to the result of a tool why what its server asked was not answered: some hosts show their users no more."""
+    read = result.read
+    if not why or not isinstance(read, CallToolResult):
+        return result
+    return result.changed(structs.replace(read, content=[*read.content, TextContent(text=f"{_UNANSWERED}: {why}")]))
+
+
+def _passed_on(error: PeerError, why: str = "") -> PeerError:
+    """Copy an error of a server behind the gateway, because an error marked as remote is never sent to a peer."""
+    message = f"{error.message} ({_UNANSWERED}: {why})" if why else error.message
+    return PeerError(message, code=error.code, data=error.data)
+
+
+def fail_tool(text: str) -> CallToolResult:
+    """Make the result of a tool that failed; the text is for the model."""
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)

@@ -1,0 +1,237 @@
+"""Grants: permissions that a person gave for more than one request, and which requests they cover.
+
+The ``store`` counts uses and keeps grants beyond the process. Rules written in advance are in ``policy``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Literal
+
+import msgspec
+
+from antiphon.host.budget import Account, Cap
+from antiphon.host.model_catalogue import LOCAL
+from antiphon.host.models.choice import Chosen
+from antiphon.host.review.review import UNBOUNDED, Terms, digest, usual_terms
+from antiphon.host.store.base import GrantRow, Store
+from antiphon.host.store.memory_store import MemoryStore
+from antiphon.wire.envelope import encode_value
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams
+from antiphon.wire.tools import CallToolRequestParams
+
+__all__ = ["Given", "Grant", "GrantScope", "Grants"]
+
+GrantScope = Literal["call", "session", "always"]
+Asked = CreateMessageRequestParams | CallToolRequestParams
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """One remembered permission.
+
+    It covers requests of the same server with the same tools and system prompt, for no more tokens and of no larger
+    size class than the one that was approved, to a model that costs no more and reaches no further. Or it covers calls
+    of one tool, as long as the server's description of it stays the same.
+    """
+
+    identity: str
+    scope: GrantScope
+    principal: str | None = None
+    """Whose calls it covers (``origin.principal``); ``None`` if the client has no name."""
+    call: str | None
+    """The call it is for (``origin.call.id``); ``None`` for all calls."""
+    tools: str
+    """Digest of the tools and the tool choice; for a tool call, of the server's description of that tool."""
+    system_prompt: str
+    """Digest of the system prompt."""
+    max_tokens: int
+    size_class: int
+    """How many times the size in bytes doubles from 4 KiB: 0 up to 4 KiB, 1 up to 8 KiB, ..."""
+    terms: Terms = Terms()
+    tool: str | None = None
+    """The tool that may be called; ``None`` if sampling is allowed."""
+    models: tuple[str, ...] = ()
+    """The models it was given for, by the user's names: the chosen one and its fallbacks."""
+    reaches: tuple[str, ...] | None = None
+    """How far the approved request could travel, fallbacks included: ``"local"``, or vendors (see ``Model.reach``).
+    Empty if the model was the provider's own; ``None`` in grants of releases that did not record it."""
+    price_class: int = 0
+    """The highest cost of what was approved; see ``Chosen.price_class``."""
+
+    @classmethod
+    def give(
+        cls,
+        params: Asked,
+        origin: Origin,
+        scope: GrantScope,
+        terms: Terms | None = None,
+        chosen: Chosen | None = None,
+    ) -> Grant:
+        """Make the grant for an approval of this request, for this model, beyond this one time.
+
+        Args:
+            params: the request.
+            origin: who asked, and why.
+            scope: the call, the session, or for ever.
+            terms: bounds of the grant; the usual ones if it names none.
+            chosen: the model that was approved.
+        """
+        is_tool = isinstance(params, CallToolRequestParams)
+        if scope == "always" and not origin.pinned:
+            # The next version that is fetched may be another program, so no permission outlasts the
+            # process.
+            scope = "session"
+        return cls(
+            identity=origin.identity,
+            principal=origin.principal,
+            scope=scope,
+            # An ask without a call is treated as a call of its own, so that a grant for it covers nothing else.
+            call=origin.chain if scope == "call" else None,
+            tools=_compute_digest(origin.tool if is_tool else [params.tools, params.tool_choice]),
+            system_prompt=_compute_digest(None if is_tool else params.system_prompt),
+            max_tokens=0 if is_tool else params.max_tokens,
+            size_class=_size_class(params),
+            terms=terms if terms is not None and terms.named else usual_terms(params),
+            tool=params.name if is_tool else None,
+            models=tuple(name for name in (chosen.model, *chosen.fallbacks) if name) if chosen else (),
+            reaches=chosen.reached if chosen else None,
+            price_class=chosen.price_class if chosen else 0,
+        )
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether it does not record how far it reaches: it then covers local models only, all else is asked again."""
+        return self.tool is None and self.reaches is None
+
+    def reduced(self, chosen: Chosen) -> Chosen | None:
+        """Return the part of a choice that this grant covers: without fallbacks beyond it; ``None`` if the model is.
+
+        A model that reaches no further and costs no more than what was approved is covered.
+
+        Args:
+            chosen: the choice.
+        """
+        if chosen.model is None and not chosen.reaches:
+            # The provider's own model: covered if the grant was given for it, or for models of an unknown
+            # reach.
+            return chosen if not self.reaches else None
+        beyond = [name for name in (chosen.model, *chosen.fallbacks) if not self._goes_to(name, chosen)]
+        return None if chosen.model in beyond else chosen.without([name for name in beyond if name is not None])
+
+    def _goes_to(self, name: str | None, chosen: Chosen) -> bool:
+        alone = msgspec.structs.replace(chosen, model=name, fallbacks=())
+        reach = chosen.reaches.get(name)
+        if self.reaches is None:
+            return reach == LOCAL
+        # If the chooser does not say where its models are, only their names can be compared.
+        near = name in self.models if reach is None else reach in (*self.reaches, LOCAL)
+        return near and alone.price_class <= self.price_class
+
+    def covers(self, params: Asked, origin: Origin) -> bool:
+        """Tell whether a request may pass without asking again, as long as the terms hold.
+
+        Args:
+            params: the request.
+            origin: who asks, and why.
+        """
+        wanted = Grant.give(params, origin, self.scope)
+        within = wanted.max_tokens <= self.max_tokens and wanted.size_class <= self.size_class
+        # Everything else must be equal, so that a member added to ``Grant`` narrows it by default.
+        return within and self == msgspec.structs.replace(
+            wanted,
+            max_tokens=self.max_tokens,
+            size_class=self.size_class,
+            terms=self.terms,
+            # ``reduced`` decides about the model.
+            models=self.models,
+            reaches=self.reaches,
+            price_class=self.price_class,
+        )
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """A grant in force."""
+
+    id: str
+    grant: Grant
+    given: float
+    """Seconds since the epoch."""
+    used: int = 0
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """The account that counts what it allows, if it is limited to an amount of money."""
+        if self.grant.terms.money is None:
+            return ()
+        return (Account(key=f"grant:{self.id}", cap=Cap(money=self.grant.terms.money)),)
+
+
+class Grants:
+    """The grants of one host.
+
+    Args:
+        store: where they are kept.
+    """
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store or MemoryStore()
+
+    async def add(self, grant: Grant) -> Given:
+        """Store a grant; one for a call or a session ends with this process.
+
+        Args:
+            grant: the grant.
+        """
+        given = time.time()
+        # A second grant with bounds is an additional one; a second grant without bounds is the same one.
+        salt = "" if grant.terms in (Terms(), UNBOUNDED) else str(given)
+        bound = grant.scope != "always"
+        host = self._store.host if bound else None
+        row = GrantRow(
+            id=hashlib.sha256(f"{digest(grant)}{salt}{host}".encode()).hexdigest()[:16],
+            identity=grant.identity,
+            body=encode_value(grant).decode(),
+            given=given,
+            host=host,
+            max_uses=grant.terms.uses,
+            until=grant.terms.until,
+        )
+        await self._store.add_grant(row)
+        return _describe_grant(row)
+
+    async def covering(self, params: Asked, origin: Origin) -> list[Given]:
+        """Return the grants in force that cover a request, oldest first.
+
+        Args:
+            params: the request.
+            origin: who asks, and why.
+        """
+        rows = await self._store.grants(origin.identity)
+        grants = (_describe_grant(row) for row in rows if row.host in (None, self._store.host))
+        return [given for given in grants if given.grant.covers(params, origin)]
+
+    async def all(self) -> list[Given]:
+        """Return all grants in force, oldest first."""
+        return [_describe_grant(row) for row in await self._store.grants()]
+
+    async def revoke(self, grant: str | Given) -> bool:
+        """Delete a grant, so that the next request is asked about. Returns whether there was one.
+
+        Args:
+            grant: the grant, or its id.
+        """
+        return await self._store.revoke(grant if isinstance(grant, str) else grant.id)
+
+
+def _describe_grant(row: GrantRow) -> Given:
+    return Given(id=row.id, grant=msgspec.json.decode(row.body, type=Grant), given=row.given, used=row.used)
+
+
+def _compute_digest(value: object) -> str:
+    return hashlib.sha256(encode_value(value)).hexdigest()
+
+
+def _size_class(params: Asked) -> int:
+    return (max(len(encode_value(params)) - 1, 0) >> 12).bit_length()

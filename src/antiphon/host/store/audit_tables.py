@@ -1,0 +1,282 @@
+"""The audit in a database with its keys, sums of spending and ends of asks, within transactions of the caller.
+
+A record, its keys and its part of a sum are stored in one transaction, so they agree at any time. What became of asks
+is computed from the audit when somebody looks, in pieces, whichever process wrote the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, delete, func, or_, select, update
+
+from antiphon.host.store.ask_rows import (
+    AskKey,
+    AskRow,
+    Found,
+    NumberedRecord,
+    Sought,
+    SpentKey,
+    SpentRow,
+    add_spending,
+    decode_records,
+    gather_rows,
+)
+from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch, extend_chain, key_of, key_text
+from antiphon.host.store.tables import asks, audit, audit_head, gathered, record_keys, spent
+from antiphon.sql.prepared import Prepared, begin_upsert
+
+__all__ = [
+    "append_records",
+    "count_calls",
+    "entries_at",
+    "find",
+    "find_ask",
+    "find_asks",
+    "find_servers",
+    "gather_more",
+    "keys",
+    "list_entries",
+    "lock_chain",
+    "read_head",
+    "read_spending",
+]
+
+_HEAD = select(audit_head.c.seq, audit_head.c.hash).where(audit_head.c.id == 1)
+_LOCK = Prepared(_HEAD.with_for_update())
+_ADD = Prepared(audit.insert())
+_MOVE = Prepared(
+    update(audit_head).where(audit_head.c.id == 1).values(seq=bindparam("to_seq"), hash=bindparam("to_hash"))
+)
+_AMOUNTS = ("requests", "input_tokens", "output_tokens", "money")
+_PAGE = (
+    select(audit.c.seq, audit.c.body, audit.c.hash)
+    .where(audit.c.seq > bindparam("after"))
+    .order_by(audit.c.seq)
+    .limit(bindparam("most"))
+)
+
+
+def lock_chain(connection: Connection) -> Head:
+    """Become the only writer until the transaction ends. Returns the end of the chain."""
+    [(seq, last)] = _LOCK.rows(connection, {})
+    return Head(seq=seq, hash=last)
+
+
+def read_head(connection: Connection) -> Head:
+    """Return the end of the chain."""
+    row = connection.execute(_HEAD).one()
+    return Head(seq=row.seq, hash=row.hash)
+
+
+def append_records(connection: Connection, end: Head, records: Sequence[Record]) -> None:
+    """Add records to the chain, whose end was returned by ``lock_chain``, and their spending to its sums."""
+    added, end = extend_chain(end, records)
+    if not added:
+        return
+    _ADD.many(connection, [{"seq": entry.seq, "body": entry.body, "hash": entry.hash} for entry in added])
+    keyed = [key_of(entry.seq, record)._asdict() for entry, record in zip(added, records, strict=True)]
+    _add_keys(connection.dialect.name).many(connection, keyed)
+    _MOVE.count(connection, {"to_seq": end.seq, "to_hash": end.hash})
+    sums: dict[SpentKey, SpentRow] = {}
+    add_spending(sums, records)
+    if sums:
+        _add_sums(connection.dialect.name).many(connection, [msgspec.structs.asdict(line) for line in sums.values()])
+
+
+def read_spending(connection: Connection) -> tuple[list[SpentRow], int]:
+    """Return what was spent, and the number of the last record."""
+    rows = connection.execute(select(spent)).mappings()
+    return [SpentRow(**dict(row)) for row in rows], read_head(connection).seq
+
+
+def list_entries(connection: Connection, after: int, limit: int) -> list[Entry]:
+    """Return the records with a higher number."""
+    rows = connection.execute(_PAGE, {"after": after, "most": limit})
+    return [Entry(seq=row.seq, body=row.body, hash=row.hash) for row in rows]
+
+
+def keys(connection: Connection, after: int, limit: int) -> list[RecordKey]:
+    """Return the keys of the records with a higher number."""
+    page = select(record_keys).where(record_keys.c.seq > after).order_by(record_keys.c.seq).limit(limit)
+    return [RecordKey(*row) for row in connection.execute(page)]
+
+
+def find(connection: Connection, search: RecordSearch, limit: int) -> list[Entry]:
+    """Return a page of records whose keys are those that are searched for."""
+    order = record_keys.c.seq.desc() if search.after is None else record_keys.c.seq
+    # Keys beyond the end are of no record, and would fill the page. The sum keeps this out of the choice of an index.
+    within = record_keys.c.seq + 0 <= select(audit_head.c.seq).where(audit_head.c.id == 1).scalar_subquery()
+    sought = select(record_keys.c.seq).where(within, *_conditions(search))
+    found = _entries_at(connection, sought.order_by(order).limit(limit))
+    return found if search.after is not None else found[::-1]
+
+
+def _entries_at(connection: Connection, seqs: Select[tuple[int]] | Sequence[int]) -> list[Entry]:
+    rows = select(audit.c.seq, audit.c.body, audit.c.hash).where(audit.c.seq.in_(seqs)).order_by(audit.c.seq)
+    return [Entry(seq=row.seq, body=row.body, hash=row.hash) for row in connection.execute(rows)]
+
+
+def _conditions(search: RecordSearch) -> Iterable[ColumnElement[bool]]:
+    keys = record_keys.c
+    if search.since is not None:
+        yield keys.at >= search.since
+    if search.identities:
+        yield or_(*(_begins_with(keys.identity, each) for each in search.identities))
+    if search.step is not None:
+        yield keys.step == search.step
+    if search.outcome:
+        yield _begins_with(keys.outcome, search.outcome)
+    if search.call is not None:
+        yield keys.call == key_text(search.call)
+    if search.ask is not None:
+        yield keys.ask == key_text(search.ask[1])
+    if search.before is not None:
+        yield keys.seq < search.before
+    if search.after is not None:
+        yield keys.seq > search.after
+
+
+def _begins_with(column: ColumnElement[str], prefix: str) -> ColumnElement[bool]:
+    # A range, unlike LIKE, uses an index of both databases.
+    first = key_text(prefix)
+    return and_(column >= first, column < first + "\U0010ffff" * 32)
+
+
+@cache
+def _add_keys(dialect: str) -> Prepared:
+    """Make the statement that adds keys. Those of a record that was cut off the chain are replaced."""
+    statement = begin_upsert(dialect, record_keys)
+    added = dict(statement.excluded.items())
+    return Prepared(statement.on_conflict_do_update(index_elements=list(record_keys.primary_key), set_=added))
+
+
+@cache
+def _add_sums(dialect: str) -> Prepared:
+    """Make the statement that adds amounts to a sum, which may be new."""
+    statement = begin_upsert(dialect, spent)
+    added = {name: spent.c[name] + statement.excluded[name] for name in _AMOUNTS}
+    return Prepared(statement.on_conflict_do_update(index_elements=list(spent.primary_key), set_=added))
+
+
+T = TypeVar("T", int, str)
+
+_AT = select(gathered.c.seq).where(gathered.c.id == 1)
+_MOVE_GATHERED = update(gathered).where(gathered.c.id == 1).values(seq=bindparam("to_seq"))
+_ADD_ASK = Prepared(asks.insert())
+_LATEST = Prepared(
+    select(asks.c.body).where(asks.c.identity == bindparam("server")).order_by(asks.c.seq.desc()).limit(1)
+)
+_MANY = 400
+"""Most values in one condition: the oldest versions of SQLite allow 999."""
+
+
+def gather_more(connection: Connection, limit: int) -> int:
+    """Add more records of the audit to what was gathered. Returns how many are left."""
+    at = connection.execute(_AT.with_for_update()).scalar_one()
+    fresh = list_entries(connection, at, limit)
+    if not fresh:
+        return 0
+    records = decode_records(fresh)
+    rows = _asks_of(connection, records)
+    for some in _split_values(row.seq for row in rows.values()):
+        connection.execute(delete(asks).where(asks.c.seq.in_(some)))
+    gather_rows(rows, records)
+    if rows:
+        _ADD_ASK.many(connection, [_list_values(row) for row in rows.values()])
+    connection.execute(_MOVE_GATHERED, {"to_seq": fresh[-1].seq})
+    return max(0, read_head(connection).seq - fresh[-1].seq)
+
+
+def find_asks(connection: Connection, sought: Sought) -> Found:
+    """Return a page of asks, the latest first."""
+    conditions = list(_conditions_on_asks(sought))
+    count = connection.execute(select(func.count()).select_from(asks).where(*conditions)).scalar_one()
+    page = select(asks.c.body).where(*conditions).order_by(asks.c.seq.desc()).limit(sought.limit)
+    if sought.before is not None:
+        page = page.where(asks.c.seq < sought.before)
+    rows = [_decode_row(body) for body in connection.scalars(page)]
+    at = connection.execute(_AT).scalar_one()
+    return Found(rows=rows, count=count, behind=max(0, read_head(connection).seq - at), gathered=at)
+
+
+def count_calls(connection: Connection, since: float) -> dict[str, int]:
+    """Return how many calls of tools each server has had since a time."""
+    of_tools = select(asks.c.identity, func.count().label("n")).where(asks.c.method == "tools/call", asks.c.at >= since)
+    return {row.identity: row.n for row in connection.execute(of_tools.group_by(asks.c.identity))}
+
+
+def find_servers(connection: Connection, identities: Iterable[str]) -> dict[str, str]:
+    """Return the targets of servers, as of the latest ask of each."""
+    latest = ((identity, _LATEST.rows(connection, {"server": identity})) for identity in identities)
+    return {identity: name for identity, rows in latest for [body] in rows if (name := _decode_row(body).server)}
+
+
+def find_ask(connection: Connection, seq: int) -> AskRow | None:
+    """Return the ask with this record as its first."""
+    body = connection.execute(select(asks.c.body).where(asks.c.seq == seq)).scalar_one_or_none()
+    return None if body is None else _decode_row(body)
+
+
+def entries_at(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
+    """Return these records, in order."""
+    return [entry for some in _split_values(seqs) for entry in _entries_at(connection, some)]
+
+
+def _asks_of(connection: Connection, records: Iterable[NumberedRecord]) -> dict[AskKey, AskRow]:
+    """Return the existing rows of the asks that these records belong to."""
+    rows: dict[AskKey, AskRow] = {}
+    names: dict[str, set[str]] = {}
+    for _, record in records:
+        names.setdefault(record.host, set()).add(record.ask)
+    # A list of pairs would make SQLite read all asks.
+    for host, some in ((host, some) for host, asked in names.items() for some in _split_values(asked)):
+        chosen = select(asks.c.body, asks.c.found).where(asks.c.host == host, asks.c.ask.in_(some))
+        for body, found in connection.execute(chosen):
+            row = _decode_row(body)
+            row.quoted = found.partition("\n")[2]
+            rows[AskKey(row.host, row.ask)] = row
+    return rows
+
+
+def _conditions_on_asks(sought: Sought) -> Iterable[ColumnElement[bool]]:
+    if sought.identity is not None:
+        yield asks.c.identity == sought.identity
+    if sought.method is not None:
+        yield asks.c.method == sought.method
+    if sought.ending is not None:
+        yield asks.c.ending == sought.ending
+    if sought.since is not None:
+        yield asks.c.at >= sought.since
+    if sought.until is not None:
+        yield asks.c.at < sought.until
+    for word, identities in sought.words:
+        found = asks.c.found.contains(word, autoescape=True)
+        yield or_(found, asks.c.identity.in_(identities)) if identities else found
+
+
+def _list_values(row: AskRow) -> dict[str, Any]:
+    return {
+        "seq": row.seq,
+        "host": row.host,
+        "ask": row.ask,
+        "at": row.at,
+        "identity": row.identity,
+        "method": row.method,
+        "ending": row.ending,
+        "found": f"{row.facts}\n{row.quoted}",
+        # The quoted text is in ``found`` already.
+        "body": msgspec.json.encode(msgspec.structs.replace(row, quoted="")).decode(),
+    }
+
+
+def _decode_row(body: str) -> AskRow:
+    return msgspec.json.decode(body, type=AskRow)
+
+
+def _split_values(values: Iterable[T]) -> Iterable[Sequence[T]]:
+    every = sorted(values)
+    return (every[at : at + _MANY] for at in range(0, len(every), _MANY))

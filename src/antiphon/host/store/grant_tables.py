@@ -1,0 +1,166 @@
+"""Grants, blocked servers and allowed definitions of tools in a database, within transactions of the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, RowMapping, Text, and_, bindparam, delete, or_, select, update
+
+from antiphon.host.store.base import BlockRow, DefinitionRow, GrantRow, Standing, Supposed
+from antiphon.host.store.tables import blocks, definitions, grants
+from antiphon.sql.prepared import Prepared
+
+__all__ = [
+    "MAX_LISTED",
+    "add_grant",
+    "block_server",
+    "define_tool",
+    "find_definition",
+    "find_standing",
+    "in_force",
+    "list_blocks",
+    "list_definitions",
+    "revoke_grant",
+    "still_stands",
+    "switch_tool",
+    "unblock_server",
+    "use_grant",
+]
+
+MAX_LISTED = 10_000
+"""Most grants, blocks, accounts and reservations that one read returns. Without a grant a person is asked; one block is
+enough to refuse."""
+
+
+def _match_valid() -> ColumnElement[bool]:
+    unused = or_(grants.c.max_uses.is_(None), grants.c.used < grants.c.max_uses)
+    return and_(unused, or_(grants.c.until.is_(None), grants.c.until > bindparam("now")))
+
+
+_ALL = select(grants).where(_match_valid()).order_by(grants.c.given, grants.c.id).limit(bindparam("most"))
+_OF = _ALL.where(grants.c.identity == bindparam("server"))
+_DEFINED = Prepared(
+    select(*(definitions.c[name] for name in DefinitionRow.__struct_fields__)).where(
+        definitions.c.identity == bindparam("server"), definitions.c.tool == bindparam("name")
+    )
+)
+_BLOCKS = select(*(blocks.c[name] for name in BlockRow.__struct_fields__)).order_by(blocks.c.since, blocks.c.identity)
+_USE = update(grants).where(grants.c.id == bindparam("grant"), _match_valid()).values(used=grants.c.used + 1)
+
+
+def add_grant(connection: Connection, row: GrantRow) -> None:
+    """Store a grant; adding the same one again restarts its count."""
+    revoke_grant(connection, row.id)
+    connection.execute(grants.insert(), msgspec.structs.asdict(row))
+
+
+def in_force(connection: Connection, identity: str | None, now: float) -> list[GrantRow]:
+    """Return the grants in force, of one server or of all."""
+    bounds = {"now": now, "most": MAX_LISTED}
+    if identity is None:
+        return [_read_grant(row) for row in connection.execute(_ALL, bounds).mappings()]
+    return [_read_grant(row) for row in connection.execute(_OF, {**bounds, "server": identity}).mappings()]
+
+
+def use_grant(connection: Connection, id: str, now: float) -> bool:
+    """Count one use. Returns whether the grant is in force."""
+    return connection.execute(_USE, {"grant": id, "now": now}).rowcount == 1
+
+
+def revoke_grant(connection: Connection, id: str) -> bool:
+    """Delete a grant. Returns whether there was one."""
+    return connection.execute(delete(grants).where(grants.c.id == id)).rowcount == 1
+
+
+def block_server(connection: Connection, row: BlockRow) -> None:
+    """Block a server; a block of this server alone can become one that covers similar servers."""
+    # A similar server may be blocked already; this row is then still needed when that block is lifted.
+    same = blocks.c.identity == row.identity
+    if not connection.execute(select(blocks.c.identity).where(same)).first():
+        connection.execute(blocks.insert(), msgspec.structs.asdict(row))
+    elif row.coarse is not None:
+        connection.execute(update(blocks).where(same, blocks.c.coarse.is_(None)).values(coarse=row.coarse))
+
+
+def unblock_server(connection: Connection, identity: str) -> bool:
+    """Unblock a server. Returns whether it was blocked."""
+    return connection.execute(delete(blocks).where(blocks.c.identity == identity)).rowcount == 1
+
+
+def list_blocks(connection: Connection, identities: Sequence[str]) -> list[BlockRow]:
+    """Return all blocks, or those that cover a server with one of these identities."""
+    given = {f"identity{at}": one for at, one in enumerate(identities)}
+    rows = _prepare_covering(len(identities)).rows(connection, {"most": MAX_LISTED, **given})
+    return [BlockRow(**dict(zip(BlockRow.__struct_fields__, row, strict=True))) for row in rows]
+
+
+@cache
+def _prepare_covering(count: int) -> Prepared:
+    """Make the statement for so many identities, of which a server has a few; it runs before every call."""
+    names = [bindparam(f"identity{at}", type_=Text()) for at in range(count)]
+    chosen = _BLOCKS.limit(bindparam("most"))
+    return Prepared(chosen.where(or_(blocks.c.identity.in_(names), blocks.c.coarse.in_(names))) if names else chosen)
+
+
+def define_tool(connection: Connection, row: DefinitionRow) -> None:
+    """Store the definition of a tool in place of an earlier one. Whether it is off stays as it is."""
+    said = msgspec.structs.asdict(row)
+    del said["off"]
+    _keep_definition(connection, row.identity, row.tool, said, said)
+
+
+def switch_tool(connection: Connection, identity: str, tool: str, off: float | None, by: str | None) -> None:
+    """Switch a tool off, or on again; what was allowed of it stays as it is."""
+    row = DefinitionRow(identity=identity, tool=tool, digest="", body="", allowed=0.0, by=by, off=off)
+    _keep_definition(connection, identity, tool, {"off": off}, msgspec.structs.asdict(row))
+
+
+def _keep_definition(
+    connection: Connection, identity: str, tool: str, changes: Mapping[str, object], row: Mapping[str, object]
+) -> None:
+    same = and_(definitions.c.identity == identity, definitions.c.tool == tool)
+    if connection.execute(update(definitions).where(same).values(**changes)).rowcount == 0:
+        connection.execute(definitions.insert(), row)
+
+
+def find_definition(connection: Connection, identity: str, tool: str) -> DefinitionRow | None:
+    """Return the definition of a tool as it was last allowed."""
+    rows = _DEFINED.rows(connection, {"server": identity, "name": tool})
+    found = [DefinitionRow(**dict(zip(DefinitionRow.__struct_fields__, row, strict=True))) for row in rows]
+    return found[0] if found else None
+
+
+def find_standing(connection: Connection, identities: Sequence[str], tool: str) -> Standing:
+    """Return whether a server is blocked, and the definition of a tool of it as it was last allowed."""
+    blocking = list_blocks(connection, identities)
+    return Standing(blocked=bool(blocking), definition=find_definition(connection, identities[0], tool))
+
+
+def still_stands(connection: Connection, supposed: Supposed) -> bool:
+    """Tell whether what a decision about a tool was made by is still so."""
+    identities = {f"identity{at}": name for at, name in enumerate(supposed.identities)}
+    values = {"server": supposed.identities[0], "name": supposed.tool, "digest": supposed.digest, **identities}
+    return bool(_prepare_standing(len(identities)).rows(connection, values))
+
+
+@cache
+def _prepare_standing(count: int) -> Prepared:
+    """Make the statement that finds a definition that is still allowed, unless a block covers one of the identities."""
+    names = [bindparam(f"identity{at}", type_=Text()) for at in range(count)]
+    blocking = select(blocks.c.identity).where(or_(blocks.c.identity.in_(names), blocks.c.coarse.in_(names)))
+    same = (definitions.c.identity == bindparam("server"), definitions.c.tool == bindparam("name"))
+    allowed = (definitions.c.digest == bindparam("digest"), definitions.c.off.is_(None))
+    return Prepared(select(definitions.c.tool).where(*same, *allowed, ~blocking.exists()))
+
+
+def list_definitions(connection: Connection, identity: str | None) -> list[DefinitionRow]:
+    """Return the definitions that were allowed, of one server or of all."""
+    chosen = select(definitions).order_by(definitions.c.identity, definitions.c.tool).limit(MAX_LISTED)
+    found = chosen if identity is None else chosen.where(definitions.c.identity == identity)
+    return [DefinitionRow(**dict(row)) for row in connection.execute(found).mappings()]
+
+
+def _read_grant(row: RowMapping) -> GrantRow:
+    return GrantRow(**dict(row))

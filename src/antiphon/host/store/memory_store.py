@@ -1,0 +1,531 @@
+"""A store in memory, for hosts that need no other, and for tests.
+
+It implements ``base.Store`` except that nothing outlives the process. The audit is bounded: the oldest records are
+dropped first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Sequence
+from itertools import dropwhile, islice
+from secrets import token_hex
+from typing import Literal
+
+import msgspec
+
+from antiphon.host.budget import Account, Amount, task_account
+from antiphon.host.store.ask_rows import (
+    AskKey,
+    AskRow,
+    Found,
+    Sought,
+    SpentKey,
+    SpentRow,
+    add_spending,
+    decode_records,
+    gather_rows,
+)
+from antiphon.host.store.base import (
+    BLOCKED,
+    OPEN,
+    Balance,
+    BlockRow,
+    BrowserRow,
+    Change,
+    Decided,
+    DefinitionRow,
+    GrantRow,
+    Hold,
+    HoldRow,
+    PageRow,
+    PartialRow,
+    ReviewRow,
+    ReviewState,
+    Standing,
+    Supposed,
+    TaskSoFar,
+    correct_late_records,
+    identities_in,
+)
+from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch, extend_chain, key_of
+from antiphon.host.store.news import News
+
+__all__ = ["MemoryStore"]
+
+MAX_RECORDS = 10_000
+"""Most audit records: some thousand requests, about 5 MB."""
+MAX_GRANTS = 1_000
+"""Most grants; a person gives a handful. The oldest are dropped first, so that the person is asked again."""
+MAX_ACCOUNTS = 10_000
+"""Most accounts, nearly all of them of calls. The oldest without a reservation is dropped first; its spending is
+counted in other accounts as well."""
+MAX_SUMS = 10_000
+"""Most sums of what was spent, by day, server and model. The oldest are dropped first."""
+MAX_DEFINITIONS = 10_000
+"""Most definitions of tools. A further one is not kept, and a person is asked at each call of its tool."""
+MAX_REVIEWS = 1_000
+"""Most reviews that are over: a history for the review page."""
+
+
+class MemoryStore:
+    """A ``Store`` in memory, which ends with the process. No method awaits anything, so each is atomic.
+
+    Args:
+        clock: returns seconds since the epoch.
+        keep_content: keep what was reviewed after the review is over.
+    """
+
+    bounded = True
+
+    def __init__(self, *, clock: Callable[[], float] = time.time, keep_content: bool = False) -> None:
+        """Make an empty store."""
+        self._keep_content = keep_content
+        self.host = token_hex(6)
+        self.news = News()
+        self._clock = clock
+        self._accounts: dict[str, Balance] = {}
+        self._holds: dict[str, HoldRow] = {}
+        self._task_asks: dict[str, dict[str, float]] = {}
+        self._grants: dict[str, GrantRow] = {}
+        self._definitions: dict[tuple[str, str], DefinitionRow] = {}
+        self._blocks: dict[str, BlockRow] = {}
+        self._reviews: dict[str, ReviewRow] = {}
+        self._pages: dict[str, PageRow] = {}
+        self._browsers: dict[str, BrowserRow] = {}
+        self._partials: dict[str, PartialRow] = {}
+        self._watched = 0.0
+        self._entries: deque[Entry] = deque(maxlen=MAX_RECORDS)
+        self._head = Head()
+        self._asks: dict[AskKey, AskRow] = {}
+        self._spent: dict[SpentKey, SpentRow] = {}
+        self._gathered = 0
+        self._drafts: dict[str, str] = {}
+        self._version = 0
+
+    async def commit(self, change: Change) -> str | None:
+        """See ``base.Store.commit``."""
+        refusal = self._refusal(change)
+        if refusal is not None:
+            return refusal
+        records = change.records
+        if change.settle is not None and not self._settle(change.settle.id, change.settle.amount):
+            records = correct_late_records(records, change.settle, Amount())
+        if change.hold is not None:
+            self._take(change.hold)
+        if change.send is not None:
+            self._holds[change.send] = msgspec.structs.replace(self._holds[change.send], sent=True)
+        if change.use is not None:
+            grant = self._grants[change.use]
+            self._grants[change.use] = msgspec.structs.replace(grant, used=grant.used + 1)
+        if change.finish is not None:
+            await self.close_review(change.finish, "done", keep_item=self._keep_content)
+        for id in change.ended.reviews if change.ended is not None else ():
+            if id in self._reviews and change.ended is not None:
+                self._keep(msgspec.structs.replace(self._reviews[id], outcome=change.ended.outcome))
+        if change.define is not None:
+            key = (change.define.identity, change.define.tool)
+            known = self._definitions.get(key)
+            off = None if known is None else known.off
+            self._definitions[key] = msgspec.structs.replace(change.define, off=off)
+        self._record(records)
+        return None
+
+    async def balances(self, prefix: str = "") -> list[Balance]:
+        """See ``base.Store.balances``."""
+        return [self._accounts[key] for key in sorted(self._accounts) if key.startswith(prefix)]
+
+    async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
+        """See ``base.Store.balances_of``."""
+        return [self._accounts[key] for key in keys if key in self._accounts]
+
+    async def task_so_far(self, task: str, ask: str) -> TaskSoFar:
+        """See ``base.Store.task_so_far``."""
+        asks = self._task_asks.setdefault(task, {})
+        asks.setdefault(ask, self._clock())
+        if len(self._task_asks) > MAX_ACCOUNTS:
+            del self._task_asks[next(iter(self._task_asks))]
+        account = self._accounts.get(task_account(task))
+        spent = Amount() if account is None else account.spent
+        return TaskSoFar(first=next(iter(asks.values())), asks=list(asks).index(ask), spent=spent)
+
+    async def holds(self) -> list[HoldRow]:
+        """See ``base.Store.holds``."""
+        return list(self._holds.values())
+
+    async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
+        """See ``base.Store.entries``."""
+        first = self._head.seq - len(self._entries) + 1
+        at = max(after + 1 - first, 0)
+        return [self._entries[index] for index in range(at, min(at + limit, len(self._entries)))]
+
+    async def head(self) -> Head:
+        """See ``base.Store.head``."""
+        return self._head
+
+    async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
+        """See ``base.Store.entries_at``."""
+        wanted = set(seqs)
+        return [entry for entry in self._entries if entry.seq in wanted]
+
+    async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
+        """See ``base.Store.find_records``."""
+        entries = self._entries if search.after is not None else reversed(self._entries)
+        before, after = search.before or self._head.seq + 1, search.after or 0
+        return list(islice((one for one in entries if after < one.seq < before and one.record in search), limit))
+
+    async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
+        """See ``base.Store.record_keys``."""
+        return [key_of(entry.seq, entry.record) for entry in await self.entries(after, limit)]
+
+    async def gather(self, limit: int = 2000) -> int:
+        """See ``base.Store.gather``. Adds all records, since there are few; dropped ones are left out."""
+        if self._gathered != self._head.seq:
+            self._asks, self._gathered = {}, self._head.seq
+            gather_rows(self._asks, decode_records(self._entries))
+        return 0
+
+    async def asks(self, sought: Sought) -> Found:
+        """See ``base.Store.asks``."""
+        found = [row for row in reversed(self._asks.values()) if row in sought]
+        page = (row for row in found if sought.before is None or row.seq < sought.before)
+        rows, behind = list(islice(page, sought.limit)), self._head.seq - self._gathered
+        return Found(rows=rows, count=len(found), behind=behind, gathered=self._gathered)
+
+    async def calls(self, since: float) -> dict[str, int]:
+        """See ``base.Store.calls``."""
+        calls = (row for row in self._asks.values() if row.method == "tools/call" and row.at >= since)
+        return Counter(row.identity for row in calls)
+
+    async def servers(self, identities: Collection[str]) -> dict[str, str]:
+        """See ``base.Store.servers``."""
+        return {row.identity: row.server for row in self._asks.values() if row.identity in identities and row.server}
+
+    async def ask(self, seq: int) -> AskRow | None:
+        """See ``base.Store.ask``."""
+        return next((row for row in self._asks.values() if row.seq == seq), None)
+
+    async def spending(self) -> tuple[list[SpentRow], int]:
+        """See ``base.Store.spending``."""
+        return [msgspec.structs.replace(row) for row in self._spent.values()], self._head.seq
+
+    async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
+        """See ``base.Store.definition``."""
+        return self._definitions.get((identity, tool))
+
+    async def standing(self, identities: Sequence[str], tool: str) -> Standing:
+        """See ``base.Store.standing``."""
+        blocked = any(row.covers(identities) for row in self._blocks.values())
+        return Standing(blocked=blocked, definition=self._definitions.get((identities[0], tool)))
+
+    async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
+        """See ``base.Store.definitions``."""
+        return [row for key, row in sorted(self._definitions.items()) if identity in (None, key[0])]
+
+    async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
+        """See ``base.Store.switch_tool``. There is room for it, because nobody switches off thousands."""
+        unknown = DefinitionRow(identity=identity, tool=tool, digest="", body="", allowed=0.0, by=by)
+        known = self._definitions.get((identity, tool), unknown)
+        self._definitions[identity, tool] = msgspec.structs.replace(known, off=off)
+
+    async def add_grant(self, row: GrantRow) -> None:
+        """See ``base.Store.add_grant``."""
+        self._grants.pop(row.id, None)
+        self._grants[row.id] = row
+        while len(self._grants) > MAX_GRANTS:
+            del self._grants[next(iter(self._grants))]
+
+    async def grants(self, identity: str | None = None) -> list[GrantRow]:
+        """See ``base.Store.grants``."""
+        return [row for row in self._grants.values() if self._in_force(row) and identity in (None, row.identity)]
+
+    async def revoke(self, grant: str) -> bool:
+        """See ``base.Store.revoke``."""
+        return self._grants.pop(grant, None) is not None
+
+    async def block(self, row: BlockRow) -> None:
+        """See ``base.Store.block``."""
+        self._block(row, ())
+
+    async def unblock(self, identity: str) -> bool:
+        """See ``base.Store.unblock``."""
+        return self._blocks.pop(identity, None) is not None
+
+    async def blocks(self, *identities: str) -> list[BlockRow]:
+        """See ``base.Store.blocks``."""
+        return [row for row in self._blocks.values() if not identities or row.covers(identities)]
+
+    async def put_review(self, row: ReviewRow) -> ReviewRow:
+        """See ``base.Store.put_review``. There are no killed processes whose questions could be taken over."""
+        self._keep(row)
+        over = [id for id, kept in self._reviews.items() if kept.state not in OPEN]
+        for id in over[: max(0, len(over) - MAX_REVIEWS)]:
+            del self._reviews[id]
+        return row
+
+    async def review(self, id: str) -> ReviewRow | None:
+        """See ``base.Store.review``."""
+        return self._reviews.get(id)
+
+    async def reviews(
+        self,
+        states: Sequence[ReviewState] = ("pending",),
+        limit: int = 1000,
+        *,
+        latest: bool = False,
+        contents: bool = True,
+        after: str | None = None,
+    ) -> list[ReviewRow]:
+        """See ``base.Store.reviews``: contents are here in any case."""
+        rows = reversed(self._reviews.values()) if latest else iter(self._reviews.values())
+        if after is not None:
+            rows = islice(dropwhile(lambda row: row.id != after, rows), 1, None)
+        return list(islice((row for row in rows if row.state in states), limit))
+
+    async def waiting(self) -> int:
+        """See ``base.Store.waiting``."""
+        now, rows = self._clock(), self._reviews.values()
+        return sum(row.state == "pending" and not row.held and (row.expires or now + 1) > now for row in rows)
+
+    async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
+        """See ``base.Store.decide``."""
+        rows = [self._reviews[decided.id] for decided in decisions]
+        now, pairs = self._clock(), list(zip(rows, decisions, strict=True))
+        late = next((row for row, decided in pairs if not self._can_decide(row, decided)), None)
+        if late is not None:
+            return late
+        for row, decided in pairs:
+            state: ReviewState = "decided" if decided.release is None else "pending"
+            kept = {"decision": decided.decision, "by": decided.by, "decided": now, "release": decided.release}
+            self._keep(msgspec.structs.replace(row, state=state, **kept))
+        for decided in decisions:
+            if decided.block is not None and decided.release is not None:
+                self._note_block(decided.block)
+            elif decided.block is not None:
+                self._block(decided.block, [one.id for one in decisions])
+        return None
+
+    async def undo(self, id: str, *records: Record) -> bool:
+        """See ``base.Store.undo``."""
+        row = self._reviews.get(id)
+        if row is None or not row.held or (row.release or 0) <= self._clock():
+            return False
+        self._keep(msgspec.structs.replace(row, decision=None, by=None, decided=None, release=None))
+        self._record(records)
+        return True
+
+    async def release(self, id: str) -> bool:
+        """See ``base.Store.release``."""
+        row, now = self._reviews.get(id), self._clock()
+        if row is None or not row.held or (row.release or 0) > now or (row.expires or now + 1) <= now:
+            return False
+        self._keep(msgspec.structs.replace(row, state="decided"))
+        return True
+
+    async def keep_draft(self, id: str, body: str | None) -> bool:
+        """See ``base.Store.keep_draft``."""
+        self._drafts.pop(id, None)
+        row = self._reviews.get(id)
+        if body is None or row is None or row.state != "pending":
+            return False
+        self._drafts[id] = body
+        return True
+
+    async def draft(self, id: str) -> str | None:
+        """See ``base.Store.draft``."""
+        return self._drafts.get(id)
+
+    async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
+        """See ``base.Store.close_review``."""
+        row = self._reviews.get(id)
+        if row is None or row.state not in OPEN:
+            return
+        kept = msgspec.structs.replace(row, state=state) if keep_item else _empty_review(row, state)
+        self._keep(kept)
+
+    async def claim_review(self, id: str) -> None:
+        """See ``base.Store.claim_review``. No other process uses this store."""
+
+    async def reviews_version(self) -> int:
+        """See ``base.Store.reviews_version``."""
+        return self._version
+
+    async def undecided(self) -> set[str]:
+        """See ``base.Store.undecided``."""
+        return {id for id, row in self._reviews.items() if row.state == "pending" and not row.held}
+
+    async def watch(self, until: float) -> None:
+        """See ``base.Store.watch``."""
+        self._watched = until
+
+    async def watched(self) -> bool:
+        """See ``base.Store.watched``."""
+        return self._watched > self._clock()
+
+    async def keep_partial(self, row: PartialRow) -> None:
+        """See ``base.Store.keep_partial``."""
+        if row.id not in self._partials:
+            self._changed(row.id)
+        self._partials[row.id] = row
+
+    async def drop_partial(self, id: str) -> None:
+        """See ``base.Store.drop_partial``."""
+        self._partials.pop(id, None)
+
+    async def partials(self) -> list[PartialRow]:
+        """See ``base.Store.partials``."""
+        return list(self._partials.values())
+
+    async def pages(self) -> list[PageRow]:
+        """See ``base.Store.pages``."""
+        return list(reversed(self._pages.values()))
+
+    async def keep_page(self, row: PageRow, *, most: int) -> None:
+        """See ``base.Store.keep_page``."""
+        self._pages.pop(row.name, None)
+        self._pages[row.name] = row
+        for name in list(self._pages)[:-most]:
+            del self._pages[name]
+        self._browsers = {key: kept for key, kept in self._browsers.items() if kept.page in self._pages}
+
+    async def browsers(self, page: str) -> list[BrowserRow]:
+        """See ``base.Store.browsers``."""
+        return [row for row in self._browsers.values() if row.page == page]
+
+    async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
+        """See ``base.Store.keep_browser``."""
+        self._browsers[row.digest] = row
+        for old in (await self.browsers(row.page))[:-most]:
+            del self._browsers[old.digest]
+
+    async def recover(self) -> int:
+        """See ``base.Store.recover``. There are no other processes."""
+        return 0
+
+    async def aclose(self) -> None:
+        """See ``base.Store.aclose``. There is nothing to release."""
+
+    def _record(self, records: Sequence[Record]) -> None:
+        entries, self._head = extend_chain(self._head, records)
+        self._entries.extend(entries)
+        add_spending(self._spent, records)
+        while len(self._spent) > MAX_SUMS:
+            del self._spent[next(iter(self._spent))]
+
+    def _refusal(self, change: Change) -> str | None:
+        if change.hold is not None:
+            names = (change.hold.identity, *change.hold.coarser)
+            if any(row.covers(names) for row in self._blocks.values()):
+                return "block"
+            for account in change.hold.accounts:
+                if not _fits_account(self._accounts.get(account.key), account, change.hold.amount):
+                    return account.key
+        if change.send is not None and change.send not in self._holds:
+            return "hold"
+        if change.use is not None and not self._is_given(change.use):
+            return "grant"
+        return self._refusal_of_decision(change)
+
+    def _stands(self, supposed: Supposed) -> bool:
+        known = self._definitions.get((supposed.identities[0], supposed.tool))
+        allowed = known is not None and known.off is None and known.digest == supposed.digest
+        blocks = self._blocks.values()
+        return allowed and not (blocks and any(row.covers(supposed.identities) for row in blocks))
+
+    def _refusal_of_decision(self, change: Change) -> str | None:
+        if change.supposed is not None and not self._stands(change.supposed):
+            return "standing"
+        if change.finish is not None:
+            review = self._reviews.get(change.finish)
+            if review is None or review.state != "decided":
+                return "review"
+        row = change.define
+        is_full = len(self._definitions) >= MAX_DEFINITIONS
+        return "definition" if row and is_full and (row.identity, row.tool) not in self._definitions else None
+
+    def _is_given(self, id: str) -> bool:
+        grant = self._grants.get(id)
+        return grant is not None and self._in_force(grant)
+
+    def _note_block(self, row: BlockRow) -> None:
+        known = self._blocks.setdefault(row.identity, row)
+        if known.coarse is None:
+            self._blocks[row.identity] = msgspec.structs.replace(known, coarse=row.coarse)
+
+    def _block(self, row: BlockRow, but: Sequence[str]) -> None:
+        self._note_block(row)
+        for waiting in list(self._reviews.values()):
+            blocked = row.covers((waiting.identity, *identities_in(waiting.item)))
+            if blocked and waiting.state in OPEN and waiting.id not in but:
+                ended = msgspec.structs.replace(waiting, state="withdrawn", outcome=BLOCKED)
+                self._keep(ended if self._keep_content else _empty_review(ended, "withdrawn"))
+
+    def _can_decide(self, row: ReviewRow, decided: Decided) -> bool:
+        open_still = row.state == "pending" and row.decision is None and row.hash in (None, decided.hash)
+        return open_still and (row.expires is None or row.expires > self._clock())
+
+    def _in_force(self, row: GrantRow) -> bool:
+        unused = row.max_uses is None or row.used < row.max_uses
+        return unused and (row.until is None or row.until > self._clock())
+
+    def _take(self, hold: Hold) -> None:
+        for account in hold.accounts:
+            balance = self._accounts.pop(account.key, None) or Balance(key=account.key)
+            # Remove and insert again, so that the account not used for longest comes first.
+            self._accounts[account.key] = msgspec.structs.replace(
+                balance, held=_add_amounts(balance.held, hold.amount), cap=account.cap
+            )
+        self._holds[hold.id] = HoldRow(
+            id=hold.id,
+            host=self.host,
+            ask=hold.ask,
+            identity=hold.identity,
+            keys=tuple(account.key for account in hold.accounts),
+            amount=hold.amount,
+            sent=hold.sent,
+        )
+        self._forget_accounts()
+
+    def _settle(self, id: str, amount: Amount) -> bool:
+        hold = self._holds.pop(id, None)
+        if hold is None:
+            return False
+        for key in hold.keys:
+            balance = self._accounts[key]
+            held = _add_amounts(balance.held, hold.amount, sign=-1)
+            self._accounts[key] = msgspec.structs.replace(balance, spent=_add_amounts(balance.spent, amount), held=held)
+        return True
+
+    def _forget_accounts(self) -> None:
+        excess = len(self._accounts) - MAX_ACCOUNTS
+        if excess <= 0:
+            return
+        idle = [key for key, balance in self._accounts.items() if key.startswith("call:") and balance.held == Amount()]
+        for key in idle[:excess]:
+            del self._accounts[key]
+
+    def _keep(self, row: ReviewRow) -> None:
+        self._reviews[row.id] = row
+        if row.state not in OPEN:
+            self._drafts.pop(row.id, None)
+        self._changed(row.id)
+
+    def _changed(self, id: str) -> None:
+        self._version += 1
+        self.news.tell(id)
+
+
+def _add_amounts(amount: Amount, other: Amount, *, sign: int = 1) -> Amount:
+    return Amount(money=amount.money + sign * other.money, tokens=amount.tokens + sign * other.tokens)
+
+
+def _fits_account(balance: Balance | None, account: Account, wanted: Amount) -> bool:
+    held = balance or Balance(key=account.key)
+    total = _add_amounts(_add_amounts(held.spent, held.held), wanted)
+    within_money = account.cap.money is None or total.money <= account.cap.money
+    return within_money and (account.cap.tokens is None or total.tokens <= account.cap.tokens)
+
+
+def _empty_review(row: ReviewRow, state: ReviewState) -> ReviewRow:
+    return msgspec.structs.replace(row, state=state, item=None, decision=None)

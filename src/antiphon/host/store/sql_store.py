@@ -1,0 +1,511 @@
+"""A store in a database: a SQLite file, or PostgreSQL. It outlives the process, and several processes can share it.
+
+Owns opening it, the lease of this process, and one transaction per method. ``money``, ``reviews``, ``grants``,
+``audit`` and ``recovery`` have the work done in them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Literal, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from antiphon.errors import ConfigError
+from antiphon.host.budget import Amount
+from antiphon.host.store import audit_tables as trail
+from antiphon.host.store import grant_tables as permits
+from antiphon.host.store import money, tables
+from antiphon.host.store import recovery as leftovers
+from antiphon.host.store import reviews as questions
+from antiphon.host.store.ask_rows import AskRow, Found, Sought, SpentRow
+from antiphon.host.store.base import (
+    Balance,
+    BlockRow,
+    BrowserRow,
+    Change,
+    Decided,
+    DefinitionRow,
+    GrantRow,
+    HoldRow,
+    PageRow,
+    PartialRow,
+    ReviewRow,
+    ReviewState,
+    Settlement,
+    Standing,
+    Supposed,
+    TaskSoFar,
+    correct_late_records,
+)
+from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch
+from antiphon.host.store.group_commit import Grouped, Owed
+from antiphon.host.store.news import News
+from antiphon.host.store.recovery import BEATS, LEASE, LeaseWatch, is_own, name_process
+from antiphon.sql.database_store import StorePatience
+from antiphon.sql.runner import CLOSING, Runner
+
+__all__ = ["SqlStore"]
+
+T = TypeVar("T")
+
+_MARK = 0.001
+"""Least change of a mark, in seconds, so that a process is seen to be alive even if its clock stands still or was set
+back."""
+
+LISTING = 60.0
+"""Seconds for operations that may take long: opening a store, which may make its tables, and reading many records."""
+
+_log = logging.getLogger("antiphon.host")
+
+
+class SqlStore:
+    """See ``base.Store``. It opens on first use."""
+
+    bounded = False
+
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        lease: float = LEASE,
+        keep_content: bool = False,
+    ) -> None:
+        """Use a database.
+
+        ``clock`` returns the times that are stored, ``monotonic`` measures the silence of other processes; both in
+        seconds. After ``lease`` seconds of silence another process counts as killed. ``keep_content`` keeps what was
+        reviewed after the review is over.
+        """
+        self.host = name_process()
+        self.news = News(runner.watched(questions.VERSION) or runner.notices(questions.CHANNEL), self._open)
+        self._runner = runner
+        self._clock = clock
+        self._monotonic = monotonic
+        self._lease = lease
+        self._watch = LeaseWatch(lease)
+        self._mark = 0.0
+        self._keep_content = keep_content
+        self._changes = Grouped(self._make, money.RefusedChange)
+        self._owed = Owed(runner.run)
+        self._patience = StorePatience(runner.last_turn)
+        self._opening = asyncio.Lock()
+        self._heart: asyncio.Task[None] | None = None
+        self._only_read = False
+        self._outdated: ConfigError | None = None
+        """Set when a newer release has added to the store what this one must not ignore; every method raises it."""
+
+    async def commit(self, change: Change) -> str | None:
+        """See ``base.Store.commit``."""
+        try:
+            await self._open()
+            await self._patience.wait(self._changes.add(change))
+        except money.RefusedChange as refused:
+            return str(refused)
+        for id in [change.finish, *(change.ended.reviews if change.ended is not None else ())]:
+            if id is not None:
+                self.news.tell(id)
+        return None
+
+    async def balances(self, prefix: str = "") -> list[Balance]:
+        """See ``base.Store.balances``."""
+        return await self._read(partial(money.list_balances, prefix=prefix))
+
+    async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
+        """See ``base.Store.balances_of``."""
+        return await self._read(partial(money.balances_of, keys=keys))
+
+    async def task_so_far(self, task: str, ask: str) -> TaskSoFar:
+        """See ``base.Store.task_so_far``."""
+        return await self._write(partial(money.task_so_far, task=task, ask=ask, now=self._clock()))
+
+    async def holds(self) -> list[HoldRow]:
+        """See ``base.Store.holds``."""
+        return await self._read(money.find_holds)
+
+    async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
+        """See ``base.Store.entries``."""
+        return await self._read(partial(trail.list_entries, after=after, limit=limit), LISTING)
+
+    async def head(self) -> Head:
+        """See ``base.Store.head``."""
+        return await self._read(trail.read_head)
+
+    async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
+        """See ``base.Store.entries_at``."""
+        return await self._read(partial(trail.entries_at, seqs=seqs))
+
+    async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
+        """See ``base.Store.find_records``."""
+        return await self._read(partial(trail.find, search=search, limit=limit))
+
+    async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
+        """See ``base.Store.record_keys``."""
+        return await self._read(partial(trail.keys, after=after, limit=limit), LISTING)
+
+    async def gather(self, limit: int = 2000) -> int:
+        """See ``base.Store.gather``."""
+        return await self._write(partial(trail.gather_more, limit=limit))
+
+    async def asks(self, sought: Sought) -> Found:
+        """See ``base.Store.asks``."""
+        return await self._read(partial(trail.find_asks, sought=sought))
+
+    async def ask(self, seq: int) -> AskRow | None:
+        """See ``base.Store.ask``."""
+        return await self._read(partial(trail.find_ask, seq=seq))
+
+    async def spending(self) -> tuple[list[SpentRow], int]:
+        """See ``base.Store.spending``."""
+        return await self._read(trail.read_spending)
+
+    async def calls(self, since: float) -> dict[str, int]:
+        """See ``base.Store.calls``."""
+        return await self._read(partial(trail.count_calls, since=since))
+
+    async def servers(self, identities: Collection[str]) -> dict[str, str]:
+        """See ``base.Store.servers``."""
+        return await self._read(partial(trail.find_servers, identities=identities))
+
+    async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
+        """See ``base.Store.definition``."""
+        return await self._read(partial(permits.find_definition, identity=identity, tool=tool))
+
+    async def standing(self, identities: Sequence[str], tool: str) -> Standing:
+        """See ``base.Store.standing``."""
+        return await self._read(partial(permits.find_standing, identities=identities, tool=tool))
+
+    async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
+        """See ``base.Store.definitions``."""
+        return await self._read(partial(permits.list_definitions, identity=identity))
+
+    async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
+        """See ``base.Store.switch_tool``."""
+        await self._write(partial(permits.switch_tool, identity=identity, tool=tool, off=off, by=by))
+
+    async def add_grant(self, row: GrantRow) -> None:
+        """See ``base.Store.add_grant``."""
+        await self._write(partial(permits.add_grant, row=row))
+
+    async def grants(self, identity: str | None = None) -> list[GrantRow]:
+        """See ``base.Store.grants``."""
+        return await self._read(partial(permits.in_force, identity=identity, now=self._clock()))
+
+    async def revoke(self, grant: str) -> bool:
+        """See ``base.Store.revoke``."""
+        return await self._write(partial(permits.revoke_grant, id=grant))
+
+    async def block(self, row: BlockRow) -> None:
+        """See ``base.Store.block``."""
+        await self._change(partial(self._find_blocked, row))
+
+    async def unblock(self, identity: str) -> bool:
+        """See ``base.Store.unblock``."""
+        return await self._write(partial(permits.unblock_server, identity=identity))
+
+    async def blocks(self, *identities: str) -> list[BlockRow]:
+        """See ``base.Store.blocks``."""
+        return await self._read(partial(permits.list_blocks, identities=identities))
+
+    async def put_review(self, row: ReviewRow) -> ReviewRow:
+        """See ``base.Store.put_review``."""
+        return await self._change(partial(questions.put_review, row=row, now=self._clock()), row.id)
+
+    async def review(self, id: str) -> ReviewRow | None:
+        """See ``base.Store.review``."""
+        return await self._read(partial(questions.find_review, id=id))
+
+    async def reviews(
+        self,
+        states: Sequence[ReviewState] = ("pending",),
+        limit: int = 1000,
+        *,
+        latest: bool = False,
+        contents: bool = True,
+        after: str | None = None,
+    ) -> list[ReviewRow]:
+        """See ``base.Store.reviews``."""
+        order = {"latest": latest, "contents": contents, "after": after}
+        return await self._read(partial(questions.in_states, states=states, limit=limit, **order))
+
+    async def waiting(self) -> int:
+        """See ``base.Store.waiting``."""
+        return await self._read(partial(questions.count_waiting, now=self._clock()))
+
+    async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
+        """See ``base.Store.decide``."""
+        try:
+            await self._write(partial(self._decided, decisions))
+        except money.RefusedChange as refused:
+            return await self.review(str(refused))
+        for decided in decisions:
+            self.news.tell(None if decided.block is not None else decided.id)
+        return None
+
+    async def undo(self, id: str, *records: Record) -> bool:
+        """See ``base.Store.undo``."""
+        return await self._change(partial(self._undo_change, id, records), id)
+
+    async def release(self, id: str) -> bool:
+        """See ``base.Store.release``."""
+        return await self._change(partial(questions.release_decision, id=id, now=self._clock()), id)
+
+    async def keep_draft(self, id: str, body: str | None) -> bool:
+        """See ``base.Store.keep_draft``."""
+        return await self._write(partial(questions.keep_draft, id=id, body=body))
+
+    async def draft(self, id: str) -> str | None:
+        """See ``base.Store.draft``."""
+        return await self._read(partial(questions.read_draft, id=id))
+
+    async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
+        """See ``base.Store.close_review``."""
+        closing = partial(questions.close_review, id=id, state=state, keep_item=keep_item)
+        try:
+            await self._change(closing, id)
+        except (OSError, SQLAlchemyError):
+            self._owed.add(f"review:{id}", closing)
+
+    async def claim_review(self, id: str) -> None:
+        """See ``base.Store.claim_review``."""
+        await self._change(partial(questions.claim_review, id=id, host=self.host), id)
+
+    async def reviews_version(self) -> int:
+        """See ``base.Store.reviews_version``."""
+        return await self._read(questions.read_version)
+
+    async def undecided(self) -> set[str]:
+        """See ``base.Store.undecided``."""
+        return await self._read(partial(questions.list_undecided, host=self.host))
+
+    async def watch(self, until: float) -> None:
+        """See ``base.Store.watch``."""
+        await self._write(partial(questions.watch_process, host=self.host, until=until))
+
+    async def watched(self) -> bool:
+        """See ``base.Store.watched``."""
+        return await self._read(partial(questions.is_watched, now=self._clock()))
+
+    async def keep_partial(self, row: PartialRow) -> None:
+        """See ``base.Store.keep_partial``."""
+        await self._write(partial(questions.keep_partial, row=row))
+
+    async def drop_partial(self, id: str) -> None:
+        """See ``base.Store.drop_partial``."""
+        await self._write(partial(questions.drop_partial, id=id))
+
+    async def partials(self) -> list[PartialRow]:
+        """See ``base.Store.partials``."""
+        return await self._read(questions.find_partials)
+
+    async def pages(self) -> list[PageRow]:
+        """See ``base.Store.pages``."""
+        return await self._read(questions.find_pages)
+
+    async def keep_page(self, row: PageRow, *, most: int) -> None:
+        """See ``base.Store.keep_page``."""
+        await self._write(partial(questions.keep_page, row=row, most=most))
+
+    async def browsers(self, page: str) -> list[BrowserRow]:
+        """See ``base.Store.browsers``."""
+        return await self._read(partial(questions.browsers_of, page=page))
+
+    async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
+        """See ``base.Store.keep_browser``."""
+        await self._write(partial(questions.keep_browser, row=row, most=most))
+
+    async def recover(self) -> int:
+        """See ``base.Store.recover``."""
+        done = await self._write(self._recover_store)
+        await self._owed.pay()
+        return done
+
+    async def aclose(self) -> None:
+        """See ``base.Store.aclose``. It waits for the database, but no longer than ``runner.CLOSING`` per step."""
+        await self.news.aclose()
+        heart, self._heart = self._heart, None
+        if heart is not None:
+            heart.cancel()
+            with suppress(asyncio.CancelledError):
+                await heart
+            try:
+                async with asyncio.timeout(CLOSING):
+                    await self._left()
+            except Exception as error:
+                # The next process that uses the store finds that this one does not run any more, and
+                # recovers what it left.
+                _log.warning("the end of this process could not be recorded in the store: %s", type(error).__name__)
+        await self._runner.aclose()
+
+    async def _left(self) -> None:
+        await self._changes.finish()
+        await self._owed.pay()
+        await self._runner.run(partial(leftovers.record_leaving, host=self.host))
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        await self._open()
+        return await self._patience.wait(self._runner.run(work))
+
+    async def _change(self, work: Callable[[Connection], T], question: str | None = None) -> T:
+        """Change a question, or any; those who wait in this process are told at once."""
+        result = await self._write(work)
+        self.news.tell(question)
+        return result
+
+    async def _read(self, work: Callable[[Connection], T], patience: float | None = None) -> T:
+        await self._open()
+        return await self._patience.wait(self._runner.run(work, write=False), patience)
+
+    async def _open(self) -> None:
+        if self._outdated is not None:
+            raise ConfigError(str(self._outdated))
+        if self._heart is not None or self._only_read:
+            return
+        async with self._opening:
+            if self._runner.read_only:
+                self._only_read = await self._patience.wait(self._runner.run(_check_readable, write=False), LISTING)
+            elif self._heart is None:
+                if not is_own(self.host):
+                    self.host = name_process()
+                await self._patience.wait(self._runner.run(self._prepared), LISTING)
+                self._heart = asyncio.create_task(self._beating(), name="antiphon-store-lease")
+
+    def _prepared(self, connection: Connection) -> None:
+        tables.make_tables(connection)
+        self._recover_store(connection)
+
+    def _recover_store(self, connection: Connection) -> int:
+        try:
+            # A newer release may have changed the tables since we opened the store.
+            tables.TABLES.check(connection)
+        except ConfigError as error:
+            self._outdated = error
+            raise
+        now = self._clock()
+        self._mark = max(now, self._mark + _MARK)
+        leftovers.record_beat(connection, self.host, self._mark)
+        return leftovers.recover_processes(
+            connection, self.host, now, lambda marks: self._watch.silent(marks, self._monotonic())
+        )
+
+    async def _beating(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease / BEATS)
+            try:
+                await self._runner.run(self._recover_store)
+                await self._owed.pay()
+            except ConfigError as error:
+                _log.error("%s", error)
+                return
+            except Exception as error:
+                # The next attempt may succeed. If the lease ends, others only settle what we hold.
+                _log.warning("the store could not be reached: %s", type(error).__name__)
+
+    def _make(self, changes: Sequence[Change]) -> Awaitable[None]:
+        # Contents and definitions may be megabytes.
+        is_brief = all(
+            change.define is None and all(record.content is None for record in change.records) for change in changes
+        )
+        making = asyncio.ensure_future(self._runner.run(partial(self._commit_changes, changes), brief=is_brief))
+        if any(change.settle is not None for change in changes):
+            making.add_done_callback(partial(self._made, changes))
+        return making
+
+    def _made(self, changes: Sequence[Change], making: asyncio.Future[None]) -> None:
+        """Keep the settlements that could not be saved, to save them later: else this process would hold the money."""
+        error = None if making.cancelled() else making.exception()
+        if error is None or isinstance(error, money.RefusedChange):
+            return
+        for change in changes:
+            if change.settle is not None:
+                again = partial(self._settle_again, change.settle, change.records)
+                self._owed.add(f"hold:{change.settle.id}", again)
+
+    def _commit_changes(self, changes: Sequence[Change], connection: Connection) -> None:
+        end = trail.lock_chain(connection)
+        records: list[Record] = []
+        standing: Supposed | None = None
+        for change in changes:
+            # Read once for calls of one tool in a row: only a change of this transaction could alter it meanwhile.
+            if change.supposed is not None and change.supposed != standing:
+                if not permits.still_stands(connection, change.supposed):
+                    raise money.RefusedChange("standing")
+                standing = change.supposed
+            if change.define is not None:
+                standing = None
+            records += self._changed(change, connection)
+        trail.append_records(connection, end, records)
+
+    def _changed(self, change: Change, connection: Connection) -> Sequence[Record]:
+        now, records = self._clock(), change.records
+        if change.settle is not None:
+            records = self._settled(change.settle, records, connection) or correct_late_records(
+                records, change.settle, Amount()
+            )
+        if change.hold is not None:
+            money.take_reservation(connection, change.hold, host=self.host, now=now)
+        if change.send is not None:
+            money.mark_sent(connection, change.send)
+        if change.use is not None and not permits.use_grant(connection, change.use, now):
+            raise money.RefusedChange("grant")
+        if change.finish is not None and not questions.finish_review(
+            connection, change.finish, keep_item=self._keep_content
+        ):
+            raise money.RefusedChange("review")
+        if change.define is not None:
+            permits.define_tool(connection, change.define)
+        if change.ended is not None:
+            questions.record_end(connection, change.ended)
+        return records
+
+    def _settled(
+        self, settling: Settlement, records: Sequence[Record], connection: Connection
+    ) -> Sequence[Record] | None:
+        """Settle. Returns the records with the amounts charged now; ``None`` if this process had settled it before."""
+        if money.settle_reservation(connection, settling.id, settling.amount):
+            return records
+        rest = money.settle_late(connection, settling.id, settling.amount)
+        return None if rest is None else correct_late_records(records, settling, rest)
+
+    def _settle_again(self, settling: Settlement, records: Sequence[Record], connection: Connection) -> None:
+        """Settle what could not be saved before. If only the reply was lost, it is saved already."""
+        end = trail.lock_chain(connection)
+        trail.append_records(connection, end, self._settled(settling, records, connection) or ())
+
+    def _undo_change(self, id: str, records: Sequence[Record], connection: Connection) -> bool:
+        end = trail.lock_chain(connection)
+        undone = questions.undo_decision(connection, id, self._clock())
+        trail.append_records(connection, end, records if undone else ())
+        return undone
+
+    def _find_blocked(self, row: BlockRow, connection: Connection) -> None:
+        self._block(connection, row, ())
+
+    def _block(self, connection: Connection, row: BlockRow, but: Sequence[str]) -> None:
+        permits.block_server(connection, row)
+        questions.withdraw_from(connection, row, but, keep_item=self._keep_content)
+
+    def _decided(self, decisions: Sequence[Decided], connection: Connection) -> None:
+        late = questions.decide_reviews(connection, decisions, self._clock())
+        if late is not None:
+            raise money.RefusedChange(late)
+        for decided in decisions:
+            if decided.block is not None and decided.release is not None:
+                permits.block_server(connection, decided.block)
+            elif decided.block is not None:
+                self._block(connection, decided.block, [one.id for one in decisions])
+
+
+def _check_readable(connection: Connection) -> bool:
+    """Check that a read-only store can be read without changing it."""
+    if not tables.TABLES.are_made(connection):
+        raise ConfigError("the store has no tables, and is read-only, so that none can be made")
+    return True

@@ -1,0 +1,183 @@
+"""Error replies for failures of HTTP, and how to recognise them.
+
+A failure becomes an error reply to the request that failed, made here, so that it is handled like any reply and raised
+as a ``PeerError``. Its code is the HTTP status, or one of the three below, none of which JSON-RPC reserves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from antiphon.errors import ConnectionClosed, PeerError
+from antiphon.transports.http.client.credentials import REFUSING
+from antiphon.wire.envelope import ErrorObject, RequestId, error_frame
+from antiphon.wire.failure import from_wire
+
+__all__ = [
+    "BROKEN",
+    "UNREACHABLE",
+    "UNUSABLE",
+    "HttpFailure",
+    "SessionGone",
+    "first_line",
+    "has_session_gone",
+    "http_status",
+    "is_broken",
+    "is_not_accepted",
+    "is_not_streamable",
+    "is_refused_outright",
+    "is_unavailable",
+    "is_unreachable",
+    "make_printable",
+    "suggest_remedy",
+]
+
+UNREACHABLE = 1
+"""No connection could be made, so the request was not sent."""
+
+BROKEN = 2
+"""The connection or the stream ended before the reply; the request may have been carried out."""
+
+UNUSABLE = 3
+"""The response is no reply: another content type, no JSON-RPC, too large, or a redirect to another origin."""
+
+_STATUS = "httpStatus"
+_GONE = "sessionGone"
+_NOT_ACCEPTED = "notAccepted"
+
+_MAX_SHOWN = 200
+"""Most characters of a server's own text that an error repeats."""
+
+
+_REMEDIES = {
+    401: (
+        "it wants authorization: antiphon login URL, auth= (a token, or OAuth()), or the header "
+        "Authorization: Bearer ..., with --header or headers="
+    ),
+    403: """it does not allow this: check what you pass in auth= or headers={"Authorization": ...}, and the address""",
+    407: "the proxy wants authorization: put user and password into its address, proxy=...",
+}
+
+
+class SessionGone(ConnectionClosed):
+    """The server no longer knows our session: open a new channel and initialize again.
+
+    2025-11-25 basic/transports, "Session Management": "it MUST start a new session by sending a new InitializeRequest".
+    """
+
+
+class HttpFailure(Exception):
+    """One request failed. ``frame`` makes its error reply."""
+
+    def __init__(self, code: int, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    @classmethod
+    def session_gone(cls, where: str) -> HttpFailure:
+        """Report that the server has ended the session, so that the request was not sent."""
+        message = f"{where} no longer knows the session: nothing was sent"
+        return cls(404, message, **{_STATUS: 404, _GONE: True})
+
+    @classmethod
+    def of_status(
+        cls, where: str, status: int, reason: str, text: str, *, gone: bool = False, not_accepted: bool = False
+    ) -> HttpFailure:
+        """Report that a server refused with a status; ``text`` is the first line of its body."""
+        said = f": {text}" if text else ""
+        message = f"{where} answered HTTP {status} {reason}".rstrip() + said + suggest_remedy(status)
+        if gone:
+            message += " (the session has ended on the server)"
+            return cls(status, message, **{_STATUS: status, _GONE: True})
+        if not_accepted:
+            message += " (it was not carried out)"
+            return cls(status, message, **{_STATUS: status, _NOT_ACCEPTED: True})
+        return cls(status, message, **{_STATUS: status})
+
+    @classmethod
+    def not_let_in(cls, where: str, status: int, why: str) -> HttpFailure:
+        """Say why a server did not let a request in, where more is known than the status."""
+        return cls(status, f"{where} answered HTTP {status}: {why}", **{_STATUS: status})
+
+    def frame(self, id: RequestId) -> bytes:
+        """Make the error reply for a request."""
+        return error_frame(id, self._error(), null_id=False)
+
+    def ended(self) -> PeerError | ConnectionClosed:
+        """Make the exception for a channel that could not be opened.
+
+        A server that let nobody in is reported as it is for a request: with ``Unauthorized`` or ``InsufficientScope``.
+        """
+        return from_wire(self._error()) if self.code in REFUSING else ConnectionClosed(self.message)
+
+    def _error(self) -> ErrorObject:
+        return ErrorObject(code=self.code, message=self.message, data=self.data or None)
+
+
+def suggest_remedy(status: int) -> str:
+    """Return a hint for a status, to be appended to the message, or an empty text."""
+    return f" ({_REMEDIES[status]})" if status in _REMEDIES else ""
+
+
+def http_status(error: PeerError) -> int | None:
+    """Return the HTTP status with which a request was refused, or ``None`` if a JSON-RPC error was the answer."""
+    status = _get_member(error, _STATUS)
+    return status if isinstance(status, int) and status == error.code else None
+
+
+def has_session_gone(error: PeerError) -> bool:
+    """Tell whether a request was refused because its session has ended (404).
+
+    It was not carried out, so it may be sent again after a new handshake.
+    """
+    return _get_member(error, _GONE) is True
+
+
+def is_not_streamable(error: PeerError) -> bool:
+    """Tell whether this answer to ``initialize`` calls for HTTP+SSE (2025-11-25 basic/transports, "Backwards...")."""
+    return http_status(error) in (400, 404, 405)
+
+
+def is_refused_outright(error: PeerError) -> bool:
+    """Tell whether further requests there are pointless: the server does not answer, or does not let us in."""
+    return is_unreachable(error) or http_status(error) in (401, 403, 407)
+
+
+def is_unreachable(error: PeerError) -> bool:
+    """Tell whether no connection was made."""
+    return error.code == UNREACHABLE
+
+
+def is_broken(error: PeerError) -> bool:
+    """Tell whether the reply was lost; at 2026-07-28 only an idempotent call may then be sent again."""
+    return error.code == BROKEN
+
+
+def is_not_accepted(error: PeerError) -> bool:
+    """Tell whether an Antiphon server refused a request before any handler saw it, so that it may be sent again."""
+    return _get_member(error, _NOT_ACCEPTED) is True
+
+
+def is_unavailable(error: PeerError) -> bool:
+    """Tell whether a server or a proxy is temporarily unavailable; the request may have been carried out."""
+    return http_status(error) in (502, 503, 504)
+
+
+def first_line(body: bytes, content_type: str) -> str:
+    """Return the part of an error body that can be shown: its first line, short, no control characters, no HTML."""
+    if "html" in content_type:
+        return ""
+    return make_printable(body.decode(errors="replace"))
+
+
+def make_printable(text: str) -> str:
+    """Return the part of a server's text that can be shown: its first line, short, without control characters."""
+    line = text.strip().split("\n", 1)[0]
+    return "".join(each for each in line if each.isprintable())[:_MAX_SHOWN]
+
+
+def _get_member(error: PeerError, name: str) -> object:
+    return cast("Mapping[str, Any]", error.data).get(name) if isinstance(error.data, Mapping) else None

@@ -1,0 +1,305 @@
+"""Checks before the page: who may use it and from where, and security headers of all responses.
+
+Owns the checks of Host, Origin, session and CSRF token, each independent of the others. An ASGI application around
+another one.
+
+Cookies do not distinguish ports: a cookie set by one port of a host is sent to all its ports. So the session's cookie
+belongs to a host name that nobody can guess (``<random>.localhost``, which browsers resolve to this machine). Under any
+other name of the page no cookie counts, and its script sends the session in a header (see ``static/session.js``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections.abc import Callable, Collection
+from secrets import token_urlsafe
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from antiphon.host.store.base import BrowserRow, Store
+from antiphon.web.page_texts import choose_language, load_texts
+
+__all__ = ["COOKIE", "BrowserSession", "Guards", "PageAccess", "form_of", "is_plain", "session_of"]
+
+MAX_BODY = 8 * 1024 * 1024
+"""Most bytes of a form: an edited request with the longest text the host accepts, percent-encoded."""
+MAX_FIELDS = 5_000
+"""Most fields of a form: the messages of a long conversation, or a bulk approval."""
+COOKIE = "antiphon-session"
+"""Name of the session's cookie, under the page's own host name."""
+HEADER = "x-antiphon-session"
+"""Name of the session's header, under all other host names."""
+_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'{blob}; "
+    "media-src 'self'{blob}; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+CSP = _CSP.format(blob="")
+"""Without cookies the script fetches images itself and shows them as blobs; only then are these allowed."""
+_PLAIN_CSP = _CSP.format(blob=" blob:")
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Not no-referrer, which would make forms send "Origin: null". No other site learns the page's name by this.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+_READING = ("GET", "HEAD")
+_PUBLIC = ("/open", "/alive")
+_SESSION, _FORM, _PLAIN = "antiphon.session", "antiphon.form", "antiphon.plain"
+
+MAX_SESSIONS = 100
+"""Most browsers; the oldest session is dropped first. A person has two or three."""
+MAX_TOKENS = 100
+"""Most addresses that were issued and not opened yet; the oldest becomes invalid first."""
+SESSION_AGE = 30 * 24 * 3600.0
+"""Seconds a session lasts, restarts included; after a month the browser needs a new address."""
+
+
+class Guards:
+    """The page behind its checks."""
+
+    def __init__(self, app: ASGIApp, access: PageAccess, *, named: str, plain: Collection[str]) -> None:
+        """Wrap the page.
+
+        ``named`` is its own ``Host``, with the port; ``plain`` are the other names that lead to it.
+        """
+        self._app = app
+        self._access = access
+        self._named = named.lower()
+        self._plain = frozenset(host.lower() for host in plain)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        scope[_PLAIN] = request.headers.get("host", "").lower() in self._plain
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.setdefault("Content-Security-Policy", _PLAIN_CSP if is_plain(request) else CSP)
+                if request.url.path.endswith(".woff2"):
+                    headers.setdefault("Cache-Control", "private, max-age=604800")
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                if scope.get(_SESSION) is None:
+                    # A refused client keeps no connection: connections are limited, and meant for
+                    # reviewers.
+                    headers["Connection"] = "close"
+            await send(message)
+
+        refusal = self._refusal(request) or await self._unwelcome(request)
+        await (refusal or self._app)(scope, receive, told)
+
+    def _refusal(self, request: Request) -> Response | None:
+        """Check what applies to every request, public or not."""
+        if request.method not in (*_READING, "POST"):
+            return _plain_text(405, "Method not allowed")
+        hosts = request.headers.getlist("host")
+        if len(hosts) != 1 or hosts[0].lower() not in self._plain | {self._named}:
+            # A foreign name that resolves to this machine: DNS rebinding.
+            return _plain_text(403, "This page is served on this machine only, under its own name")
+        if not _from_here(request.headers, hosts[0].lower(), reading=request.method in _READING):
+            return _plain_text(403, "This request comes from another page")
+        return None
+
+    async def _unwelcome(self, request: Request) -> Response | None:
+        """Check the session, and that a change was sent by one of our pages."""
+        plain = is_plain(request)
+        session = self._access.session(request.headers.get(HEADER) if plain else request.cookies.get(COOKIE))
+        request.scope[_SESSION] = session
+        path = request.url.path
+        public = path in _PUBLIC or (request.method in _READING and path.startswith("/static/"))
+        # Where the session is sent in a header, a browser that opens an address sends none: it gets the
+        # script.
+        entering = plain and request.method in _READING and request.headers.get("sec-fetch-dest") == "document"
+        if public or (session is None and entering):
+            return await _read_form(request) if request.method == "POST" else None
+        if session is None:
+            words = load_texts(choose_language(None, request.headers.get("accept-language", "")))
+            return _plain_text(401, words("denied.session"))
+        return None if request.method in _READING else await _read_form(request) or _refuse_unsigned(request, session)
+
+
+def _from_here(headers: Headers, host: str, *, reading: bool) -> bool:
+    # Compared with the requested host name only: another name of the page would mean another session.
+    origins = headers.getlist("origin")
+    ours = (f"http://{host}", f"https://{host}")
+    if any(origin.lower() not in ours for origin in origins) or len(origins) > 1:
+        return False
+    return reading or (bool(origins) and headers.get("sec-fetch-site", "same-origin") == "same-origin")
+
+
+async def _read_form(request: Request) -> Response | None:
+    """Read the form of a change."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > (MAX_BODY if request.scope[_SESSION] else 4096):
+            return _plain_text(413, "This form is too large")
+    try:
+        fields = parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=MAX_FIELDS)
+    except ValueError:
+        return _plain_text(400, "This form cannot be read")
+    request.scope[_FORM] = fields
+    return None
+
+
+def _refuse_unsigned(request: Request, session: BrowserSession) -> Response | None:
+    """Check the CSRF token of a change: in a field, as in the page's forms, or in a header."""
+    fields = form_of(request)
+    typed = next((value for name, value in fields if name == "csrf"), "")
+    if not session.allows(request.headers.get("x-csrf-token", typed)):
+        return _plain_text(403, "This form was not sent by the page")
+    request.scope[_FORM] = [(name, value) for name, value in fields if name != "csrf"]
+    return None
+
+
+def session_of(request: Request) -> BrowserSession | None:
+    """Return the session of an accepted request; ``None`` for the entrance."""
+    return request.scope[_SESSION]
+
+
+def form_of(request: Request) -> list[tuple[str, str]]:
+    """Return the fields of the form that was sent."""
+    return request.scope[_FORM]
+
+
+def is_plain(request: Request) -> bool:
+    """Tell whether the page was requested by another name than its own, where cookies do not count."""
+    return request.scope[_PLAIN]
+
+
+def _plain_text(status: int, text: str) -> Response:
+    return PlainTextResponse(f"{text}\n", status)
+
+
+class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
+    """One browser."""
+
+    number: int
+    """From 1, in order of arrival."""
+    secret: str
+    """Kept by the browser; everything a session proves is derived from it, and nothing of it is in the store."""
+
+    @property
+    def csrf(self) -> str:
+        """The token that every change must carry; only our own pages can read it."""
+        return self._sign("csrf")
+
+    @property
+    def proof_key(self) -> str:
+        """Known only to the page and this browser's tabs: a tab uses it to verify the page after a lost connection."""
+        return _proof_key(_compute_digest(self.secret))
+
+    def allows(self, token: str) -> bool:
+        """Tell whether this is the CSRF token of this session."""
+        return hmac.compare_digest(self.csrf.encode(), token.encode("utf-8", "surrogatepass"))
+
+    def stamp(self, subject: str, at: float) -> str:
+        """Make a stamp of the time when something was sent to this browser, which only this page can make."""
+        moment = str(round(at * 1000))
+        return f"{moment}.{self._sign(f'shown {moment} {subject}')}"
+
+    def read_stamp(self, subject: str, stamp: str) -> float | None:
+        """Return the time in a stamp; ``None`` if it belongs to something else, or to another browser."""
+        moment, _, signature = stamp.partition(".")
+        if not (moment.isascii() and moment.isdecimal() and len(moment) < 16):
+            return None
+        good = self._sign(f"shown {moment} {subject}")
+        if not hmac.compare_digest(good.encode(), signature.encode("utf-8", "surrogatepass")):
+            return None
+        return int(moment) / 1000
+
+    def _sign(self, text: str) -> str:
+        return hmac.digest(self.secret.encode(), text.encode("utf-8", "surrogatepass"), "sha256").hex()
+
+
+class PageAccess:
+    """The tokens of one run, and the sessions of one page."""
+
+    def __init__(
+        self,
+        store: Store,
+        page: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        random: Callable[[], str] = lambda: token_urlsafe(32),
+    ) -> None:
+        """Prepare an empty table. ``page`` is its name in the store. ``random`` makes secrets of 256 bits."""
+        self._store = store
+        self._page = page
+        self._clock = clock
+        self._random = random
+        self._tokens: dict[str, Callable[[], object] | None] = {}
+        self._sessions: dict[str, BrowserRow] = {}
+        self._count = 0
+
+    async def load(self) -> None:
+        """Load the sessions from before a restart."""
+        for row in await self._store.browsers(self._page):
+            self._sessions[row.digest] = row
+            self._count = max(self._count, row.number)
+
+    def issue(self, used: Callable[[], object] | None = None) -> str:
+        """Make a token that opens the page once; ``used`` is called then."""
+        token = self._random()
+        self._tokens[_compute_digest(token)] = used
+        while len(self._tokens) > MAX_TOKENS:
+            del self._tokens[next(iter(self._tokens))]
+        return token
+
+    async def redeem(self, token: str) -> str | None:
+        """Exchange a token for the secret of a new session; ``None`` if it was used, or never issued."""
+        digest = _compute_digest(token)
+        if digest not in self._tokens:
+            return None
+        # Removed before anything is awaited, so that of two concurrent requests only one gets a session.
+        used = self._tokens.pop(digest)
+        if used is not None:
+            used()
+        secret = self._random()
+        self._count += 1
+        row = BrowserRow(digest=_compute_digest(secret), page=self._page, number=self._count, opened=self._clock())
+        self._sessions[row.digest] = row
+        while len(self._sessions) > MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        await self._store.keep_browser(row, most=MAX_SESSIONS)
+        return secret
+
+    def session(self, secret: str | None) -> BrowserSession | None:
+        """Return the session of a secret; ``None`` if there is none, or it is too old."""
+        row = None if secret is None else self._sessions.get(_compute_digest(secret))
+        if secret is None or row is None or self._clock() - row.opened > SESSION_AGE:
+            return None
+        return BrowserSession(number=row.number, secret=secret)
+
+    def proof(self, number: int, words: str) -> str | None:
+        """Sign words for the tabs of a session; ``None`` if there is none of this number.
+
+        A program that has taken over the page's port cannot do that: the key is derived from the store.
+        """
+        row = next((row for row in self._sessions.values() if row.number == number), None)
+        if row is None or self._clock() - row.opened > SESSION_AGE:
+            return None
+        return hmac.digest(_proof_key(row.digest).encode(), words.encode("utf-8", "surrogatepass"), "sha256").hex()
+
+
+def _proof_key(digest: str) -> str:
+    return hmac.digest(digest.encode(), b"proof", "sha256").hex()
+
+
+def _compute_digest(secret: str) -> str:
+    # Looked up by digest, so that the time of the look-up reveals nothing about the secret.
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

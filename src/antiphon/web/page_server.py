@@ -1,0 +1,364 @@
+"""Serving the page on this machine, by uvicorn.
+
+Owns the sockets: only this machine can reach them, a restart uses the same port again, and idle connections do not
+displace others. ``guards`` decides about access.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import os
+import platform
+import socket
+import sys
+import time
+import webbrowser
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from html import escape
+from pathlib import Path
+from secrets import token_hex
+from tempfile import mkstemp
+from threading import Thread
+from typing import cast
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from antiphon.errors import ConfigError
+from antiphon.host.config.settings import Config
+from antiphon.host.own_request import Asker
+from antiphon.host.review.definitions import Servers
+from antiphon.host.review.queue import UNDO
+from antiphon.host.store.base import PageRow, Store
+from antiphon.machine.loopback import LOOPBACK, is_loopback
+from antiphon.web.page import ReviewPage
+
+__all__ = ["RunningPage", "opened_page", "running_page", "serve_page"]
+
+_STREAMS = 200
+"""Most connections: each browser has one that stays open, and a few short ones."""
+MAX_HALF_OPEN = 64
+"""Most connections that have not sent the head of a request yet; beyond that the oldest is closed."""
+HEAD_SECONDS = 5.0
+"""Seconds for the head of a request; a browser on this machine sends it within milliseconds."""
+MAX_PAGES = 10
+"""Most pages whose name and port are kept: one for each that is served at the same time."""
+_TRIES = 20
+"""Free ports that are tried until one is free for both IPv4 and IPv6."""
+
+
+class RunningPage:
+    """A page that is being served."""
+
+    def __init__(self, page: ReviewPage, origin: str, plain: str) -> None:
+        self.page = page
+        self.origin = origin
+        """``"http://<random>.localhost:8765"``."""
+        self.plain = plain
+        """``"http://127.0.0.1:8765"``, for browsers that cannot resolve the other one; needs JavaScript."""
+
+    def address(self, used: Callable[[], object] | None = None) -> str:
+        """Make an address that opens the page, once; ``used`` is called then."""
+        return f"{self.origin}/open?token={self.page.access.issue(used)}"
+
+
+async def serve_page(
+    store: Store,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    config: Config | None = None,
+    remote: bool = False,
+    started: Callable[[RunningPage], None],
+) -> None:
+    """Serve the page until cancelled.
+
+    ``started`` is called when it can be opened; arguments as for ``running_page``.
+    """
+    async with running_page(store, host=host, port=port, config=config, remote=remote) as running:
+        started(running)
+        await asyncio.get_running_loop().create_future()
+
+
+@asynccontextmanager
+async def running_page(
+    store: Store,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    config: Config | None = None,
+    remote: bool = False,
+    undo: float | None = None,
+    asker: Asker | None = None,
+    servers: Servers | None = None,
+) -> AsyncGenerator[RunningPage]:
+    """Serve the page in the background of a block. The store stays open.
+
+    ``port`` 0 is that of an earlier page over this store, if it is free, otherwise any. Name, port and sessions are
+    kept in the store. ``remote`` allows a ``host`` that others can reach: everybody with the address may decide, over
+    an unencrypted connection. ``undo``: seconds for which a permission given here can be taken back, by default as
+    configured. ``asker`` answers when a person asks from the page; by default the host that ``config`` describes, which
+    is opened in this process on first use. ``servers``: those that are shown with their state and tools.
+
+    Raises:
+        ConfigError: other machines can reach the host and ``remote`` is not set, or the port is in use.
+    """
+    if not remote and not is_loopback(host, subdomains=False):
+        raise ConfigError(f"the page is served on this machine only: {host} can be reached by others")
+    if undo is None:
+        undo = UNDO if config is None else config.review.undo
+    row, listening = _place_page(host, port, await store.pages())
+    with contextlib.ExitStack() as opened:
+        for each in listening:
+            opened.enter_context(contextlib.closing(each))
+        await store.keep_page(row, most=MAX_PAGES)
+        own = f"[{host}]" if ":" in host else host
+        named = f"{row.name}.localhost:{row.port}"
+        plain = {f"{name}:{row.port}" for name in (*LOOPBACK, own)}
+        page = ReviewPage(
+            store, name=row.name, named=named, plain=plain, config=config, undo=undo, asker=asker, servers=servers
+        )
+        await page.access.load()
+        server = _QuietPageServer(_make_config(page))
+        serving = asyncio.create_task(server.serve(sockets=listening))
+        try:
+            yield RunningPage(page, f"http://{named}", f"http://{own}:{row.port}")
+        finally:
+            page.site.closing.set()
+            server.should_exit = True
+            await asyncio.shield(serving)
+            await page.site.own.aclose()
+
+
+class _QuietPageServer(uvicorn.Server):
+    """Leaves signals to the owner of the event loop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+class _PageConnection(H11Protocol):
+    """A connection that is closed if no head of a request comes."""
+
+    since = 0.0
+    late: asyncio.TimerHandle | None = None
+    """Set while a head is awaited."""
+    served = False
+    """Whether a complete request has come before, so that other connections are closed first."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._await_head()
+        waiting = [each for each in self._others() if each.late is not None and not each.served]
+        if len(waiting) > MAX_HALF_OPEN:
+            oldest = min(waiting, key=lambda each: each.since)
+            # Stop counting it now, since its end is reported only later.
+            oldest.came()
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self.served = True
+            self.came()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.transport.is_closing() and self.conn.their_state is h11.IDLE:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.came()
+        super().connection_lost(exc)
+
+    def _others(self) -> list[_PageConnection]:
+        return [cast("_PageConnection", each) for each in self.connections]
+
+    def _await_head(self) -> None:
+        self.came()
+        self.since = self.loop.time()
+        self.late = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def came(self) -> None:
+        """Stop waiting for a head."""
+        if self.late is not None:
+            self.late.cancel()
+        self.late = None
+
+
+def _make_config(page: ReviewPage) -> uvicorn.Config:
+    return uvicorn.Config(
+        page,
+        http=_PageConnection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_STREAMS,
+        timeout_graceful_shutdown=2,
+    )
+
+
+def _place_page(host: str, port: int, kept: list[PageRow]) -> tuple[PageRow, list[socket.socket]]:
+    """Listen at the address of an earlier page, or else at a new one with a new name.
+
+    A name is never moved to another port: a program that now has the old port may have received its cookies.
+    """
+    for row in kept:
+        if port not in (0, row.port):
+            continue
+        try:
+            return _make_page_row(row.name, row.port), _listen_at_host(host, row.port)
+        except OSError:
+            if port:
+                break
+    for attempt in range(_TRIES if not port else 1):
+        try:
+            listening = _listen_at_host(host, port)
+        except OSError as error:
+            if attempt < _TRIES - 1 and not port and error.errno == errno.EADDRINUSE:
+                continue
+            raise ConfigError(f"the page cannot be served at {host}:{port}: {error.strerror or error}") from None
+        number: int = listening[0].getsockname()[1]
+        return _make_page_row(token_hex(16), number), listening
+    raise AssertionError("unreachable")
+
+
+def _make_page_row(name: str, port: int) -> PageRow:
+    return PageRow(name=name, port=port, used=time.time())
+
+
+def _listen_at_host(host: str, port: int) -> list[socket.socket]:
+    """Listen at the host, and at all local addresses that the page's name resolves to, so that no other program can."""
+    listening: list[socket.socket] = []
+    try:
+        for address in _list_addresses(host):
+            try:
+                listening.append(_bind_socket(address, port or (listening[0].getsockname()[1] if listening else 0)))
+            except OSError as error:
+                if not listening or error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+    except OSError:
+        for each in listening:
+            each.close()
+        raise
+    return listening
+
+
+def _list_addresses(host: str) -> list[str]:
+    first = "127.0.0.1" if host == "localhost" else host
+    # "0.0.0.0" covers every address of IPv4, "::" every one of both.
+    everywhere = first in (str(ipaddress.IPv4Address(0)), "::")
+    covered = () if first == "::" else ("::1",) if everywhere else ("127.0.0.1", "::1")
+    return [first, *(each for each in covered if each != first)]
+
+
+def _bind_socket(address: str, port: int) -> socket.socket:
+    # With the protocol named as TCP asyncio sends small data at once, instead of waiting 40 ms for an
+    # acknowledgement.
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
+        # From now on the system accepts connections, before the server handles them.
+        listening.listen()
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+@asynccontextmanager
+async def opened_page(
+    store: Store,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    config: Config | None = None,
+    remote: bool = False,
+    browse: bool = True,
+    undo: float | None = None,
+    asker: Asker | None = None,
+    servers: Servers | None = None,
+) -> AsyncGenerator[RunningPage]:
+    """Serve the page within a block; print an address that opens it once, to standard error, and open it in a browser.
+
+    Arguments as for ``running_page``; ``browse=False`` only prints.
+
+    Raises:
+        ConfigError: as for ``running_page``.
+    """
+    serving = running_page(
+        store, host=host, port=port, config=config, remote=remote, undo=undo, asker=asker, servers=servers
+    )
+    async with serving as running:
+        address = running.address()
+        sys.stderr.write(f"Review page: {address}\n(the address opens it once, in one browser)\n")
+        elsewhere = address.replace(running.origin, running.plain, 1)
+        if not is_loopback(host, subdomains=False):
+            sys.stderr.write(
+                "Not encrypted: this address, the session that it opens, all questions and all answers. Who can "
+                "read this network can decide, too. Use ssh -L or a proxy with TLS unless you trust it.\n"
+            )
+        sys.stderr.write(f"If the browser does not find it: {elsewhere} (needs JavaScript)\n")
+        sys.stderr.flush()
+        with ExitStack() as ended:
+            if browse and has_browser(os.environ, sys.platform):
+                # Another address, so that the printed one stays valid for a different browser. Not
+                # awaited: some browsers return only when their window is closed.
+                Thread(target=webbrowser.open, args=(_make_redirect_file(running, ended),), daemon=True).start()
+            yield running
+
+
+def _make_redirect_file(running: RunningPage, ended: ExitStack) -> str:
+    """Return what the browser is started with: a temporary file that redirects to an address, removed once it has.
+
+    The command line of a browser is readable by all accounts of the machine, so the address must not be in it.
+    """
+    if not _reads_files(sys.platform, platform.release()):
+        return running.address()
+    # A browser in a snap can read only files in the home folder that are not hidden, and no temporary folder.
+    file, name = mkstemp(".html", "antiphon-", Path.home() if Path("/snap").is_dir() else None)
+    remove = partial(Path(name).unlink, missing_ok=True)
+    ended.callback(remove)
+    with os.fdopen(file, "w", encoding="utf-8") as written:
+        written.write(leading_to(running.address(remove)))
+    return Path(name).as_uri()
+
+
+def leading_to(address: str) -> str:
+    """Build a page that redirects to an address, with a link as well."""
+    there = escape(address)
+    return (
+        '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Antiphon</title>'
+        f'<meta http-equiv="refresh" content="0;url={there}"><p><a href="{there}">Antiphon</a></p>\n'
+    )
+
+
+def _reads_files(system: str, release: str) -> bool:
+    """Tell whether browsers can open our files: those of Windows cannot from within WSL.
+
+    On Windows other accounts cannot read a command line.
+    """
+    return system != "win32" and "microsoft" not in release.lower()
+
+
+def has_browser(environ: Mapping[str, str], platform: str) -> bool:
+    """Tell whether a browser opened here appears in front of the person at the terminal."""
+    if "BROWSER" in environ:
+        return bool(environ["BROWSER"])
+    if "SSH_CONNECTION" in environ or "CI" in environ:
+        return False
+    # Without a display a text-mode browser would use the terminal.
+    return platform in ("darwin", "win32") or "DISPLAY" in environ or "WAYLAND_DISPLAY" in environ

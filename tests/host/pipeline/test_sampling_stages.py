@@ -1,0 +1,449 @@
+"""What follows from each decision, from the request to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from antiphon.errors import InternalError, InvalidParams, Rejected
+from antiphon.host import (
+    Approve,
+    Budget,
+    Cap,
+    Deny,
+    Edit,
+    Host,
+    Limits,
+    Manual,
+    MemoryStore,
+    NoReviewer,
+    Policy,
+    Price,
+    Queue,
+    Redaction,
+    Rule,
+    Scripted,
+    digest,
+)
+from antiphon.host.budget import input_estimate
+from antiphon.host.models.choice import Chosen
+from antiphon.host.providers.base import ProviderFailure, Usage
+from antiphon.host.providers.vectors import Embedded, EmbeddingParams, pack_vectors
+from antiphon.wire.content import ToolUseContent
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.sampling import CreateMessageResult
+from antiphon.wire.tools import Tool
+from tests.host.asks import Person, approve, origin, request, write
+
+TOOLS = [Tool(name="f", input_schema={})]
+FORM = ElicitRequestParams.form("Who?", {"properties": {"name": {"type": "string"}}, "required": ["name"]})
+
+
+class Waiting(Person):
+    """A person who never decides, and says when they have been asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.given_up = False
+
+    async def review(self, item):
+        self.asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.given_up = True
+            raise
+
+    async def elicit(self, item):
+        return await self.review(item)
+
+
+async def reason(host: Host, params=None, ask=None) -> str:
+    """Return why the host refuses."""
+    with pytest.raises(Rejected) as caught:
+        await host(params or request(), ask or origin())
+    return caught.value.data["reason"]
+
+
+async def test_an_approved_request_is_sent_as_shown():
+    """The provider gets what the person saw."""
+    provider, person = Scripted(["A warm one."]), Person(approve)
+    result = await Host(provider, reviewer=person)(request(), origin())
+    assert result.text == "A warm one."
+    assert provider.requests == [person.shown[0].params]
+    assert person.shown[0].origin == origin()
+
+
+async def test_a_denied_request_reaches_no_provider():
+    """The reason a person gives is a note on this side, not data for the server."""
+    provider = Scripted(["never"])
+    host = Host(provider, reviewer=Person(lambda item: Deny(reason="too nosy")))
+    with pytest.raises(Rejected) as caught:
+        await host(request(), origin())
+    assert caught.value.data == {"reason": "user"}
+    assert caught.value.__notes__ == ["denied: too nosy"]
+    assert provider.requests == []
+
+
+async def test_an_edited_request_is_sent_instead():
+    """What the person made of it goes to the provider."""
+    provider = Scripted(["ok"])
+    edited = request("Describe a hat", max_tokens=50)
+    await Host(provider, reviewer=Person(lambda item: Edit(params=edited, digest=digest(edited))))(request(), origin())
+    assert provider.requests == [edited]
+
+
+@pytest.mark.parametrize("wider", [request(max_tokens=101), request(tools=TOOLS), request(max_tokens=0)])
+async def test_an_edit_may_not_want_more_than_the_server_did(wider):
+    """Not even when a reviewer of somebody's own making does so."""
+    provider = Scripted(["never"])
+    host = Host(provider, reviewer=Person(lambda item: Edit(params=wider, digest=digest(wider))))
+    with pytest.raises(InternalError):
+        await host(request(), origin())
+    assert provider.requests == []
+
+
+async def test_an_answer_in_person_needs_no_provider():
+    """And says that a person wrote it."""
+    provider = Scripted([])
+    result = await Host(provider, reviewer=Person(write("By hand.")))(request(), origin())
+    assert (result.text, result.model, provider.requests) == ("By hand.", "human", [])
+
+
+async def test_the_manual_provider_is_always_asked_in_person():
+    """Even where the policy allows everything; approving alone is no answer."""
+    person = Person(write("By hand."))
+    host = Host("manual", reviewer=person, review="never")
+    assert (await host(request(), origin())).text == "By hand."
+    assert person.shown[0].choices == {"deny", "answer"}
+    with pytest.raises(InternalError):
+        await Host(Manual(), reviewer=Person(approve))(request(), origin())
+
+
+async def test_what_the_policy_allows_is_not_asked():
+    """No person, no delay."""
+    person = Person(approve)
+    host = Host(Scripted(["ok"]), reviewer=person, policy=Policy(rules=(Rule(effect="allow", max_tokens=100),)))
+    await host(request(), origin())
+    assert person.shown == []
+
+
+async def test_what_the_policy_denies_is_not_asked_either():
+    """Nor sent."""
+    person = Person(approve)
+    host = Host(Scripted([]), reviewer=person, policy=Policy(rules=(Rule(effect="deny"),)))
+    assert await reason(host) == "policy"
+    assert person.shown == []
+
+
+async def test_without_a_person_everything_is_refused():
+    """No reviewer, one without a terminal, or one whose terminal vanishes: all say so."""
+    gone = Person(lambda item: (_ for _ in ()).throw(NoReviewer("gone")))
+    for reviewer in (None, Person(approve, available=False), gone):
+        assert await reason(Host(Scripted([]), reviewer=reviewer)) == "no-reviewer"
+    assert await reason(Host("manual", reviewer=None, review="never")) == "no-reviewer"
+
+
+async def test_a_grant_spares_the_next_question():
+    """For this session: the second request of the kind goes by itself, one with tools does not."""
+    person = Person(lambda item: Approve(digest=digest(item.params), scope="session"))
+    host = Host(Scripted(["1", "2", "3"]), reviewer=person)
+    await host(request(), origin("1"))
+    await host(request("Describe a hat"), origin("2", call="call-2"))
+    assert len(person.shown) == 1
+    await host(request(tools=TOOLS), origin("3"))
+    assert len(person.shown) == 2
+
+
+async def test_a_deny_rule_outranks_a_grant():
+    """What was written down beforehand stands above what was allowed in passing."""
+    person = Person(lambda item: Approve(digest=digest(item.params), scope="session"))
+    host = Host(Scripted(["1"]), reviewer=person, policy=Policy(rules=(Rule(effect="deny", background=True),)))
+    await host(request(), origin())
+    assert await reason(host, ask=origin("2", call=None)) == "policy"
+
+
+async def test_context_that_is_not_offered_is_left_out_and_shown():
+    """2025-11-25: an includeContext that was not declared is ignored; the person sees that it was asked for."""
+    provider, person = Scripted(["ok"]), Person(approve)
+    await Host(provider, reviewer=person)(request(include_context="allServers"), origin())
+    assert provider.requests[0].include_context is None
+    assert person.shown[0].received.include_context == "allServers"
+    assert [risk.kind for risk in person.shown[0].risks] == ["context"]
+
+
+async def test_tools_are_refused_where_the_provider_takes_none():
+    """2025-11-25: an error if tools are given but sampling.tools was not declared."""
+    with pytest.raises(InvalidParams) as caught:
+        await Host("manual", reviewer=Person(write("x")))(request(tools=TOOLS), origin())
+    assert caught.value.data == {"place": "tools"}
+
+
+async def test_a_tool_use_goes_back_to_the_server():
+    """The host executes nothing."""
+    use = ToolUseContent(id="1", name="f", input={})
+    answer = CreateMessageResult(role="assistant", content=use, model="m", stop_reason="toolUse")
+    result = await Host(Scripted([answer]), reviewer=None, review="never")(request(tools=TOOLS), origin())
+    assert result.blocks == [use]
+
+
+async def test_a_provider_that_answers_nonsense_has_failed():
+    """A tool nobody offered is not passed on."""
+    answer = CreateMessageResult(role="assistant", content=ToolUseContent(id="1", name="rm", input={}), model="m")
+    with pytest.raises(InternalError):
+        await Host(Scripted([answer]), reviewer=None, review="never")(request(), origin())
+
+
+async def test_a_provider_that_hangs_has_failed():
+    """Its time is limited."""
+
+    class Slow(Scripted):
+        async def complete(self, params, *, model=None):
+            await asyncio.Event().wait()
+
+    with pytest.raises(InternalError):
+        await Host(Slow([]), reviewer=None, review="never", generate_timeout=0)(request(), origin())
+
+
+async def test_a_reviewer_that_fails_lets_nothing_through():
+    """An error in a reviewer is not an approval."""
+    person = Person(lambda item: 1 / 0)
+    with pytest.raises(InternalError):
+        await Host(Scripted([]), reviewer=person)(request(), origin())
+
+
+async def test_an_answer_may_be_reviewed_before_it_goes():
+    """Asked for with ``review_response``: approved, rewritten or denied."""
+    for decide, expected in ((approve, "draft"), (write("better"), "better")):
+        person = Person(approve, decide)
+        host = Host(Scripted(["draft"]), reviewer=person, review_response="always")
+        assert (await host(request(), origin())).text == expected
+        assert person.shown[1].result.text == "draft"
+    host = Host(Scripted(["draft"]), reviewer=Person(approve, lambda item: Deny()), review_response="always")
+    assert await reason(host) == "user"
+
+
+async def test_a_review_expires():
+    """Nobody decided: refused, and the person is not asked any longer."""
+    person = Waiting()
+    assert await reason(Host(Scripted([]), reviewer=person, review_timeout=0.01)) == "expired"
+    assert person.given_up
+
+
+async def test_a_withdrawn_request_withdraws_the_question():
+    """Cancelling the answer cancels the review, and is recorded."""
+    person = Waiting()
+    host = Host(Scripted([]), reviewer=person)
+    task = asyncio.create_task(host(request(), origin()))
+    await person.asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert person.given_up
+    assert host.audit.records()[-1].step == "withdrawn"
+
+
+async def test_every_step_is_recorded_without_content():
+    """Who, when, which step, which hash; no word of the request or the answer."""
+    host = Host(Scripted(["SECRET ANSWER"]), reviewer=Person(approve))
+    await host(request("SECRET PROMPT", system_prompt="SECRET"), origin())
+    steps = [(record.step, record.outcome) for record in host.audit.records("1")]
+    assert steps == [
+        ("received", ""),
+        ("policy", "ask"),
+        ("review", "approve"),
+        ("generate", "scripted"),
+        ("answered", ""),
+        ("settled", "estimated"),
+    ]
+    assert "SECRET" not in str(host.audit.records())
+
+
+async def test_an_invalid_request_is_recorded_with_its_place():
+    """And refused with -32602, not with -1."""
+    host = Host(reviewer=None, review="never")
+    with pytest.raises(InvalidParams):
+        await host(request(max_tokens=0), origin())
+    assert (host.audit.records()[-1].step, host.audit.records()[-1].outcome) == ("invalid", "maxTokens")
+
+
+async def test_a_form_is_filled_in_by_the_person():
+    """What they did goes back."""
+    filled = ElicitResult(action="accept", content={"name": "Ada"})
+    person = Person(fill=filled)
+    assert await Host(reviewer=person).elicit(FORM, origin()) == filled
+    assert person.forms[0].params == FORM
+
+
+async def test_a_form_that_nobody_can_fill_in_is_declined():
+    """Headless, denied by policy, or expired: the call goes on."""
+    declined = ElicitResult(action="decline")
+    assert await Host(reviewer=None, review="never").elicit(FORM, origin()) == declined
+    assert await Host(reviewer=Person(fill=NoReviewer("gone"))).elicit(FORM, origin()) == declined
+    assert await Host(reviewer=Waiting(), review_timeout=0.01).elicit(FORM, origin()) == declined
+    denying = Host(reviewer=Person(), policy=Policy(rules=(Rule(effect="deny", kind="elicitation"),)))
+    assert await denying.elicit(FORM, origin()) == declined
+    assert denying.audit.records()[-1].outcome == "policy"
+
+
+async def test_a_withdrawn_form_withdraws_the_question():
+    """As for a request."""
+    person = Waiting()
+    host = Host(reviewer=person)
+    task = asyncio.create_task(host.elicit(FORM, origin()))
+    await person.asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (person.given_up, host.audit.records()[-1].step) == (True, "withdrawn")
+
+
+async def test_a_form_filled_in_wrongly_is_not_sent():
+    """Whoever the reviewer is: what leaves fits the schema."""
+    person = Person(fill=ElicitResult(action="accept", content={"name": 7}))
+    with pytest.raises(InternalError):
+        await Host(reviewer=person).elicit(FORM, origin())
+
+
+async def test_a_form_that_cannot_be_read_is_refused():
+    """With the place named."""
+    bad = ElicitRequestParams.form("?", {"properties": {"x": {"type": "object"}}})
+    with pytest.raises(InvalidParams, match=r"properties\.x\.type"):
+        await Host(reviewer=Person()).elicit(bad, origin())
+
+
+ASKED = Policy(rules=(Rule(effect="ask", kind="embedding"),))
+PRICE = Price(input_per_token=1_000_000, output_per_token=0)
+KEY = "AKIAIOSFODNN7EXAMPLE"
+
+
+class Vectors(Scripted):
+    """Makes vectors as told: of a usage, too few of them, or not at all."""
+
+    def __init__(self, outcome: Usage | Exception | None = None, *, lost: int = 0) -> None:
+        super().__init__([])
+        self.outcome = outcome
+        self.lost = lost
+
+    async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
+        self.embeddings.append(params)
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        vectors = pack_vectors([[0.5]] * (len(params.texts) - self.lost))
+        return Embedded(vectors=vectors, model="vectors", usage=self.outcome)
+
+
+def priced(provider: Vectors, **more) -> Host:
+    """Make a host whose vectors cost a thousandth of a cent for each token."""
+    return Host(provider, reviewer=None, choose=lambda *_: Chosen(prices={None: PRICE}), **more)
+
+
+async def spent(host: Host) -> tuple[int, int]:
+    """Return what was spent in all, and what is still reserved."""
+    (total,) = await host.store.balances_of(["total"])
+    return total.spent.money, total.held.money
+
+
+def steps(host: Host) -> list[tuple[str, str]]:
+    """Return what the audit has."""
+    return [(record.step, record.outcome) for record in host.audit.records()]
+
+
+async def test_vectors_are_priced_and_recorded_without_a_person():
+    """What the provider counted is charged; the record has hashes, and no text."""
+    host = priced(Vectors(Usage(input_tokens=3)), budget=Budget(total=Cap(money=10**9)))
+    made = await host.embed(["a secret plan"], origin())
+    assert (made.model, made.usage, await spent(host)) == ("vectors", Usage(input_tokens=3), (3_000, 0))
+    assert [step for step, _ in steps(host)] == ["received", "policy", "generate", "answered", "settled"]
+    assert {record.method for record in host.audit.records()} == {"embeddings"}
+    assert "plan" not in repr(host.audit.records())
+
+
+async def test_usage_that_is_not_told_is_charged_as_estimated():
+    """Too much rather than too little."""
+    host = priced(Vectors(), budget=Budget(total=Cap(money=10**9)))
+    await host.embed(["some words"], origin())
+    assert await spent(host) == (1_000 * input_estimate(EmbeddingParams.of(["some words"])), 0)
+
+
+async def test_budget_limit_and_policy_refuse_before_anything_is_sent():
+    """Each with its reason; the provider is never called."""
+    provider = Vectors()
+    for host, reason in (
+        (priced(provider, budget=Budget(total=Cap(money=1))), "budget"),
+        (Host(provider, reviewer=None, policy=Policy(default="deny")), "policy"),
+        (Host(provider, reviewer=None, policy=ASKED), "no-reviewer"),
+        (Host(provider, reviewer=None, redaction=Redaction(request="block")), "secret"),
+        (Host(Manual(), reviewer=None), "no-model"),
+        (Host(provider, reviewer=None, limits=Limits(per_minute=0)), "limit"),
+    ):
+        with pytest.raises(Rejected) as refused:
+            await host.embed([f"the key is {KEY}"], origin())
+        assert refused.value.data == {"reason": reason}
+    assert provider.embeddings == []
+
+
+async def test_secrets_are_masked_in_what_is_sent():
+    """As in a prompt."""
+    provider = Vectors()
+    await Host(provider, reviewer=None, redaction=Redaction(request="mask")).embed([f"it is {KEY}"], origin())
+    assert provider.embeddings[0].texts == ["it is [AWS access key]"]
+
+
+async def test_person_is_asked_where_a_rule_says_so():
+    """They see the texts and what they cost, and can allow or deny them; what they allowed is what is sent."""
+    provider = Vectors(Usage(input_tokens=1))
+    person = Person(approve, lambda item: Deny(reason="no"), lambda item: Approve(digest="another"))
+    host = Host(provider, policy=ASKED, reviewer=person)
+    await host.embed(["a", "b"], origin("1"))
+    for ask, reason in (("2", "user"), ("3", "changed")):
+        with pytest.raises(Rejected) as refused:
+            await host.embed(["c"], origin(ask))
+        assert refused.value.data == {"reason": reason}
+    shown = person.shown[0]
+    assert (shown.params.texts, shown.choices) == (["a", "b"], {"approve", "deny"})
+    assert [each.texts for each in provider.embeddings] == [["a", "b"]]
+
+
+async def test_another_process_decides():
+    """What it reads of the question is what was asked, so that its approval is of that."""
+    provider, store = Vectors(), MemoryStore()
+    host = Host(provider, policy=ASKED, reviewer=Queue(store), store=store)
+    asking = asyncio.create_task(host.embed(["a", "b"], origin()))
+    elsewhere = Queue(store)
+    async for _ in elsewhere.changes():
+        if questions := await elsewhere.pending():
+            break
+    (question,) = questions
+    await elsewhere.decide(question.id, approve(question.item), hash=question.hash)
+    assert len((await asking).vectors) == 2
+
+
+async def test_failure_of_the_provider_charges_what_is_known():
+    """A refusal costs nothing; what may have been worked on is charged in full; nothing of the text is told."""
+    for failure, is_charged in (
+        (ProviderFailure("auth", "the key was not accepted"), False),
+        (ProviderFailure("timeout", "no answer in time"), True),
+    ):
+        host = priced(Vectors(failure), budget=Budget(total=Cap(money=10**9)))
+        with pytest.raises(InternalError) as failed:
+            await host.embed(["a"], origin())
+        assert "key" not in failed.value.message
+        money, held = await spent(host)
+        assert (money > 0, held) == (is_charged, 0)
+
+
+async def test_wrong_number_of_vectors_is_no_answer():
+    """A vector would be taken for that of another text."""
+    with pytest.raises(InternalError):
+        await Host(Vectors(lost=1), reviewer=None).embed(["a", "b"], origin())
+
+
+async def test_request_that_is_not_valid_is_recorded_with_its_place():
+    """And reaches nobody."""
+    host = Host(Vectors(), reviewer=None)
+    with pytest.raises(InvalidParams):
+        await host.embed(["a", ""], origin())
+    assert steps(host)[-1] == ("invalid", "input[1]")
