@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src" / "antiphon"
 MAX_FILE = 600
-MAX_FUNCTION = 50
+MAX_FUNCTION = 60
 DRAWERS = {"common", "helper", "helpers", "manager", "managers", "misc", "shared", "stuff", "util", "utils"}
 REVISION = re.compile("2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28")
 OPEN_ENDS = re.compile(
@@ -118,7 +118,7 @@ def test_no_file_is_longer_than_600_lines():
     assert {name: count for name, count in long.items() if count > MAX_FILE} == {}
 
 
-def test_no_function_is_longer_than_50_lines():
+def test_no_function_is_longer_than_60_lines():
     """Docstrings do not count; there are no exemptions."""
     found = {f"{named(path)}:{f.lineno} {f.name}": length(f) for path in programs() for f in functions(path)}
     assert {place: lines for place, lines in found.items() if lines > MAX_FUNCTION} == {}

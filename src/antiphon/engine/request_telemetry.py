@@ -245,7 +245,7 @@ class ReportedSpan:
 
     async def served(self, outcome: CoroutineType[Any, Any, T]) -> T:
         """Await the handler of a peer's request within the operation."""
-        # Never left: the context is a copy that ends with the handler (``reader.drive``).
+        # Never left: the context is a copy that ends with the handler (``reader.drive_handler``).
         self.operation.enter()
         try:
             return await outcome

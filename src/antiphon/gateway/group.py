@@ -213,7 +213,7 @@ class PrincipalGroup:
         return ServerCapabilities(extensions=without_ours(extensions), experimental=experimental or None)
 
     async def speaker(self, method: str, params: Raw) -> tuple[str, Raw]:
-        """Return the server that a request of an extension is for, and its params there. See ``extensions.chosen``."""
+        """Return the server that a request of an extension is for, and its params there."""
         catalogue = await self.listed()
         return choose_server(method, params, self.spoken, catalogue)
 

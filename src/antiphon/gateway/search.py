@@ -175,7 +175,7 @@ class Search:
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
         }
-        """``requests.SERVED`` with the list and the calls of clients that search."""
+        """``served_requests.SERVED`` with the list and the calls of clients that search."""
 
     async def find(self, catalogue: ServerCatalogue, query: str, limit: int) -> list[Tool]:
         """Return the tools that fit best, the best first.

@@ -1,6 +1,6 @@
 """``Host``: an answerer with a policy, a review and a provider. Pass it as ``Client(sampling=host)``.
 
-Owns the choice of parts and their defaults; ``pipeline.sampling`` handles a request.
+Owns the choice of parts and their defaults; ``pipeline.sampling_stages`` handles a request.
 """
 
 from __future__ import annotations

@@ -67,4 +67,4 @@ class ModelApi(Protocol):
 
 def model_api_over(host: CompletingHost) -> ModelApi:
     """Make the model API of a host. It begins to listen when the first server is equipped."""
-    return cast("ModelApi", import_module(_ENDPOINT).Endpoint(host))
+    return cast("ModelApi", import_module(_ENDPOINT).ModelEndpoint(host))

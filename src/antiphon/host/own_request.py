@@ -1,7 +1,7 @@
 """Requests of one's own, of a program or a person: no server made them, and no server gets the answer.
 
-Owns the values that cross the seam between the caller and the host, and who is said to ask. ``pipeline.sampling`` has
-the stages that such a request passes.
+Owns the values that cross the seam between the caller and the host, and who is said to ask.
+``pipeline.sampling_stages`` has the stages that such a request passes.
 """
 
 from __future__ import annotations

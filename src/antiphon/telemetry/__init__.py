@@ -1,7 +1,7 @@
 """Telemetry: reports to OpenTelemetry if the program has configured it; otherwise nothing is loaded or reported.
 
-Owns whether anything is reported. ``operations`` makes spans and metrics; ``engine.telemetry`` names them by the
-conventions for MCP, ``host.telemetry`` by those for GenAI.
+Owns whether anything is reported. ``operations`` makes spans and metrics; ``engine.request_telemetry`` names
+them by the conventions for MCP, ``host.host_telemetry`` by those for GenAI.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Wire(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
     """Base of all wire types: frozen, keyword-only, snake_case here and camelCase on the wire.
 
     A member equal to its default is left out, so an optional member is ``None`` when absent, and a required one has no
-    default. Unknown members are ignored here; ``wire.lossless.merge`` keeps them.
+    default. Unknown members are ignored here; ``wire.lossless.merge_change`` keeps them.
     """
 
 

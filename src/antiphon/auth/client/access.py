@@ -1,7 +1,7 @@
 """Authorization of the requests to one server, and what follows when the server refuses one.
 
 Decides which token is sent, when it is refreshed, when a person is asked, and when to give up. Transports call this for
-each HTTP request (``transports.http.client.access``); tokens are sent only to the server's own origin.
+each HTTP request (``transports.http.client.credentials``); tokens are sent only to the server's own origin.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finding and masking secrets, in a text or in a whole message.
 
-Owns the forms of secrets; ``pipeline.sampling`` applies the user's choice to mask, block or allow.
+Owns the forms of secrets; ``pipeline.sampling_stages`` applies the user's choice to mask, block or allow.
 """
 
 from __future__ import annotations

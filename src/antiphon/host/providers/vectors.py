@@ -1,7 +1,7 @@
 """Embeddings: texts as vectors. What a host is asked for, what it gives, and who can make them.
 
 A request has the form of a sampling request, so that rules, secrets, prices, accounts, reviews and records treat its
-texts as they treat a prompt. What happens to it is in ``pipeline.sampling``.
+texts as they treat a prompt. What happens to it is in ``pipeline.sampling_stages``.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ server closes, or when another process has gone on with the call. In between it 
 run, for as long as they take, and a second reason to cancel changes nothing, since it would cut them short. A handler
 that catches its cancellation and returns has ended like any other.
 
-After its end, only the reply of a call is kept, for a retry (``rounds.EndedCall``).
+After its end, only the reply of a call is kept, for a retry (``server_rounds.EndedCall``).
 
 The diagram in docs/topics/eras-and-rounds.md is drawn from the table (``python -m tests.support.call_diagram``).
 """

@@ -62,7 +62,7 @@ class SqlTaskStore(DatabaseStore):
             return
         self._notices.append(notices)
         try:
-            await notices.hear(lambda text: hear(None if text is None else self._table.notice(text)))
+            await notices.hear(lambda text: hear(None if text is None else self._table.decode_notice(text)))
         finally:
             self._notices.remove(notices)
 
