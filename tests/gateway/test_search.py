@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.gateway.test_catalogue import tools
+from tests.gateway.test_server_catalogue import tools
 
 from antiphon import Client, Server, Tool
 from antiphon.gateway import Gateway

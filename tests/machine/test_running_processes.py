@@ -66,6 +66,6 @@ def test_where_nothing_can_be_seen_a_process_that_is_there_is_believed():
 
 def test_a_place_is_the_same_for_all_its_processes():
     """It has the boot and the namespace of process ids."""
-    code = "from antiphon.machine.running_processes import place; print(place())"
+    code = "from antiphon.machine.running_processes import identify_place; print(identify_place())"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert told.stdout.strip() == identify_place()

@@ -49,7 +49,7 @@ class Ends:
     def __init__(self, monkeypatch, place):
         self.timers = []
         self.calls = []
-        monkeypatch.setattr(f"antiphon.transports.{place}.expiry", self)
+        monkeypatch.setattr(f"antiphon.transports.{place}.schedule_expiry", self)
 
     def __call__(self, caller, expire):
         timer = schedule_expiry(caller, expire)
@@ -88,7 +88,7 @@ async def test_a_listening_stream_ends_with_its_token(monkeypatch):
 
 async def test_the_stream_of_a_session_ends_with_its_token(monkeypatch):
     """The one that a legacy client opens with GET."""
-    ends = Ends(monkeypatch, "http.server.session")
+    ends = Ends(monkeypatch, "http.server.legacy_session")
     async with protected() as server:
         token = server.issuer.token()
         session = await server.session(token)

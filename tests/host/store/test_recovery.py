@@ -59,7 +59,7 @@ async def test_what_many_ended_processes_left_is_settled_a_part_at_a_time(
 
 async def test_a_read_returns_so_many_rows_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever can write to a store fills no memory of those who read it; a block is found all the same."""
-    for module in ("grants", "money"):
+    for module in ("grant_tables", "money"):
         monkeypatch.setattr(f"antiphon.host.store.{module}.MAX_LISTED", 2)
     async with Place("sqlite", tmp_path) as place, place.open() as store:
         for number in range(3):
@@ -93,7 +93,7 @@ def test_a_process_that_ended_is_gone(place: str):
 
 def test_one_that_runs_is_known_to_even_if_it_stands_still():
     """Stopped, it may go on at any time; killed and not yet waited for, it will not."""
-    code = "from antiphon.host.store.recovery import named; print(named(), flush=True); input()"
+    code = "from antiphon.host.store.recovery import name_process; print(name_process(), flush=True); input()"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         name = other.stdout.readline().strip()

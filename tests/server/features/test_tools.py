@@ -332,7 +332,7 @@ def test_definitions_are_counted_when_a_value_is_checked_and_not_before() -> Non
 
     schema = {"type": "object", "properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}
     calls = counted(lambda: [ServedTool.raw(f"t{number}", schema, handler) for number in range(100)])
-    assert calls["_compiled"] == 100
+    assert calls["_compile_schema"] == 100
     assert not calls["total"]
     assert calls.total() <= 100 * 40
 
