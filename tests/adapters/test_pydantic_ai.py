@@ -17,6 +17,7 @@ from antiphon.adapters.pydantic_ai import AntiphonToolset, from_pydantic_ai
 from antiphon.gateway import Gateway
 from antiphon.host import Host, MemoryStore, Policy, Rule, Scripted
 from antiphon.types import ElicitResult
+from tests.adapters.matrix import CASES, REVISIONS, check
 from tests.adapters.servers import PNG, every_kind
 from tests.host.asks import Person, approve
 
@@ -189,3 +190,16 @@ async def test_the_path_of_a_file_is_a_gateway_to_its_servers(tmp_path: Path):
 
     await Agent(FunctionModel(look), toolsets=[toolset]).run("Go")
     assert names == ["shop__price"]
+
+
+async def drive(client: Client, host: Host, name: str, arguments: Any) -> str:
+    """Have an agent call one tool; return what its model got."""
+    agent = Agent(calls((name, dict(arguments))), toolsets=[AntiphonToolset(client, host=host)])
+    return str([part.content for part in returned((await agent.run("Go")).all_messages())])
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("case", CASES)
+async def test_every_case_is_carried_on_every_revision(case: str, revision: str):
+    """Or the model reads that the revision cannot do it."""
+    await check(drive, case, revision)

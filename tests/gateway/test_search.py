@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.gateway.test_server_catalogue import tools
 
 from antiphon import Client, Server, Tool
 from antiphon.gateway import Gateway
@@ -14,6 +13,7 @@ from antiphon.gateway.offer import UpstreamOffer
 from antiphon.gateway.search import MAX_RESULT, MAX_RESULTS, Index
 from antiphon.gateway.server_catalogue import Exposure, ServerCatalogue
 from antiphon.host import Host, Policy, Rule, Scripted
+from tests.gateway.test_server_catalogue import tools
 
 ALLOW = Policy(default="allow")
 TOOLS = {

@@ -9,6 +9,7 @@ set -euo pipefail
 
 DIR="${ANTIPHON_INTEROP_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-interop}"
 PYTHON="${PYTHON:-python3}"
+ROOT="$(cd "$(dirname "$0")/../.." && pwd)"
 
 PYTHON2_PEERS=(mcp==2.3.0)
 # The servers beside the older SDK do not start with the newer one.
@@ -16,6 +17,11 @@ PYTHON1_PEERS=(mcp==1.30.0 mcp-server-sqlite==2025.4.25 mcp-server-calculator==0
 PYTHONSERVERS_PEERS=(mcp==2.3.0 mcp-server-time==2026.10.19 mcp-server-git==2026.10.19 mcp-server-fetch==2026.10.24)
 # Programs that call a vendor's API themselves, for the model API.
 PYTHONAPI_PEERS=('litellm[proxy]==1.106.2' langchain-openai==1.7.3 langchain-anthropic==1.7.7)
+# Frameworks in which agents are built; each excludes packages of the others, so each has an environment of its own.
+ADAPTER_LANGCHAIN=(langchain==1.5.2 langgraph==1.2.24)
+ADAPTER_OPENAI_AGENTS=(openai-agents==0.24.0)
+ADAPTER_GOOGLE_ADK=(google-adk==2.13.0)
+ADAPTER_TESTS=(pytest==9.2.0 pytest-asyncio==1.5.0 pytest-timeout==2.4.0)
 NODE_PEERS=(
   @modelcontextprotocol/server-everything@2026.8.31
   @modelcontextprotocol/sdk@1.32.2
@@ -52,7 +58,8 @@ HOSTS=(
 
 STAMP="$DIR/installed"
 WANTED="${PYTHON2_PEERS[*]} ${PYTHONAPI_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]} ${HOSTS[*]}
-${PYTHONSERVERS_PEERS[*]} ${SERVERS[*]}"
+${PYTHONSERVERS_PEERS[*]} ${SERVERS[*]}
+${ADAPTER_LANGCHAIN[*]} ${ADAPTER_OPENAI_AGENTS[*]} ${ADAPTER_GOOGLE_ADK[*]} ${ADAPTER_TESTS[*]}"
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
   echo "interop peers: already in $DIR"
   exit 0
@@ -73,9 +80,16 @@ install_node() { # folder, packages...
   npm install --save-exact --no-audit --no-fund --loglevel=error "${@:2}"
 }
 
+# The library's own dependencies come with it; the tests then take the modules of their checkout.
+install_adapter() { # name, packages...
+  install_python "adapter_$1" "${@:2}" "${ADAPTER_TESTS[@]}" "$ROOT[host]"
+}
+
 echo "interop peers: installing into $DIR"
 (install_python python2 "${PYTHON2_PEERS[@]}" && install_python python1 "${PYTHON1_PEERS[@]}" &&
-  install_python pythonapi "${PYTHONAPI_PEERS[@]}" && install_python pythonservers "${PYTHONSERVERS_PEERS[@]}") &
+  install_python pythonapi "${PYTHONAPI_PEERS[@]}" && install_python pythonservers "${PYTHONSERVERS_PEERS[@]}" &&
+  install_adapter langchain "${ADAPTER_LANGCHAIN[@]}" && install_adapter openai_agents "${ADAPTER_OPENAI_AGENTS[@]}" &&
+  install_adapter google_adk "${ADAPTER_GOOGLE_ADK[@]}") &
 python_job=$!
 install_node npm "${NODE_PEERS[@]}"
 install_node servers "${SERVERS[@]}"

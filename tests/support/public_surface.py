@@ -16,7 +16,10 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+ROOT = Path(__file__).parents[2]
 
 PLACES = (
     "antiphon",
@@ -32,6 +35,11 @@ PLACES = (
     "antiphon.adapters.pydantic_ai",
 )
 """The modules that users import from; docs/reference/api.md lists what is in them."""
+
+ELSEWHERE = tuple(
+    f"antiphon.adapters.{name}" for name in ("google_adk", "langchain", "langchain_models", "openai_agents")
+)
+"""Public places that can be imported only beside their framework; its environment tests and type-checks them."""
 
 
 GIVEN = {
@@ -55,6 +63,17 @@ def public() -> dict[str, object]:
         for module in [import_module(place)]
         for name in module.__all__
     }
+
+
+def public_elsewhere() -> set[str]:
+    """Return the full names in the places that cannot be imported here, as their ``__all__`` has them."""
+    found: set[str] = set()
+    for place in ELSEWHERE:
+        path = ROOT / "src" / Path(*place.split(".")).with_suffix(".py")
+        listed = re.search(r"^__all__ = (\[.*?\])", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+        assert listed is not None, place
+        found |= {f"{place}.{name}" for name in ast.literal_eval(listed[1])}
+    return found
 
 
 def leaks(things: Mapping[str, object] | None = None) -> list[str]:

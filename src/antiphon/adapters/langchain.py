@@ -1,0 +1,124 @@
+"""LangChain and LangGraph: ``create_agent(model, await tools.list_tools())``; ``langchain_models`` has its models.
+
+Needs ``antiphon[langchain]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.types import interrupt
+
+from antiphon.adapters.agent_tools import AgentTools, Approval, OnProgress, Tools, Undecided
+from antiphon.adapters.langchain_models import convert_content
+from antiphon.host.agent_run.offered_tools import OfferedTool
+from antiphon.host.host import Host
+from antiphon.host.providers.vendor.translation import translate_block
+from antiphon.wire.tools import CallToolResult
+
+__all__ = ["AntiphonTools"]
+
+_MAX_STEPS = 1000
+"""Most steps of graphs that are remembered: the first call of each may interrupt it."""
+
+
+class AntiphonTools(AgentTools):
+    """The tools of servers for LangChain's agents and LangGraph. Use it as ``async with``.
+
+    With ``approval="framework"``, ``interrupt()`` asks for what the policy leaves open, with the request that
+    LangChain's ``HumanInTheLoopMiddleware`` makes, before anything is sent. LangGraph repeats a step after an
+    interrupt, so such a step makes one call: the agents of ``create_agent`` do so, and a ``ToolNode`` with several
+    calls in one step refuses all but the first.
+
+    Args:
+        tools: a ``Client`` or several, a ``Gateway``, or the path of a file that lists servers.
+        host: has each call confirmed; by default only what the clients themselves ask.
+        approval: ``"framework"`` interrupts the graph; by default the host's reviewer decides.
+        on_progress: called with the tool's name, the progress, the total and the message of each report.
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        *,
+        host: Host | None = None,
+        approval: Approval = "host",
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        super().__init__(tools, host=host, approval=approval, framework="langchain", on_progress=on_progress)
+        self._steps: dict[tuple[object, ...], object] = {}
+
+    async def list_tools(self) -> list[BaseTool]:
+        """List the tools that a model may call, by names that models take."""
+        return [
+            _LangChainTool(
+                name=name,
+                description=offered.tool.description or offered.tool.title or name,
+                args_schema=offered.tool.input_schema,
+                handle_tool_error=True,
+                response_format="content_and_artifact",
+                metadata={"_meta": offered.tool.meta} if offered.tool.meta else None,
+                adapter=self,
+                offered=offered,
+            )
+            for name, offered in (await self._offer()).items()
+        ]
+
+    async def call(self, offered: OfferedTool, arguments: dict[str, Any], config: RunnableConfig) -> CallToolResult:
+        """Call a tool in a step of a graph, and interrupt the graph for a decision if the framework decides.
+
+        Args:
+            offered: the tool.
+            arguments: its arguments.
+            config: the step's configuration.
+
+        Raises:
+            ToolException: the call was refused or has failed, or shares its step with another.
+        """
+        if self._defers and not self._is_first(config, offered, arguments):
+            raise ToolException("Not run: a person decides about calls. Make one call at a time.")
+        try:
+            result = await self._call(offered, arguments)
+        except Undecided:
+            decision = interrupt(_ask_about(offered, arguments))["decisions"][0]
+            if decision["type"] == "edit":
+                arguments = decision["edited_action"]["args"]
+            approved, reason = decision["type"] in ("approve", "edit"), decision.get("message")
+            result = await self._call(offered, arguments, approved=approved, reason=reason)
+        if result.is_error:
+            raise ToolException(result.text or "The tool has failed")
+        return result
+
+    def _is_first(self, config: RunnableConfig, offered: OfferedTool, arguments: dict[str, Any]) -> bool:
+        where = config.get("configurable", {})
+        step = (where.get("thread_id"), where.get("checkpoint_ns"))
+        while len(self._steps) > _MAX_STEPS:
+            self._steps.pop(next(iter(self._steps)))
+        return step[1] is None or self._steps.setdefault(step, (offered.name, arguments)) == (offered.name, arguments)
+
+
+class _LangChainTool(BaseTool):
+    adapter: Any
+    offered: OfferedTool
+
+    async def _arun(self, config: RunnableConfig, **arguments: Any) -> tuple[Any, Any]:
+        result: CallToolResult = await self.adapter.call(self.offered, arguments, config)
+        return _convert_blocks(result.content), result.structured_content
+
+    def _run(self, *_: Any, **__: Any) -> Any:
+        raise ToolException("Tools of servers are asynchronous: use ainvoke()")
+
+
+def _ask_about(offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Make the request that LangChain's user interfaces know."""
+    request = {"name": offered.name, "args": arguments, "description": offered.tool.description or offered.name}
+    config = {"action_name": offered.name, "allowed_decisions": ["approve", "edit", "reject"]}
+    return {"action_requests": [request], "review_configs": [config]}
+
+
+def _convert_blocks(blocks: Sequence[object]) -> list[dict[str, Any] | str]:
+    """Convert content to blocks of LangChain; what models do not take is named."""
+    return [convert_content(translate_block(block)) for block in blocks]
