@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from antiphon.call_time import TimeLeft, count_time
 from antiphon.errors import ConfigError
+from antiphon.machine.call_time import TimeLeft, count_time
 from antiphon.sql import database_store as patience
 from antiphon.sql.database_store import DatabaseStore, StorePatience, StoreStalled, runner_at
 from antiphon.sql.runner import PostgresRunner, SqliteRunner

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from antiphon.call_time import TimeLeft
 from antiphon.client.link import ServerLink
 from antiphon.client.requests.request_calls import Calls
 from antiphon.client.rounds.loop import PendingRound
 from antiphon.client.tool_calls import ToolCalls
 from antiphon.errors import Rejected
+from antiphon.machine.call_time import TimeLeft
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability, Wire
 from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult
 from antiphon.wire.resources import ReadResourceRequestParams, ReadResourceResult

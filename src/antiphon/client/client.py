@@ -17,7 +17,6 @@ from typing import Any, Never, Self, TypeVar
 from msgspec import UNSET, Raw, UnsetType
 
 from antiphon.auth.client.oauth import Auth
-from antiphon.call_time import TimeLeft
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers, Elicitor, Extension, OnRound, Roots, Sampler
 from antiphon.client.by_hand import Rounds
@@ -34,6 +33,7 @@ from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.task import TaskHandle
 from antiphon.client.tool_calls import Confirmer, Confirming, ToolCalls, usual_consent
 from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, MethodNotFound
+from antiphon.machine.call_time import TimeLeft
 from antiphon.machine.other_frameworks import check_options, explain_other_names
 from antiphon.protocol.client_session import ClientSession
 from antiphon.wire.common import (

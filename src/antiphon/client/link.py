@@ -15,7 +15,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct
 
-from antiphon.call_time import TimeLeft
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers
 from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
@@ -37,6 +36,7 @@ from antiphon.client.rounds.loop import PendingRound, RoundLimits
 from antiphon.engine.connection import Connection
 from antiphon.engine.request_telemetry import ConnectionWatch, make_watch
 from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError, PeerError
+from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.client_session import ClientSession
 from antiphon.transports.deadline import stop_timeout
 from antiphon.transports.http.client.error_replies import has_session_gone, is_unreachable

@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 
 from msgspec import DecodeError, Raw, Struct
 
-from antiphon.call_time import TimeLeft
 from antiphon.client.answers.ownership import OpenCall
 from antiphon.client.link import ServerLink
 from antiphon.client.notifications import ClientNotices
 from antiphon.client.requests.request_calls import Calls
 from antiphon.client.rounds.loop import RoundAsk, RoundLimits
 from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError, TaskCancelled
+from antiphon.machine.call_time import TimeLeft
 from antiphon.wire.common import EmptyResult
 from antiphon.wire.envelope import decode_wire, encode_value, problem_of
 from antiphon.wire.failure import from_wire

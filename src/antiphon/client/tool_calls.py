@@ -14,13 +14,13 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from msgspec import structs
 
-from antiphon.call_time import CURRENT, TimeLeft
 from antiphon.client.client_middleware import ClientMiddlewareStack, ClientRequest
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import ServerLink
 from antiphon.client.notifications import Cache
 from antiphon.client.requests.attempts import BecameTask
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
+from antiphon.machine.call_time import CURRENT, TimeLeft
 from antiphon.machine.other_frameworks import explain_other_names
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import ChangedCall, Origin

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from msgspec import Raw
 
-from antiphon.call_time import TimeLeft
 from antiphon.channel import MAX_FRAME, Channel, Frame
 from antiphon.engine.connection_tasks import Flag, Tasks, await_safely, call_safely
 from antiphon.engine.reader import LATER, Handler, Later, Reader, drive_handler, run_alone
@@ -31,6 +30,7 @@ from antiphon.errors import (
     NotInRevision,
     PeerError,
 )
+from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import (

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Raw, Struct
 
-from antiphon.call_time import TimeLeft
 from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError
+from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.events import Outgoing, Replied
 from antiphon.wire.envelope import RequestId
 from antiphon.wire.failure import from_wire

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from msgspec import Struct
 
-from antiphon.call_time import find_current_time
 from antiphon.errors import ConfigError
+from antiphon.machine.call_time import find_current_time
 from antiphon.machine.extras import describe_install
 
 if TYPE_CHECKING:

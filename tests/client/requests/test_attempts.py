@@ -10,12 +10,12 @@ import pytest
 from aiohttp import web
 
 from antiphon import Client, PeerError
-from antiphon.call_time import TimeLeft
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.requests import attempts as module
 from antiphon.client.requests.attempts import may_repeat
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import CallTimeout
+from antiphon.machine.call_time import TimeLeft
 from antiphon.transports.http.client.error_replies import is_broken
 from tests.support.child_server import ended, served, started
 from tests.support.raw_server import RawServer

@@ -17,8 +17,8 @@ from typing import Any, cast
 
 import msgspec
 
-from antiphon.call_time import TimeLeft
 from antiphon.client.rounds.loop import RoundLimits
+from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.events import Request
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import RequestId

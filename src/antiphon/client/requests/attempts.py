@@ -23,12 +23,12 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 from msgspec import DecodeError, Raw, Struct, json
 
-from antiphon.call_time import TimeLeft
 from antiphon.client.answers.ownership import OpenCall
 from antiphon.client.known_tools import KnownTools
 from antiphon.engine.connection import Connection
 from antiphon.engine.requests import OnProgress
 from antiphon.errors import AntiphonError, CallTimeout, InvalidParams, PeerError, RemoteProtocolError
+from antiphon.machine.call_time import TimeLeft
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Outgoing
 from antiphon.transports.http.client.error_replies import (

@@ -18,7 +18,6 @@ from typing import Any, TypeVar, overload
 
 from msgspec import Raw, structs
 
-from antiphon.call_time import TimeLeft, count_time
 from antiphon.client.answers.answerers import Answers, Extension, PutAside, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
 from antiphon.client.requests.attempts import BecameTask, Forwarding, Sending, read_legacy, read_modern
@@ -44,6 +43,7 @@ from antiphon.errors import (
     PeerError,
     RemoteProtocolError,
 )
+from antiphon.machine.call_time import TimeLeft, count_time
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Request
 from antiphon.wire.common import RequestParams, Result, RoundParams, Wire

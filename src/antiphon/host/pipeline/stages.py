@@ -16,7 +16,6 @@ from typing import TypeVar
 
 import msgspec
 
-from antiphon.call_time import count_time
 from antiphon.errors import AntiphonError, ConfigError, InvalidParams, Rejected
 from antiphon.host.audit import Facts
 from antiphon.host.checks.ask_limits import LimitReached, Pass
@@ -54,6 +53,7 @@ from antiphon.host.review.review import (
 from antiphon.host.store.base import BlockRow
 from antiphon.host.store.chain import Step
 from antiphon.machine.asyncio_tasks import end_tasks
+from antiphon.machine.call_time import count_time
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Context, Server
-from antiphon.call_time import TimeLeft, count_time, find_current_time
 from antiphon.errors import CallTimeout
 from antiphon.host import Host, Policy, Scripted
 from antiphon.host.review.review import Decision, ReviewItem
+from antiphon.machine.call_time import TimeLeft, count_time, find_current_time
 from tests.host.asks import Person, approve
 from tests.support.raw_server import RawServer
 
