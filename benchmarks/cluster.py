@@ -25,8 +25,8 @@ from typing import Any, NamedTuple, cast
 
 import uvloop
 
+from antiphon.replicas.engines.base import Cluster
 from antiphon.server import PostgresCluster, RedisCluster
-from antiphon.transports.cluster.base import Cluster
 from benchmarks.load.http import Connection, connect, exchange
 from benchmarks.load.http_load import legacy_head, open_session
 from benchmarks.load.messages import call

@@ -78,7 +78,7 @@ if __name__ == "__main__":
             "uvicorn",
             "cryptography.hazmat.primitives.ciphers.aead",
             "antiphon.server.serving.network",
-            "antiphon.server.replica_server",
-            "antiphon.transports.http.server.replicas.membership",
+            "antiphon.replicas.replica_server",
+            "antiphon.replicas.http.membership",
         ),
     )

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from antiphon import Context, Server
-from antiphon.transports.cluster import unix
+from antiphon.replicas.engines import unix
 from antiphon.types import ToolAnnotations
 
 URI = "shop://stock"

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
         ServeOptions as ServeOptions,
         ServerApp as ServerApp,
     )
-    from antiphon.transports.cluster.base import Cluster as Cluster
-    from antiphon.transports.cluster.memory import MemoryCluster as MemoryCluster
-    from antiphon.transports.cluster.postgres import PostgresCluster as PostgresCluster
-    from antiphon.transports.cluster.redis import RedisCluster as RedisCluster
+    from antiphon.replicas.engines.base import Cluster as Cluster
+    from antiphon.replicas.engines.memory import MemoryCluster as MemoryCluster
+    from antiphon.replicas.engines.postgres import PostgresCluster as PostgresCluster
+    from antiphon.replicas.engines.redis import RedisCluster as RedisCluster
     from antiphon.transports.http.server.event_store import EventStore as EventStore
 else:
     _HOMES = {
@@ -79,10 +79,10 @@ else:
         "antiphon.server.rate_limits": "Rate",
         "antiphon.server.server_middleware": "CallNext Middleware ServerRequest",
         "antiphon.server.serving.network": "HttpOptions ServeOptions ServerApp",
-        "antiphon.transports.cluster.base": "Cluster",
-        "antiphon.transports.cluster.memory": "MemoryCluster",
-        "antiphon.transports.cluster.postgres": "PostgresCluster",
-        "antiphon.transports.cluster.redis": "RedisCluster",
+        "antiphon.replicas.engines.base": "Cluster",
+        "antiphon.replicas.engines.memory": "MemoryCluster",
+        "antiphon.replicas.engines.postgres": "PostgresCluster",
+        "antiphon.replicas.engines.redis": "RedisCluster",
         "antiphon.transports.http.server.event_store": "EventStore",
     }
     __all__ = [name for names in _HOMES.values() for name in names.split()]

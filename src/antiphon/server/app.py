@@ -30,10 +30,10 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
 if TYPE_CHECKING:
+    from antiphon.replicas.engines.base import Cluster
     from antiphon.server.serving.network import HttpOptions, ServeOptions, ServerApp
     from antiphon.server.state.state_store import StateStore
     from antiphon.server.tasks.task_store import TaskOptions
-    from antiphon.transports.cluster.base import Cluster
     from antiphon.wire.tools import Tool
 
 __all__ = ["Mountable", "Server"]

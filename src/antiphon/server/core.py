@@ -33,7 +33,7 @@ from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
 
 if TYPE_CHECKING:
-    from antiphon.transports.cluster.tallies import Tallies
+    from antiphon.replicas.engines.tallies import Tallies
 
 __all__ = ["Core", "Declared", "Extension"]
 

@@ -14,7 +14,7 @@ from antiphon.errors import TemporarilyUnavailable
 from antiphon.server import MemoryCluster
 from antiphon.server.calls import recorded_call
 from antiphon.types import ToolAnnotations
-from tests.server.replicated import Replica, Trio, answer, question, result_of
+from tests.replicas.replicated import Replica, Trio, answer, question, result_of
 from tests.transports.http.server.driver import Open, Response, closing
 
 IDEMPOTENT = ToolAnnotations(idempotent_hint=True)

@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 from antiphon.errors import AntiphonError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.machine.listening_sockets import accept_rest
+from antiphon.replicas.engines.unix import Hub
 from antiphon.server.serving import worker_link
-from antiphon.transports.cluster.unix import Hub
 
 __all__ = ["Parent", "serve_workers"]
 

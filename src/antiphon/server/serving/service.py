@@ -42,12 +42,12 @@ from antiphon.wire.tools import Tool
 
 if TYPE_CHECKING:
     from antiphon.engine.request_telemetry import ConnectionWatch
-    from antiphon.server.replica_server import Replicas
+    from antiphon.replicas.engines.base import Cluster
+    from antiphon.replicas.replica_server import Replicas
     from antiphon.server.tasks.served_tasks import ServedTasks
     from antiphon.server.tasks.task_requests import TaskRequests
     from antiphon.server.tasks.task_store import TaskOptions
     from antiphon.server.tasks.task_worker import TaskWorker
-    from antiphon.transports.cluster.base import Cluster
 
 __all__ = ["Held", "Service"]
 
@@ -482,8 +482,8 @@ class Service:
 
 def _join_cluster(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
     """Join a server to its cluster. The modules are imported only for servers with one."""
+    from antiphon.replicas.replica_server import Replicas
     from antiphon.server.calls.stored_calls import StoredCalls
-    from antiphon.server.replica_server import Replicas
 
     found = Replicas(
         cluster,

@@ -21,8 +21,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from antiphon.machine.asyncio_tasks import start_in
+from antiphon.replicas.engines.unix import UnixCluster
 from antiphon.server.serving import worker_link
-from antiphon.transports.cluster.unix import UnixCluster
 
 if TYPE_CHECKING:
     from antiphon.server.serving.service import Service

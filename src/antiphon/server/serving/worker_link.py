@@ -204,7 +204,7 @@ class Ends(Struct, frozen=True):
     messages: socket.socket
     life: socket.socket
     shared: socket.socket
-    """Connects to the state that the workers share (``transports.cluster.unix``)."""
+    """Connects to the state that the workers share (``replicas.engines.unix``)."""
 
 
 def take_inherited_ends() -> Ends | None:

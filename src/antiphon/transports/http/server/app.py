@@ -37,8 +37,8 @@ from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, decode_envelope, recover_id, split_batch
 
 if TYPE_CHECKING:
-    from antiphon.transports.http.server.replicas.membership import Membership
-    from antiphon.transports.http.server.replicas.records import ReplicaCommons
+    from antiphon.replicas.http.membership import Membership
+    from antiphon.replicas.http.records import ReplicaCommons
 
 __all__ = ["HttpApp", "http_app"]
 
@@ -106,7 +106,7 @@ def http_app(
 
 
 def _shared_events(common: ReplicaCommons) -> EventStore:
-    from antiphon.transports.http.server.replicas.records import SharedEvents
+    from antiphon.replicas.http.records import SharedEvents
 
     return SharedEvents(common)
 
@@ -168,7 +168,7 @@ class HttpApp:
 
     def join(self, common: ReplicaCommons) -> None:
         """Be one of several replicas from now on."""
-        from antiphon.transports.http.server.replicas.membership import Membership
+        from antiphon.replicas.http.membership import Membership
 
         self._membership = Membership(
             common,

@@ -1,6 +1,6 @@
 """A server as one of several replicas: its key, what restores a legacy session, and notices of changes.
 
-The engine they share is in ``transports.cluster``, which requests go where in ``transports.http.server.replicas``.
+The engine they share is in ``replicas.engines``, which requests go where in ``replicas.http``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from msgspec import Raw, Struct
 from antiphon.errors import ClusterUnavailable, ConfigError, PeerError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.caller import Covers
-from antiphon.transports.cluster.base import LEASE
-from antiphon.transports.cluster.tallies import Tallies
+from antiphon.replicas.engines.base import LEASE
+from antiphon.replicas.engines.tallies import Tallies
 from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lifecycle import InitializeRequestParams
 from antiphon.wire.logging import LoggingLevel
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from antiphon.channel import Peer
     from antiphon.engine.connection import Connection
     from antiphon.protocol.server_session import ServerSession
+    from antiphon.replicas.engines.base import Cluster
+    from antiphon.replicas.http.records import ReplicaCommons
     from antiphon.server.served_subscriptions import Subscriptions
     from antiphon.server.state.request_state import Seal
-    from antiphon.transports.cluster.base import Cluster
-    from antiphon.transports.http.server.replicas.records import ReplicaCommons
 
 __all__ = ["Replicas"]
 
@@ -145,7 +145,7 @@ class Replicas:
 
     def common(self, covers: Covers | None) -> ReplicaCommons:
         """Return what an endpoint shares with those of other replicas."""
-        from antiphon.transports.http.server.replicas.records import ReplicaCommons
+        from antiphon.replicas.http.records import ReplicaCommons
 
         return ReplicaCommons(
             cluster=self._cluster,

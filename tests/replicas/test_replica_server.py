@@ -12,11 +12,12 @@ from msgspec import structs
 
 from antiphon import Server
 from antiphon.errors import ClusterUnavailable, ConfigError
-from antiphon.server import MemoryCluster, RedisCluster, replica_server
+from antiphon.replicas import replica_server
+from antiphon.replicas.http import membership, records, relay
+from antiphon.server import MemoryCluster, RedisCluster
 from antiphon.server.serving.network import _check_workers
 from antiphon.transports.http.server.legacy_session import LegacySession
-from antiphon.transports.http.server.replicas import membership, records, relay
-from tests.server.replicated import Kill, Replicated, Trio, trio
+from tests.replicas.replicated import Kill, Replicated, Trio, trio
 from tests.support.network import until
 from tests.support.redis import OwnRedis, own_redis
 

@@ -16,7 +16,7 @@ from typing import Any
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.machine.extras import describe_install
-from antiphon.transports.cluster.base import (
+from antiphon.replicas.engines.base import (
     LEASE,
     OLDEST,
     PATIENCE,

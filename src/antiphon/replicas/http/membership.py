@@ -15,13 +15,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from antiphon.errors import ClusterUnavailable, InvalidRequest
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Gate, HttpRefusal
-from antiphon.transports.cluster.base import LEASE
+from antiphon.replicas.engines.base import LEASE
+from antiphon.replicas.http import records
+from antiphon.replicas.http.moving_response import MovingResponse, is_request
+from antiphon.replicas.http.relay import Relays
 from antiphon.transports.http.server.asgi import Http, send_unavailable
 from antiphon.transports.http.server.event_store import EventStore
 from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
-from antiphon.transports.http.server.replicas import records
-from antiphon.transports.http.server.replicas.moving_response import MovingResponse, is_request
-from antiphon.transports.http.server.replicas.relay import Relays
 from antiphon.transports.http.server.sessions import Sessions
 
 __all__ = ["Membership"]

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from antiphon.errors import ClusterUnavailable, InvalidParams
-from antiphon.transports.cluster.memory import MemoryCluster
-from antiphon.transports.cluster.tallies import Tallies
-from antiphon.transports.http.server.asgi import AsgiHttp, Http, send_unavailable
-from antiphon.transports.http.server.replicas import records, relay
-from antiphon.transports.http.server.replicas.records import (
+from antiphon.replicas.engines.memory import MemoryCluster
+from antiphon.replicas.engines.tallies import Tallies
+from antiphon.replicas.http import records, relay
+from antiphon.replicas.http.records import (
     KnownHomes,
     ReplicaCommons,
     SessionRecord,
     SessionRecords,
     SharedEvents,
 )
-from antiphon.transports.http.server.replicas.relay import Cut, Relays, give_up
+from antiphon.replicas.http.relay import Cut, Relays, give_up
+from antiphon.transports.http.server.asgi import AsgiHttp, Http, send_unavailable
 from tests.support.network import until
 from tests.transports.http.server.driver import Open, Response, scope_of
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from antiphon.errors import InvalidParams
-from antiphon.transports.cluster import tallies as module
-from antiphon.transports.cluster.memory import MemoryCluster
-from antiphon.transports.cluster.tallies import _INTERVAL, Tallies
+from antiphon.replicas.engines import tallies as module
+from antiphon.replicas.engines.memory import MemoryCluster
+from antiphon.replicas.engines.tallies import _INTERVAL, Tallies
 
 
 class Counting:

@@ -9,9 +9,9 @@ from itertools import count
 import pytest
 
 from antiphon.errors import ClusterUnavailable, ConfigError
-from antiphon.transports.cluster.redis import RedisCluster
+from antiphon.replicas.engines.redis import RedisCluster
+from tests.replicas.engines.contract import Contract, Inbox, Together, eventually, joining
 from tests.support.redis import OwnRedis, own_redis
-from tests.transports.cluster.contract import Contract, Inbox, Together, eventually, joining
 
 pytestmark = pytest.mark.redis
 PREFIXES = (f"test-{number}" for number in count())

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.transports.cluster.base import LEASE, ClusterMember, check_size
+from antiphon.replicas.engines.base import LEASE, ClusterMember, check_size
 
 __all__ = ["MemoryCluster"]
 

@@ -12,10 +12,10 @@ import pytest
 import uvloop
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.transports.cluster import unix
-from antiphon.transports.cluster.base import MAX_MESSAGE
-from antiphon.transports.cluster.unix import Hub, UnixCluster
-from tests.transports.cluster.contract import Contract, Together, joining
+from antiphon.replicas.engines import unix
+from antiphon.replicas.engines.base import MAX_MESSAGE
+from antiphon.replicas.engines.unix import Hub, UnixCluster
+from tests.replicas.engines.contract import Contract, Together, joining
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.transports.cluster.base import ClusterMember
-from antiphon.transports.cluster.memory import MemoryCluster
+from antiphon.replicas.engines.base import ClusterMember
+from antiphon.replicas.engines.memory import MemoryCluster
 from tests.support.network import until
 
 

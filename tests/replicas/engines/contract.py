@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import pytest
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.transports.cluster.base import MAX_MESSAGE
-from antiphon.transports.cluster.tallies import Tallies
+from antiphon.replicas.engines.base import MAX_MESSAGE
+from antiphon.replicas.engines.tallies import Tallies
 
 T = TypeVar("T")
 Together = Callable[[], Awaitable[Any]]

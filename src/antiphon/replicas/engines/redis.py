@@ -13,7 +13,7 @@ from typing import Any, cast
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.machine.extras import describe_install
-from antiphon.transports.cluster.base import (
+from antiphon.replicas.engines.base import (
     LEASE,
     OLDEST,
     PATIENCE,

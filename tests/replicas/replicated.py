@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from antiphon import Context, Server
+from antiphon.replicas.http import membership
 from antiphon.server import Cluster, Rate
-from antiphon.transports.http.server.replicas import membership
 from antiphon.types import ToolAnnotations
 from tests.support.network import until
 from tests.transports.http.server.driver import Open, Response, ask, begin, closing, listen, post

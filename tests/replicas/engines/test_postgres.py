@@ -9,10 +9,10 @@ from itertools import count
 import pytest
 
 from antiphon.errors import ClusterUnavailable, ConfigError
-from antiphon.transports.cluster.postgres import PostgresCluster
-from tests.server.replicated import Kill, Replicated, trio
+from antiphon.replicas.engines.postgres import PostgresCluster
+from tests.replicas.engines.contract import Contract, Inbox, Together, eventually, joining
+from tests.replicas.replicated import Kill, Replicated, trio
 from tests.support.postgres import Postgres, own_postgres
-from tests.transports.cluster.contract import Contract, Inbox, Together, eventually, joining
 
 __all__ = ["trio"]
 

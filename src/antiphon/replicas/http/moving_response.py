@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable
 from antiphon.errors import PeerError
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import HttpRefusal
-from antiphon.transports.cluster.base import LEASE
+from antiphon.replicas.engines.base import LEASE
+from antiphon.replicas.http.relay import Cut, Relays, give_up, unavailable_unless_begun
 from antiphon.transports.http.server.asgi import (
     AsgiHttp,
     HeaderPair,
@@ -23,7 +24,6 @@ from antiphon.transports.http.server.asgi import (
     send_refusal,
     send_unavailable,
 )
-from antiphon.transports.http.server.replicas.relay import Cut, Relays, give_up, unavailable_unless_begun
 from antiphon.wire.envelope import decode_envelope
 
 __all__ = ["MAX_MOVES", "MovingResponse", "is_request"]

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import ClusterUnavailable, PeerError
-from antiphon.transports.cluster.base import Cluster
+from antiphon.replicas.engines.base import Cluster
 
 __all__ = ["Tallies"]
 

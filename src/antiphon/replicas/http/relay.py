@@ -24,10 +24,10 @@ from antiphon.protocol.caller import Caller, Covers
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.rules import Gate
 from antiphon.protocol.http.sse import encode_event
-from antiphon.transports.cluster.base import LEASE
+from antiphon.replicas.engines.base import LEASE
+from antiphon.replicas.http.records import ReplicaCommons
 from antiphon.transports.deadline import at_once_or_within
 from antiphon.transports.http.server.asgi import AsgiHttp, Http, Message, send_empty, send_json, send_unavailable
-from antiphon.transports.http.server.replicas.records import ReplicaCommons
 from antiphon.wire.envelope import RequestId, decode_envelope, error_frame
 from antiphon.wire.failure import to_wire
 

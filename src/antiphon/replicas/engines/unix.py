@@ -17,8 +17,8 @@ import msgspec
 
 from antiphon.errors import ClusterUnavailable
 from antiphon.machine.asyncio_tasks import end_tasks, start_in
-from antiphon.transports.cluster.base import LEASE, MAX_MESSAGE, PATIENCE, ClusterMember, check_size
-from antiphon.transports.cluster.memory import MAX_KEPT, MemoryCluster
+from antiphon.replicas.engines.base import LEASE, MAX_MESSAGE, PATIENCE, ClusterMember, check_size
+from antiphon.replicas.engines.memory import MAX_KEPT, MemoryCluster
 
 __all__ = ["Hub", "UnixCluster"]
 

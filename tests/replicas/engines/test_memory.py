@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from antiphon.errors import ClusterUnavailable
-from antiphon.transports.cluster import memory
-from antiphon.transports.cluster.memory import MemoryCluster
-from tests.transports.cluster.contract import Contract, Together, joining
+from antiphon.replicas.engines import memory
+from antiphon.replicas.engines.memory import MemoryCluster
+from tests.replicas.engines.contract import Contract, Together, joining
 
 
 @pytest.fixture
