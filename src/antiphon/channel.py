@@ -162,7 +162,7 @@ class Peer(Protocol):
                 them.
             caller: who sent it, if the transport knows.
             record: how a call goes on in another process, if it can.
-            pass_on: called, in place of a reply, with the name of the replica that has to serve it.
+            pass_on: called, in place of a reply, with the name of the process that has to serve it.
         """
         ...
 

@@ -30,7 +30,7 @@
     ├── ToolError                     raised by a tool: its text becomes a result with ``isError``
     ├── SamplingFailed                an answer came that cannot be used (wrong shape, too many steps)
     ├── ResultInvalid                 a tool's structured content does not fit its output schema
-    ├── ClusterUnavailable            what the replicas of a server share did not answer in time
+    ├── ClusterUnavailable            what the processes of a server share did not answer in time
     ├── TooCostly                     checking what a peer sent goes beyond the bounds of time or memory
     └── ConfigError                   a file, a command line or a decorator is wrong: names the place
 
@@ -318,7 +318,7 @@ class ResultInvalid(AntiphonError):
 
 
 class ClusterUnavailable(AntiphonError):
-    """What the replicas of a server share could not be reached in time; the operation may have taken effect."""
+    """What the processes of a server share could not be reached in time; the operation may have taken effect."""
 
 
 class TooCostly(AntiphonError):

@@ -119,7 +119,7 @@ async def test_abandoned_sessions_leave_nothing_behind(traced):
         before = Figures()
 
         def is_quiet():
-            left = (endpoint._sessions, endpoint._stateless.is_busy, network.server_state.connections)
+            left = (endpoint.sessions, endpoint._stateless.is_busy, network.server_state.connections)
             return not any(left) and not server._service.rounds.parked and len(asyncio.all_tasks()) <= before.tasks
 
         await abandon(network.place, WARM_UP)
@@ -138,7 +138,7 @@ async def test_abandoned_sessions_hold_little_while_they_live(traced, monkeypatc
     count = 240
     server = make_server()
     async with listening(server) as network:
-        sessions, connections = network.config.app._endpoint._sessions, network.server_state.connections
+        sessions, connections = network.config.app._endpoint.sessions, network.server_state.connections
         await abandon(network.place, WARM_UP)
         await until(lambda: not connections)
         before, held = Figures(), len(sessions)

@@ -163,7 +163,7 @@ class Trio:
         await self._kill(self.replicas[at].cluster)
         # As after the silence of a lease, which has to pass first.
         for each in self.replicas:
-            each.app._endpoint._membership._relays._spoken.clear()
+            each.app._endpoint.homes._relays._spoken.clear()
 
 
 @pytest.fixture
@@ -317,7 +317,7 @@ class Replicated:
         home = trio.replicas[0].app._endpoint
         await until(lambda: home._draining)
         later = [trio.call(at, "whoami", id=at + 5) for at in range(3)]
-        await until(lambda: len(home._membership._relays._served) == 3)
+        await until(lambda: len(home.homes._relays._served) == 3)
         assert (await trio.post(2, answer(call.response.messages[-1], "warm"))).status == 202
         assert (await call.done()).messages[-1]["result"]["content"][0]["text"] == "warm"
         refused, *served = [await each.done() for each in later]

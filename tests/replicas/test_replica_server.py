@@ -137,8 +137,8 @@ async def test_a_replica_that_was_taken_for_dead_gives_its_sessions_up(trio: Tri
     first._shared.members[name] = first
     for lapse in list(first._lapses):
         lapse()
-    await trio.replicas[0].app._endpoint._membership._recorder
-    assert trio.replicas[0].app._endpoint._sessions.all() == []
+    await trio.replicas[0].app._endpoint.homes._recorder
+    assert trio.replicas[0].app._endpoint.sessions.all() == []
     assert (await trio.call(0, "whoami").done()).json["result"]
 
 
@@ -174,7 +174,7 @@ async def test_a_call_that_a_stopping_replica_gives_up_does_not_end_its_session(
 async def test_a_request_for_a_session_that_moves_on_finds_it(trio: Trio, monkeypatch: pytest.MonkeyPatch):
     """It was passed on to a replica where the session lives no more."""
     await trio.open(0)
-    kept = trio.replicas[1].app._endpoint._membership._records
+    kept = trio.replicas[1].app._endpoint.homes._records
     find, stale = kept.find, [trio.replicas[2].cluster.replica]
 
     async def found(id: bytes) -> Any:
@@ -232,7 +232,7 @@ async def test_a_call_finds_a_session_that_has_left_since_it_was_found(trio: Tri
     assert (await trio.call(1, "whoami").done()).json["result"]
     await trio.replicas[0].app.drain(30)
     assert (await trio.call(1, "whoami", id=2).done()).json["result"]["content"][0]["text"] == "ann blue"
-    assert [len(each.app._endpoint._sessions) for each in trio.replicas] == [0, 1, 0]
+    assert [len(each.app._endpoint.sessions) for each in trio.replicas] == [0, 1, 0]
 
 
 @pytest.mark.usefixtures("long_known")
@@ -246,7 +246,7 @@ async def test_a_replica_that_stops_stays_until_no_other_remembers_its_sessions(
     with monkeypatch.context() as patch:
         patch.setattr(membership, "_STAYS", 3_600)
         stopping = asyncio.ensure_future(home.close())
-        await until(lambda: home._membership._relays._is_closed)
+        await until(lambda: home.homes._relays._is_closed)
         assert (await trio.call(1, "whoami", id=2).done()).json["result"]["content"][0]["text"] == "ann blue"
         assert not stopping.done()
     stopping.cancel()
@@ -264,8 +264,8 @@ async def test_a_call_finds_a_session_that_has_moved_since_it_was_found(trio: Tr
     first._shared.members[first.replica] = first
     for lapse in list(first._lapses):
         lapse()
-    await trio.replicas[0].app._endpoint._membership._recorder
-    assert trio.replicas[0].app._endpoint._sessions.all() == []
+    await trio.replicas[0].app._endpoint.homes._recorder
+    assert trio.replicas[0].app._endpoint.sessions.all() == []
     assert (await trio.call(1, "whoami", id=3).done()).json["result"]["content"][0]["text"] == "ann blue"
 
 
@@ -276,7 +276,7 @@ async def test_a_request_to_a_replica_that_has_died_since_goes_on_if_it_may(
     monkeypatch.setattr(records, "KNOWN_FOR", 3_600)
     await trio.open(0)
     assert (await trio.call(1, "whoami").done()).json["result"]
-    relays = trio.replicas[1].app._endpoint._membership._relays
+    relays = trio.replicas[1].app._endpoint.homes._relays
     trio.replicas[0].cluster.die()
     listing = trio.begin(1, {"id": 2, "method": "tools/list"})
     call = trio.call(1, "describe", id=3, product="hat")
@@ -290,7 +290,7 @@ async def test_a_request_to_a_replica_that_has_died_since_goes_on_if_it_may(
 async def test_no_token_is_passed_on(trio: Trio):
     """It is checked where it arrives; who has sent the request is told instead."""
     await trio.open(0)
-    relays, cluster = trio.replicas[0].app._endpoint._membership._relays, trio.replicas[0].cluster
+    relays, cluster = trio.replicas[0].app._endpoint.homes._relays, trio.replicas[0].cluster
     arrived: list[bytes] = []
 
     def deliver(sender: str, data: bytes) -> None:
@@ -325,7 +325,7 @@ async def test_sessions_outlive_an_engine_that_has_lost_everything(trio: Trio):
     first._shared.members[other.replica] = other
     for lapse in list(first._lapses):
         lapse()
-    await trio.replicas[0].app._endpoint._membership._recorder
+    await trio.replicas[0].app._endpoint.homes._recorder
     assert (await trio.call(1, "whoami").done()).json["result"]
 
 
@@ -341,11 +341,11 @@ async def test_what_a_client_changes_while_the_engine_is_gone_is_recorded_later(
         assert subscribed.json["result"] == {}
     trio.replicas[0].cluster.reachable(True)
     async with asyncio.timeout(30):
-        await trio.replicas[0].app._endpoint._membership._recorder
+        await trio.replicas[0].app._endpoint.homes._recorder
     await trio.die(0)
     assert (await trio.call(1, "whoami").done()).json["result"]
     subscriptions = trio.replicas[1].server._service.subscriptions
-    [session] = trio.replicas[1].app._endpoint._sessions.all()
+    [session] = trio.replicas[1].app._endpoint.sessions.all()
     assert sorted(subscriptions.of(session.peer)) == ["catalogue://coat", "catalogue://hat"]
 
 

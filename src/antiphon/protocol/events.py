@@ -76,9 +76,9 @@ class Request(Struct, eq=False):
     progress: float | None = None
     """The last progress value sent, since values must increase (2025-11-25 basic/utilities/progress)."""
     pass_on: Callable[[str], object] | None = None
-    """Called, in place of a reply, with the name of the replica that has to serve it; ``None`` if none else may."""
+    """Called, in place of a reply, with the name of the process that has to serve it; ``None`` if none else may."""
     record: CallRecord | None = None
-    """How it goes on in another process, if it can: a call of a legacy session of one of several replicas."""
+    """How it goes on in another process, if it can: a call of a legacy session of one of several processes."""
 
 
 class BatchReplies:

@@ -1,6 +1,6 @@
 """A server as one of several replicas: its key, what restores a legacy session, and notices of changes.
 
-The engine they share is in ``replicas.engines``, which requests go where in ``replicas.http``.
+The engine they share is in ``engines``, which requests go where in ``http``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from antiphon.engine.connection import Connection
     from antiphon.protocol.server_session import ServerSession
     from antiphon.replicas.engines.base import Cluster
-    from antiphon.replicas.http.records import ReplicaCommons
-    from antiphon.server.served_subscriptions import Subscriptions
-    from antiphon.server.state.request_state import Seal
+    from antiphon.transports.http.server.app import HttpApp
 
 __all__ = ["Replicas"]
 
@@ -73,6 +71,22 @@ _decode_state = msgspec.json.Decoder(_State).decode
 _decode_notice = msgspec.json.Decoder(_Notice).decode
 
 
+class _Sealer(Protocol):
+    """What a server encrypts with (``server.state.request_state.Seal``)."""
+
+    is_shared: bool
+
+    def seal_bytes(self, data: bytes, bound_to: bytes) -> bytes: ...
+    def open_bytes(self, blob: bytes, bound_to: bytes) -> bytes: ...
+
+
+class _SubscribedUris(Protocol):
+    """Which resources each client subscribes to (``server.served_subscriptions.Subscriptions``)."""
+
+    def of(self, peer: Connection[ServerSession]) -> Collection[str]: ...
+    def restore(self, peer: Connection[ServerSession], uris: Collection[str]) -> None: ...
+
+
 class Replicas:
     """The part of one server in its cluster.
 
@@ -84,8 +98,8 @@ class Replicas:
         self,
         cluster: Cluster,
         name: str,
-        seal: Seal,
-        subscriptions: Subscriptions,
+        seal: _Sealer,
+        subscriptions: _SubscribedUris,
         *,
         share: Callable[[bytes], None],
         noticed: Callable[[str, str], None],
@@ -143,11 +157,12 @@ class Replicas:
             await end_tasks(self._telling, self._storing_key, counting)
             await self._cluster.close()
 
-    def common(self, covers: Covers | None) -> ReplicaCommons:
-        """Return what an endpoint shares with those of other replicas."""
-        from antiphon.replicas.http.records import ReplicaCommons
+    def connect_endpoint(self, options: dict[str, Any], covers: Covers | None) -> None:
+        """Complete the options of an HTTP endpoint (``http_app``) with what it shares with those of other replicas."""
+        from antiphon.replicas.http.membership import Membership
+        from antiphon.replicas.http.records import ReplicaCommons, SharedEvents
 
-        return ReplicaCommons(
+        common = ReplicaCommons(
             cluster=self._cluster,
             name=self._name,
             seal=self._seal.seal_bytes,
@@ -157,6 +172,12 @@ class Replicas:
             tallies=self.tallies,
             covers=covers,
         )
+
+        def find_homes(endpoint: HttpApp) -> Membership:
+            return Membership(common, endpoint)
+
+        options["homes"] = find_homes
+        options["event_store"] = options.get("event_store") or SharedEvents(common)
 
     async def _agree_on_key(self) -> None:
         """Use the key that the first replica has made and stored, if the server was given none."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from msgspec import Raw
 
@@ -31,9 +31,6 @@ from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, 
 from antiphon.wire.lossless import Received
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
-
-if TYPE_CHECKING:
-    from antiphon.replicas.engines.tallies import Tallies
 
 __all__ = ["Core", "Declared", "Extension"]
 
@@ -168,11 +165,11 @@ class Core:
             return 0.0
         return self._limiter.take(peer.principal or id(peer))
 
-    def share_rate(self, tallies: Tallies) -> None:
-        """Make the tool rate hold for all replicas together."""
+    def share_rate(self) -> RateLimiter | None:
+        """Count the calls of tools for other processes from now on, and return the counter; ``None`` without a rate."""
         if self._limiter is not None:
             self._limiter.share()
-            tallies.add("tool calls", self._limiter.untold, self._limiter.charge)
+        return self._limiter
 
     def forget(self, peer: Connection[ServerSession]) -> None:
         """Drop the rate-limit state of a peer that has left."""

@@ -3,9 +3,9 @@
 2025-11-25 server/tools, Security Considerations: "Servers MUST rate limit tool invocations." A call over the rate waits
 its turn; one that would wait too long is refused, with the time after which to try again.
 
-If several replicas serve one principal, each has a bucket of its own, from which it takes the tokens used at the others
-one second later. Within that second a principal may use the rate and the burst of every replica; it pays for them
-afterwards by waiting.
+If several processes serve one principal, each has a bucket of its own, from which it takes the tokens used at the
+others one second later. Within that second a principal may use the rate and the burst of every process; it pays for
+them afterwards by waiting.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class RateLimiter:
         self._clock = clock
         self._buckets: dict[object, Bucket] = {}
         self._untold: dict[str, int] | None = None
-        """Tokens taken here that other replicas do not know of yet, by principal; ``None`` without other replicas."""
+        """Tokens taken here that other processes do not know of yet, by principal; ``None`` without other processes."""
 
     def forget(self, principal: object) -> None:
         """Drop the bucket of a principal that has left."""
@@ -124,10 +124,10 @@ class RateLimiter:
             bucket = self._buckets[principal] = Bucket(self._rate, now)
         return bucket
 
-    # --- with other replicas ------------------------------------------------------------------------------------
+    # --- with other processes ------------------------------------------------------------------------------------
 
     def share(self) -> None:
-        """Count the tokens taken here for other replicas from now on."""
+        """Count the tokens taken here for other processes from now on."""
         self._untold = {}
 
     def untold(self) -> Mapping[str, int]:
@@ -144,7 +144,7 @@ class RateLimiter:
             self._untold.clear()
         return told
 
-    def charge(self, _replica: str, counts: Mapping[str, int]) -> None:
+    def charge(self, _process: str, counts: Mapping[str, int]) -> None:
         """Take the tokens that were used elsewhere, even if there are none left: later calls then wait."""
         now = self._clock()
         for principal, count in counts.items():

@@ -129,7 +129,7 @@ async def test_a_first_step_records_what_was_learnt_before(shops: Shops):
     response = await resumed(trio, call)
     assert result_of(response) == "1 1 2"
     assert runs == ["1"]
-    assert home.app._endpoint._sessions.all()[0].is_live(1) is False
+    assert home.app._endpoint.sessions.all()[0].is_live(1) is False
 
 
 async def test_branches_find_what_is_theirs(shops: Shops):
@@ -304,4 +304,4 @@ async def test_a_journal_that_is_too_long_is_none(shops: Shops, monkeypatch: pyt
 
 def test_only_replicas_record_calls():
     """A server of its own has nowhere to."""
-    assert Server("shop")._service.rounds.of_replicas is None
+    assert Server("shop")._service.rounds.legacy_calls is None

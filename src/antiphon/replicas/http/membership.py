@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from antiphon.errors import ClusterUnavailable, InvalidRequest
 from antiphon.protocol.http import rules
-from antiphon.protocol.http.rules import Gate, HttpRefusal
+from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.replicas.engines.base import LEASE
 from antiphon.replicas.http import records
 from antiphon.replicas.http.moving_response import MovingResponse, is_request
 from antiphon.replicas.http.relay import Relays
+from antiphon.transports.http.server.app import HttpApp
 from antiphon.transports.http.server.asgi import Http, send_unavailable
-from antiphon.transports.http.server.event_store import EventStore
 from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
-from antiphon.transports.http.server.sessions import Sessions
+from antiphon.transports.http.server.session_homes import SessionHomes
 
 __all__ = ["Membership"]
 
@@ -54,44 +54,25 @@ _AT_ONCE = 64
 _LONGER = 2.0
 """How many idle timeouts a record is kept without a sign that its session is used; the home gives two in that time."""
 
-Serve = Callable[[Http, "bytes | None"], Awaitable[None]]
 
-
-class Membership:
+class Membership(SessionHomes):
     """What one endpoint of a server does as one of several replicas.
 
     Args:
         common: what the replicas share.
-        sessions: those that live here.
-        store: keeps the events of their streams.
-        make: makes a session at a given place, for the request that needs it.
-        serve: serves a request here; its body was read, if it has one.
-        path: that of the endpoint.
-        gate: checks tokens; ``None`` if nobody does.
-        idle_timeout: seconds without a request after which a session ends.
+        endpoint: the endpoint, whose sessions these are.
     """
 
-    def __init__(
-        self,
-        common: records.ReplicaCommons,
-        sessions: Sessions,
-        store: EventStore,
-        make: Callable[[Http, SessionPlace], LegacySession],
-        serve: Serve,
-        *,
-        path: str,
-        gate: Gate | None,
-        idle_timeout: float,
-    ) -> None:
+    def __init__(self, common: records.ReplicaCommons, endpoint: HttpApp) -> None:
         self._common = common
         self._cluster = common.cluster
-        self._sessions = sessions
-        self._store = store
-        self._make = make
-        self._serve = serve
+        self.sessions = endpoint.sessions
+        self._endpoint = endpoint
+        self._serve = endpoint.serve_here
+        path, idle_timeout = endpoint.path, endpoint.settings.idle_timeout
         self._pause = idle_timeout / 2
         self._records = records.SessionRecords(common, _LONGER * idle_timeout)
-        self._relays = Relays(common, serve, path, gate)
+        self._relays = Relays(common, endpoint.serve_here, path, endpoint.gate)
         self._homes = records.KnownHomes()
         self._moving: dict[bytes, asyncio.Future[None]] = {}
         """Sessions that are being restored here, or leave."""
@@ -115,24 +96,24 @@ class Membership:
         self._unsubscribe = self._cluster.on_lapse(self._lapsed)
         self._subject = f"sessions{path}"
         self._stop_counting = self._count()
-        sessions.replicas = lambda: common.tallies.replicas
+        self.sessions.sharers = lambda: common.tallies.replicas
 
     def _count(self) -> Callable[[], None]:
-        sessions = self._sessions
+        sessions = self.sessions
         return self._common.tallies.add(self._subject, sessions.counts, sessions.heard, sessions.left)
 
     async def close(self) -> None:
         """Take part no longer; sessions that live here are restored elsewhere when they are wanted."""
         await self._release_all()
-        await self._sessions.close(moving=True)
+        await self.sessions.close(moving=True)
         self._is_closed = True
         self._unsubscribe()
         self._stop_counting()
         await self._relays.close()
         # Nobody asks the engine again before that: what they send to a replica that is gone would be lost.
         await asyncio.sleep(self._relays.last_asked + _STAYS - asyncio.get_running_loop().time())
-        if isinstance(self._store, records.SharedEvents):
-            await self._store.close()
+        if isinstance(self._endpoint.store, records.SharedEvents):
+            await self._endpoint.store.close()
         running = [each for each in (self._keeper, self._recorder) if each is not None]
         self._keeper = self._recorder = None
         self._late.clear()
@@ -153,15 +134,15 @@ class Membership:
 
     # --- sessions that live here --------------------------------------------------------------------------------
 
-    async def opened(self, session: LegacySession) -> bool:
-        """Note a session that was opened here; tell whether others could be told, as they must."""
+    async def opened(self, session: LegacySession) -> str | None:
+        """Note a session that was opened here, of which the others must be told."""
         session.changed = self._changed
         try:
             await self._records.enter(session)
         except ClusterUnavailable:
-            return False
+            return "The replicas of this server cannot reach each other"
         self._keep_all()
-        return True
+        return None
 
     async def ended(self, session: LegacySession) -> None:
         """Note that a client has ended its session, or has not used it for too long."""
@@ -198,7 +179,7 @@ class Membership:
         while self._late:
             session = self._late.pop(next(iter(self._late)))
             try:
-                if self._sessions.lives(session) and session.id not in self._moving:
+                if self.sessions.lives(session) and session.id not in self._moving:
                     await self._keep(session)
                 self._fails = False
             except ClusterUnavailable:
@@ -212,22 +193,22 @@ class Membership:
 
     async def _keep_on(self) -> None:
         """Store now and then that the sessions are used, so that their records are kept."""
-        while len(self._sessions):
+        while len(self.sessions):
             await asyncio.sleep(self._pause)
-            self._record_late(self._sessions.all())
+            self._record_late(self.sessions.all())
 
     def _lapsed(self) -> None:
         """Others may have taken over sessions of ours, or the engine has lost them: give those up, record these."""
         self._unsure_until = asyncio.get_running_loop().time() + _UNSURE
-        self._doubtful = {session.id for session in self._sessions.all()}
-        self._record_late(self._sessions.all())
+        self._doubtful = {session.id for session in self.sessions.all()}
+        self._record_late(self.sessions.all())
 
     def _lose(self, session: LegacySession) -> None:
         log.warning("a session has moved to another replica, which took this one for dead")
         self._records.left(session.id)
         self._doubtful.discard(session.id)
         session.moves = True
-        self._sessions.drop(session)
+        self.sessions.drop(session)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -241,13 +222,13 @@ class Membership:
 
     def release_idle(self) -> None:
         """Have those sessions leave in which nothing is open."""
-        for session in self._sessions.all():
+        for session in self.sessions.all():
             if not session.has_open:
                 self._release(session)
 
     async def _release_all(self) -> None:
         """Have all sessions leave, whatever is open in them."""
-        for session in self._sessions.all():
+        for session in self.sessions.all():
             self._release(session)
         if self._leaving:
             await asyncio.wait(self._leaving)
@@ -269,7 +250,7 @@ class Membership:
             self._fails = True
         finally:
             session.moves = True
-            self._sessions.drop(session)
+            self.sessions.drop(session)
             del self._moving[session.id]
             moved.set_result(None)
             waiting = self._released.pop(session.id, None)
@@ -278,23 +259,28 @@ class Membership:
             if self._leaves is not None:
                 self._leaves()
 
-    async def serve_after(self, http: Http, body: bytes) -> None:
+    @property
+    def is_busy(self) -> bool:
+        """Whether a session has not left yet."""
+        return len(self.sessions) > 0
+
+    async def serve_after(self, http: Http, body: bytes) -> bool:
         """Serve a request elsewhere whose session lives here, and leaves when nothing is open in it."""
         id = http.headers[rules.SESSION_ID]
         waiting = self._released.setdefault(id, asyncio.get_running_loop().create_future())
         await asyncio.shield(waiting)
         await (send_unavailable(http, _LEFT) if http.is_relayed else self.serve(http, body))
+        return True
 
     # --- sessions that live elsewhere ---------------------------------------------------------------------------
 
-    def is_asked(self, http: Http) -> bool:
-        """Tell whether other replicas may have the session of a request, which does not live here."""
-        return rules.SESSION_ID in http.headers
-
-    def doubts(self, http: Http) -> bool:
-        """Tell whether others may have taken over the session of a request, which lived here."""
+    def may_be_elsewhere(self, http: Http) -> bool:
+        """Tell whether others may have the session of a request, or have taken it over."""
         id = http.headers.get(rules.SESSION_ID)
-        return not http.is_settled and (id in self._doubtful or (id is not None and self._cluster.is_past_lease))
+        if id is None:
+            return False
+        is_doubtful = not http.is_settled and (id in self._doubtful or self._cluster.is_past_lease)
+        return is_doubtful or self.sessions.find(id, http.principal) is None
 
     async def serve(self, http: Http, body: bytes | None) -> None:
         """Serve a request whose session does not live here: at its home, or here if that has died."""
@@ -302,7 +288,7 @@ class Membership:
 
     async def _serve_until(self, until: float, http: Http, body: bytes | None) -> None:
         response, id = MovingResponse(http, body), http.headers[rules.SESSION_ID]
-        session = self._sessions.find(id, http.principal)
+        session = self.sessions.find(id, http.principal)
         if session is not None and self._fails and is_request(body):
             # Others cannot become its home either. An answer would be lost if only this replica is cut off.
             await self._serve_here(response)
@@ -312,7 +298,7 @@ class Membership:
                 # The engine may have lost the record, which its home then gives it again.
                 await response.end(None if await self._is_unsure() else _NO_SESSION)
         except ClusterUnavailable:
-            if session is not None and self._sessions.lives(session):
+            if session is not None and self.sessions.lives(session):
                 self._record_late([session])
                 await self._serve_here(response)
             elif body is None or is_request(body) or asyncio.get_running_loop().time() > until:
@@ -342,7 +328,7 @@ class Membership:
         while tries and not self._is_closed:
             tries -= 1
             found = await self._look_up(id)
-            if self._sessions.find(id, http.principal) is not None:
+            if self.sessions.find(id, http.principal) is not None:
                 # Also without a record, which the engine has lost, and gets again.
                 await self._serve_here(response)
                 return True
@@ -366,7 +352,7 @@ class Membership:
             # First, so that nobody takes over what is found to live here.
             await self._cluster.give_sign()
         found = await self._records.find(id)
-        session = self._sessions.find(id, found[0].principal) if found is not None else None
+        session = self.sessions.find(id, found[0].principal) if found is not None else None
         if session is not None and found is not None and found[0].home not in {"", self._cluster.replica}:
             self._lose(session)
         elif session is not None:
@@ -425,18 +411,18 @@ class Membership:
         moving = self._moving.get(id)
         if moving is not None:
             await asyncio.shield(moving)
-            return self._sessions.find(id, http.principal) is not None
+            return self.sessions.find(id, http.principal) is not None
         self._moving[id] = moved = asyncio.get_running_loop().create_future()
         try:
             taken = await self._records.take_over(id, record, stored)
             if taken is None:
                 return False
-            session = self._make(http, SessionPlace(id, taken.key, taken.moved))
+            session = self._endpoint.make_session(http, place=SessionPlace(id, taken.key, taken.moved))
             session.revision = taken.revision
             session.changed = self._changed
             self._common.restore(session.peer, taken.state, taken.moved)
             await session.restore_standing()
-            self._sessions.add(session)
+            self.sessions.add(session)
             self._keep_all()
             log.info("a session goes on here: the replica it lived in has stopped")
             return True

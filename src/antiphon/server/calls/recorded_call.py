@@ -1,4 +1,4 @@
-"""A legacy call that another replica can go on with: what its handler learns is recorded, and found when it runs again.
+"""A legacy call that another process can go on with: what its handler learns is recorded, and found when it runs again.
 
 A call of a legacy session lives in one process. If that dies, another one begins it again from its request, if its
 tool is marked as idempotent or read-only, or if it has taken a step (``Context.step``), by which its author says what
@@ -49,9 +49,9 @@ Bind = Callable[[], bytes]
 
 
 class RecordedCall(HandlerCall):
-    """A handler that runs for a request of a legacy session of one of several replicas.
+    """A handler that runs for a request of a legacy session of one of several processes.
 
-    ``stored``: where other replicas find what the handler has learnt.
+    ``stored``: where other processes find what the handler has learnt.
     """
 
     __slots__ = (

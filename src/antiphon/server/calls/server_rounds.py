@@ -258,10 +258,10 @@ class ServerRounds:
         self._options = options
         self.stored = _make_stored_calls(options.store, seal, options.state_for) if options.store is not None else None
         """The storage shared by the processes of this server, if they have one."""
-        self.replica: Callable[[], str] | None = None
-        """Returns the name of this replica, if the server has several; set by the owner."""
-        self.of_replicas: StoredCalls | None = None
-        """What replicas know of each other's legacy calls, if the server has several; set by the owner."""
+        self.own_process: Callable[[], str] | None = None
+        """Returns the name of this process, if several serve the same sessions; set by the owner."""
+        self.legacy_calls: StoredCalls | None = None
+        """What these processes know of each other's legacy calls; set by the owner."""
         self._kept = KeptCalls(options.parked_for, options.max_parked, options.max_parked_bytes, RoundCall.end)
         self._live: dict[bytes, RoundCall] = {}
         """Calls that have been parked and serve a request now."""
@@ -302,12 +302,12 @@ class ServerRounds:
     def recorded(
         self, connection: Connection[ServerSession], request: Request, handled: Handled, record: CallRecord
     ) -> RecordedCall:
-        """Make a legacy call that another replica can go on with."""
+        """Make a legacy call that another process can go on with."""
         from antiphon.server.calls.recorded_call import RecordedCall
 
-        assert self.of_replicas is not None
+        assert self.legacy_calls is not None
         bind = partial(self.binding_of, connection, request, handled)
-        return RecordedCall(self.core, connection, request, handled, record=record, stored=self.of_replicas, bind=bind)
+        return RecordedCall(self.core, connection, request, handled, record=record, stored=self.legacy_calls, bind=bind)
 
     # --- retries ------------------------------------------------------------------------------------------------
 
@@ -328,7 +328,7 @@ class ServerRounds:
         request.on_cancel = task.cancel
 
     def _is_held_elsewhere(self, state: State) -> bool:
-        return self.replica is not None and bool(state.holder) and state.holder != self.replica()
+        return self.own_process is not None and bool(state.holder) and state.holder != self.own_process()
 
     def _copy_of(self, state: State) -> RoundCall | EndedCall | None:
         """Return our copy of a call if it is as recent as the state; a copy that was overtaken elsewhere is ended."""
@@ -434,7 +434,7 @@ class ServerRounds:
         call.id = call.id or os.urandom(16)
         call.bound_to = call.bound_to or self.binding_of(call.connection, call.first, call.handled)
         call.expires = time.time() + lasts
-        holder = "" if self.replica is None else self.replica()
+        holder = "" if self.own_process is None else self.own_process()
         return State(call.id, call.generation, call.expires, call.run, holder=holder)
 
     async def begin_task(

@@ -289,8 +289,7 @@ def _make_streamable(service: Service, options: dict[str, Any], auth: ResourceSe
     def connect(channel: Channel, principal: str | None, headers: Mapping[str, str], assumed: str | None) -> Peer:
         return service.connect(channel, principal=principal, headers=headers, assumed=assumed)
 
-    if service.replicas is not None:
-        options["common"] = service.replicas.common(None if auth is None else auth.covers)
+    service.connect_endpoint(options, None if auth is None else auth.covers)
     return http_app(connect, parameters=mirrored.of, **options)
 
 
@@ -386,7 +385,7 @@ def _check_workers(service: Service, transport: str) -> None:
             "workers=: a session over HTTP+SSE lives in one process, and a client may reach any of them; Streamable "
             "HTTP has no such limit"
         )
-    if service.replicas is not None and not service.replicas.join_processes:
+    if not service.joins_processes:
         raise ConfigError(
             "workers=: a MemoryCluster joins servers of one process; without it the workers share their sessions by "
             "themselves"

@@ -65,7 +65,7 @@ class Worker:
         self, number: int, heard: Callable[[Worker, worker_link.Message, socket.socket | None], object], hub: Hub
     ) -> None:
         self.number = number
-        self.replica = ""
+        self.name = ""
         """Its name in the cluster; empty until it serves."""
         self.given = 0
         """Number of connections it was given."""
@@ -271,7 +271,7 @@ class Parent:
     def _heard(self, worker: Worker, message: worker_link.Message, connection: socket.socket | None) -> None:
         match message:
             case worker_link.Ready():
-                worker.replica = message.replica
+                worker.name = message.name
                 worker.is_ready = True
                 worker.began.set()
                 self._tell_others()
@@ -281,7 +281,7 @@ class Parent:
             case worker_link.Closed():
                 worker.ended_connections = message.count
             case worker_link.Move() if connection is not None:
-                self._place(connection, worker_link.TakeConnection(message.request), message.replica)
+                self._place(connection, worker_link.TakeConnection(message.request), message.name)
             case _:
                 pass
 
@@ -290,7 +290,7 @@ class Parent:
 
     def _tell_others(self) -> None:
         """Tell the workers which of them can be given connections."""
-        others = worker_link.Others([each.replica for each in self._serving()])
+        others = worker_link.Others([each.name for each in self._serving()])
         for worker in self._workers.values():
             worker.link.send(others)
 
@@ -323,19 +323,19 @@ class Parent:
                 return
             self._place(connection, worker_link.TakeConnection())
 
-    def _place(self, connection: socket.socket, take: worker_link.TakeConnection, replica: str = "") -> None:
+    def _place(self, connection: socket.socket, take: worker_link.TakeConnection, name: str = "") -> None:
         """Give a connection to the worker of this name, or else to the one with the fewest, once one takes it."""
-        if self._hand_over(connection, take, replica):
+        if self._hand_over(connection, take, name):
             connection.close()
         else:
             self._held.append((connection, take))
             self._pause()
 
-    def _hand_over(self, connection: socket.socket, take: worker_link.TakeConnection, replica: str = "") -> bool:
+    def _hand_over(self, connection: socket.socket, take: worker_link.TakeConnection, name: str = "") -> bool:
         self._turn += 1
 
         def rank(each: Worker) -> tuple[bool, int, int]:
-            return each.replica != replica, each.open, (each.number + self._turn) % self._count
+            return each.name != name, each.open, (each.number + self._turn) % self._count
 
         for worker in sorted(self._serving(), key=rank):
             if worker.link.hand_over(connection, take):

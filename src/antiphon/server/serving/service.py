@@ -42,6 +42,7 @@ from antiphon.wire.tools import Tool
 
 if TYPE_CHECKING:
     from antiphon.engine.request_telemetry import ConnectionWatch
+    from antiphon.protocol.caller import Covers
     from antiphon.replicas.engines.base import Cluster
     from antiphon.replicas.replica_server import Replicas
     from antiphon.server.tasks.served_tasks import ServedTasks
@@ -73,7 +74,7 @@ class Service:
     ``page_size``: most entries in one page of a list.
     ``seal``, ``rounds``: how calls that ask continue from request to request (2026-07-28).
     ``tasks``: where tasks are kept, how long and how many; ``None`` for the defaults.
-    ``cluster``: what it shares with other replicas, if there are any.
+    ``cluster``: what it shares with other processes, if there are any.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Service:
         """Called with each change of which clients of other processes are notified, too: ``resource`` and its URI, or a
         list."""
         self.replicas = None if cluster is None else _join_cluster(cluster, self, seal)
+        """The other processes that serve the same sessions, if there are any."""
         self._users = 0
         self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
         self._watch()
@@ -176,6 +178,16 @@ class Service:
     def join(self, cluster: Cluster) -> None:
         """Share sessions and notices with other processes. Call it before the server is opened."""
         self.replicas = _join_cluster(cluster, self, self._seal)
+
+    @property
+    def joins_processes(self) -> bool:
+        """Whether its sessions may be reached from other processes, by its cluster or by that of its workers."""
+        return self.replicas is None or self.replicas.join_processes
+
+    def connect_endpoint(self, options: dict[str, Any], covers: Covers | None) -> None:
+        """Complete the options of an endpoint with what it shares with those of other processes, if there are any."""
+        if self.replicas is not None:
+            self.replicas.connect_endpoint(options, covers)
 
     # --- tasks --------------------------------------------------------------------------------------------------
 
@@ -494,9 +506,11 @@ def _join_cluster(cluster: Cluster, service: Service, seal: Seal) -> Replicas:
         noticed=service.noticed,
     )
     service.on_notice = found.tell
-    service.rounds.replica = lambda: cluster.replica
-    service.rounds.of_replicas = StoredCalls(cluster, seal, _RECORDED_FOR)
-    service.core.share_rate(found.tallies)
+    service.rounds.own_process = lambda: cluster.replica
+    service.rounds.legacy_calls = StoredCalls(cluster, seal, _RECORDED_FOR)
+    limiter = service.core.share_rate()
+    if limiter is not None:
+        found.tallies.add("tool calls", limiter.untold, limiter.charge)
     return found
 
 

@@ -119,17 +119,17 @@ class _Serving:
                 self._taken += 1
                 start_in(self._taking, self._take(connection, message.request))
             case worker_link.Others():
-                self._others = frozenset(message.replicas)
+                self._others = frozenset(message.names)
             case worker_link.Leave():
                 self._leaves = True
                 self._network.leave(message.grace)
             case _:
                 pass
 
-    def _give(self, connection: socket.socket, request: bytes, replica: str) -> bool:
+    def _give(self, connection: socket.socket, request: bytes, name: str) -> bool:
         """Give a connection, through the parent, to the worker that has its session, or to any if this one leaves."""
-        is_wanted = replica in self._others or (self._leaves and not replica)
-        return is_wanted and self._link.hand_over(connection, worker_link.Move(replica, request))
+        is_wanted = name in self._others or (self._leaves and not name)
+        return is_wanted and self._link.hand_over(connection, worker_link.Move(name, request))
 
     async def _take(self, connection: socket.socket, request: bytes) -> None:
         try:

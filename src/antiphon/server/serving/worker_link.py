@@ -59,7 +59,7 @@ class TakeConnection(Struct, frozen=True, tag=True):
 class Move(Struct, frozen=True, tag=True):
     """A connection for another worker comes with this message."""
 
-    replica: str
+    name: str
     """Name of that worker in the cluster; empty for any."""
     request: bytes
     """What was read from it: a request without an answer, or nothing."""
@@ -68,14 +68,14 @@ class Move(Struct, frozen=True, tag=True):
 class Ready(Struct, frozen=True, tag=True):
     """The worker serves from now on."""
 
-    replica: str
+    name: str
     """Its name in the cluster."""
 
 
 class Others(Struct, frozen=True, tag=True):
     """Which workers take connections now."""
 
-    replicas: list[str]
+    names: list[str]
     """Their names in the cluster."""
 
 
@@ -204,7 +204,7 @@ class Ends(Struct, frozen=True):
     messages: socket.socket
     life: socket.socket
     shared: socket.socket
-    """Connects to the state that the workers share (``replicas.engines.unix``)."""
+    """Connects to the state that the workers share (``UnixCluster``)."""
 
 
 def take_inherited_ends() -> Ends | None:

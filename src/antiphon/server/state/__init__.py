@@ -1,1 +1,1 @@
-"""The state of a call between its requests: sealed for the client, or kept in a store that replicas share."""
+"""The state of a call between its requests: sealed for the client, or kept in a store that processes share."""

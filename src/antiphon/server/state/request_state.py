@@ -3,7 +3,7 @@
 2026-07-28 basic/patterns/mrtr: a server must treat it as attacker-controlled input. The state is encrypted and
 authenticated and bound to the caller, the method, the arguments and the server, so that it fits no other call. Keys are
 tried in order, so that they can be rotated; without keys, one is made for this process. All else that a server keeps or
-sends outside its process is sealed in the same way: records, events, messages between replicas.
+sends outside its process is sealed in the same way: records, events, messages between processes.
 
 Sealed data begins with the mark of its format, XAES-256-GCM (https://c2sp.org/XAES-256-GCM), which derives a key from
 the first half of a nonce. A process draws a new first half after 1,024 texts, and a new second half for each text. Two
@@ -80,7 +80,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     key: bytes = b""
     """The key under which the call's steps are recorded, if it is not the call's id."""
     holder: str = ""
-    """The replica where the call is parked, if there are several; a retry is passed on to it while it lives."""
+    """The process where the call is parked, if there are several; a retry is passed on to it while it lives."""
 
 
 def make_refusal() -> InvalidParams:

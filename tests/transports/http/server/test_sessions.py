@@ -91,7 +91,7 @@ async def test_a_session_in_use_outlives_the_timeout():
         opened = await post(app, initialize())
         waiting = begin(app, call("wait"), mcp_session_id=opened.headers["mcp-session-id"])
         await bench.waiting.wait()
-        app._sessions._sweep()
+        app.sessions._sweep()
         bench.peer.go.set()
         assert (await waiting.done()).json["result"] == "waited"
 
@@ -149,7 +149,7 @@ async def test_the_places_are_those_of_all_replicas():
     """What is free is shared out: however many come at once, and wherever, the bound holds but for a rounding."""
     tables = [Sessions(100, 60) for _ in range(3)]
     for each in tables:
-        each.replicas = lambda: 3
+        each.sharers = lambda: 3
     told(*tables)
     assert filled(tables[0], None) == 34
     told(*tables)
@@ -170,7 +170,7 @@ async def test_a_principal_has_one_share_at_all_replicas_together():
     """It does not get another at each."""
     tables = [Sessions(400, 60) for _ in range(2)]
     for each in tables:
-        each.replicas = lambda: 2
+        each.sharers = lambda: 2
     told(*tables)
     filled(tables[0], "greedy", 60)
     filled(tables[1], "others", 60)

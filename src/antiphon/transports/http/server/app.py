@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Raw
 
@@ -30,15 +29,12 @@ from antiphon.transports.http.server.entrance import (
 )
 from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
-from antiphon.transports.http.server.legacy_session import LegacySession
+from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
+from antiphon.transports.http.server.session_homes import OneProcess, SessionHomes
 from antiphon.transports.http.server.sessions import Sessions, end_session
 from antiphon.transports.http.server.stateless import Connect, Stateless
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, decode_envelope, recover_id, split_batch
-
-if TYPE_CHECKING:
-    from antiphon.replicas.http.membership import Membership
-    from antiphon.replicas.http.records import ReplicaCommons
 
 __all__ = ["HttpApp", "http_app"]
 
@@ -75,13 +71,13 @@ def http_app(
     stateless: bool = False,
     health: bool = False,
     json_only: bool = False,
-    common: ReplicaCommons | None = None,
+    homes: Callable[[HttpApp], SessionHomes] | None = None,
 ) -> HttpApp:
     """Make the ASGI application of a server.
 
     ``connect`` makes a peer for every session, and for modern requests. ``allowed_hosts`` and ``allowed_origins`` as in
     ``Guard``; ``check_token`` as in ``TokenCheck``, or a ``gate`` in its place; ``parameters`` says which parameters of
-    a tool travel in headers; ``common``: what this endpoint shares with other replicas, if there are any; the
+    a tool travel in headers; ``homes`` makes what finds sessions, if they may be in other processes; the
     numbers are those of ``EndpointSettings``.
     """
     settings = EndpointSettings(
@@ -98,17 +94,12 @@ def http_app(
     )
     guard = Guard(allowed_hosts, allowed_origins)
     gate = TokenCheck(check_token) if check_token is not None else gate
-    store = event_store or (MemoryEventStore() if common is None else _shared_events(common))
+    store = event_store or MemoryEventStore()
     app = HttpApp(connect, settings, path=path, guard=guard, gate=gate, parameters=parameters, store=store)
-    if common is not None and not stateless:
-        app.join(common)
+    if homes is not None and not stateless:
+        app.homes = homes(app)
+        app.sessions.on_expiry = app.homes.ended
     return app
-
-
-def _shared_events(common: ReplicaCommons) -> EventStore:
-    from antiphon.replicas.http.records import SharedEvents
-
-    return SharedEvents(common)
 
 
 class HttpApp:
@@ -126,16 +117,18 @@ class HttpApp:
         store: EventStore,
     ) -> None:
         self._connect = connect
-        self._path = path.rstrip("/")
-        self._settings = settings
+        self.path = path.rstrip("/")
+        self.settings = settings
         self._guard = guard
-        self._gate = gate
+        self.gate = gate
+        """Checks tokens; ``None`` if nobody does."""
         self._parameters = parameters
-        self._store = store
-        self._sessions = Sessions(settings.max_sessions, settings.idle_timeout)
+        self.store = store
+        """Keeps the events of the sessions' streams."""
+        self.sessions = Sessions(settings.max_sessions, settings.idle_timeout)
+        """Those that live here."""
         self._stateless = Stateless(connect, settings)
-        self._membership: Membership | None = None
-        """What this endpoint does as one of several replicas, if it is."""
+        self.homes: SessionHomes = OneProcess(self.sessions)
         self._allow = (b"allow", b"POST" if settings.stateless else _METHODS)
         self._open = 0
         self._draining = False
@@ -166,24 +159,14 @@ class HttpApp:
             if self._draining:
                 self._note_quiet()
 
-    def join(self, common: ReplicaCommons) -> None:
-        """Be one of several replicas from now on."""
-        from antiphon.replicas.http.membership import Membership
+    def make_session(
+        self, http: asgi.Http, assumed: str | None = None, *, place: SessionPlace | None = None
+    ) -> LegacySession:
+        """Make a session for a request that opens it, or that needs it here; see ``LegacySession``."""
+        return LegacySession(self._connect, http, self.settings, self.store, assumed, place=place)
 
-        self._membership = Membership(
-            common,
-            self._sessions,
-            self._store,
-            lambda http, place: LegacySession(self._connect, http, self._settings, self._store, place=place),
-            self._serve_elsewhere,
-            path=self._path,
-            gate=self._gate,
-            idle_timeout=self._settings.idle_timeout,
-        )
-        self._sessions.on_expiry = self._membership.ended
-
-    async def _serve_elsewhere(self, http: asgi.Http, body: bytes | None) -> None:
-        """Serve a request that has come through another replica, or whose session has just come here."""
+    async def serve_here(self, http: asgi.Http, body: bytes | None) -> None:
+        """Serve a request that has come through another process, or whose session has just come here."""
         if self._draining and self._session(http) is None:
             # It has left meanwhile; who has passed the request on looks for it again.
             await asgi.send_unavailable(http, _UNAVAILABLE)
@@ -207,8 +190,7 @@ class HttpApp:
     async def close(self, *, drain: float = 0.0) -> None:
         """Accept no more requests, wait up to ``drain`` seconds for open ones, then end everything."""
         self._draining = True
-        if self._membership is not None:
-            self._membership.leave(self._check_quiet)
+        self.homes.leave(self._check_quiet)
         self._note_quiet()
         try:
             async with asyncio.timeout(drain):
@@ -217,81 +199,77 @@ class HttpApp:
             log.debug("requests are given up: they did not end within %g s", drain)
         self._closed = True
         await self._stateless.close()
-        await (self._sessions.close() if self._membership is None else self._membership.close())
+        await self.homes.close()
 
     def _reopen(self) -> None:
         self._draining = self._closed = False
-        if self._membership is not None:
-            self._membership.reopen()
+        self.homes.reopen()
 
     # --- every request ------------------------------------------------------------------------------------------
 
     def _is_let_in(self, http: asgi.Http) -> bool:
         """Tell whether a request may proceed to its body, if that can be decided without waiting or responding."""
         return (
-            self._open < self._settings.max_open
+            self._open < self.settings.max_open
             and not self._closed
             and b"origin" not in http.headers
             and not http.earlier
             and self._guard.is_allowed_host(http.headers)
-            and (http.path == self._path or self._is_here(http))
-            and (self._gate is None or self._is_remembered(http, self._gate))
+            and (http.path == self.path or self._is_here(http))
+            and (self.gate is None or self._is_remembered(http, self.gate))
         )
 
     def _is_remembered(self, http: asgi.Http, gate: Gate) -> bool:
-        caller = gate.known(http.method, self._path, http.headers)
+        caller = gate.known(http.method, self.path, http.headers)
         if caller is not None:
             http.note_sender(caller, gate)
         return caller is not None
 
     async def _let_in(self, http: asgi.Http) -> bool:
         """Check the path, the token and the method; refuse what may not proceed, and tell whether it may."""
-        if self._settings.health and http.path in (_HEALTH, _READY):
+        if self.settings.health and http.path in (_HEALTH, _READY):
             # Before the guard: whoever probes a container knows it by its address alone. Nothing is told but a status.
             await asgi.send_empty(http, self._health(http))
             return False
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.pairs, http.headers)
-        document = None if refusal is not None or self._gate is None else document_at(self._gate, http)
+        document = None if refusal is not None or self.gate is None else document_at(self.gate, http)
         if refusal is None and document is None and not self._is_here(http):
-            refusal = HttpRefusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
+            refusal = HttpRefusal(404, InvalidRequest(f"Not found: the endpoint is {self.path or '/'}"))
         if refusal is not None:
             await asgi.send_refusal(http, refusal)
         elif answers_page(http):
             await send_preflight(http, _METHODS)
         elif document is not None:
             await send_document(http, document)
-        elif self._closed or self._open >= self._settings.max_open:
+        elif self._closed or self._open >= self.settings.max_open:
             await asgi.send_unavailable(http, _UNAVAILABLE)
         else:
-            return self._gate is None or await admit_request(http, self._gate, self._path)
+            return self.gate is None or await admit_request(http, self.gate, self.path)
         return False
 
     def _health(self, http: asgi.Http) -> int:
         """Return the status that says whether this process serves, or whether it is ready for new requests."""
         if http.method not in {"GET", "HEAD"}:
             return 405
-        is_full = self._open >= self._settings.max_open
+        is_full = self._open >= self.settings.max_open
         return 503 if self._closed or (http.path == _READY and (self._draining or is_full)) else 200
 
     def _note_quiet(self) -> None:
-        if self._membership is not None:
-            self._membership.release_idle()
+        self.homes.release_idle()
         self._check_quiet()
 
     def _check_quiet(self) -> None:
-        # Where sessions go on elsewhere, they have to leave first.
-        is_busy = self._sessions.is_busy if self._membership is None else len(self._sessions) > 0
-        if not is_busy and not self._stateless.is_busy:
+        if not self.homes.is_busy and not self._stateless.is_busy:
             self._quiet.set()
 
     def _is_here(self, http: asgi.Http) -> bool:
         path = http.local_path.rstrip("/")
         # If mounted in another application, the mount point itself is the endpoint, too.
-        return path == self._path or (not path and http.local_path != http.path)
+        return path == self.path or (not path and http.local_path != http.path)
 
     async def _other(self, http: asgi.Http) -> None:
         method = http.method
-        if method not in {"GET", "DELETE"} or self._settings.stateless or names_modern(http.headers):
+        if method not in {"GET", "DELETE"} or self.settings.stateless or names_modern(http.headers):
             # 2026-07-28: "HTTP GET or DELETE to the MCP endpoint: respond with 405 Method Not Allowed." 2025-11-25: a
             # server that offers no stream at GET, and one that lets no client end its session, answer so, too.
             await asgi.send_refusal(http, HttpRefusal(405, InvalidRequest("Method not allowed")), None, self._allow)
@@ -305,27 +283,28 @@ class HttpApp:
             refusal = HttpRefusal(406, InvalidRequest("Accept must list text/event-stream"))
         if refusal is not None:
             await asgi.send_refusal(http, refusal)
-        elif session is None or (self._membership is not None and self._membership.doubts(http)):
-            await self._without_session(http, None)
+        elif self.homes.may_be_elsewhere(http):
+            await self.homes.serve(http, None)
+        elif session is None:
+            await asgi.send_refusal(http, _without_session(http))
         elif method == "DELETE":
-            if self._membership is not None:
-                # First, so that nobody restores it from its record.
-                await self._membership.ended(session)
-            await self._sessions.remove(session)
+            # First, so that nobody restores it from its record.
+            await self.homes.ended(session)
+            await self.sessions.remove(session)
             await asgi.send_empty(http, 204)
         else:
             await session.serve_stream(http, http.headers.get(rules.LAST_EVENT_ID))
-            self._sessions.touch(session)
+            self.sessions.touch(session)
 
     # --- POST ---------------------------------------------------------------------------------------------------
 
     def _post(self, http: asgi.Http, body: bytes | None = None) -> Awaitable[None]:
         if body is None:
-            refusal = rules.check_media(http.headers, json_only=self._settings.json_only)
+            refusal = rules.check_media(http.headers, json_only=self.settings.json_only)
             if refusal is not None:
                 return asgi.send_refusal(http, refusal)
             # Nearly always the whole body has arrived.
-            body = http.take_body(self._settings.max_body)
+            body = http.take_body(self.settings.max_body)
             if body is None:
                 return self._read_and_post(http)
         try:
@@ -334,22 +313,12 @@ class HttpApp:
             return self._not_a_message(http, body, error)
         if is_modern(http.headers, envelope, body):
             return self._post_modern(http, envelope, body)
-        if self._membership is not None and self._is_elsewhere(http, self._membership):
-            return self._membership.serve(http, body)
+        if self.homes.may_be_elsewhere(http):
+            return self.homes.serve(http, body)
         return self._post_legacy(http, envelope, body)
 
-    def _is_elsewhere(self, http: asgi.Http, membership: Membership) -> bool:
-        return membership.is_asked(http) and (self._session(http) is None or membership.doubts(http))
-
-    async def _without_session(self, http: asgi.Http, body: bytes | None) -> None:
-        """Serve a request whose session, if it names one, does not live here."""
-        if self._membership is not None and self._membership.is_asked(http):
-            await self._membership.serve(http, body)
-        else:
-            await asgi.send_refusal(http, _without_session(http))
-
     async def _read_and_post(self, http: asgi.Http) -> None:
-        body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
+        body = await read_body(http, self.settings.max_body, self.settings.body_timeout)
         await (asgi.send_refusal(http, body) if isinstance(body, HttpRefusal) else self._post(http, body))
 
     def _post_modern(self, http: asgi.Http, envelope: Envelope, body: bytes) -> Awaitable[None]:
@@ -361,17 +330,17 @@ class HttpApp:
             return asgi.send_refusal(http, params, rules.id_of(envelope))
         if self._draining:
             return self._refer(http, body)
-        if self._membership is None or http.is_relayed or getattr(params, "request_state", None) is None:
+        if http.is_relayed or getattr(params, "request_state", None) is None:
             return self._stateless.serve(http, envelope, params)
         return self._post_round(http, envelope, params, body)
 
     def _post_round(
         self, http: asgi.Http, envelope: Envelope, params: RequestParams | None, body: bytes
     ) -> Awaitable[None]:
-        """Serve a further request of a call that has rounds, which another replica may hold."""
+        """Serve a further request of a call that has rounds, which another process may hold."""
 
         async def pass_on(holder: str) -> None:
-            if self._membership is None or not await self._membership.serve_elsewhere(holder, http, body):
+            if not await self.homes.serve_elsewhere(holder, http, body):
                 await self._stateless.serve(http, envelope, params)
 
         return self._stateless.serve(http, envelope, params, pass_on=pass_on)
@@ -382,7 +351,7 @@ class HttpApp:
             return asgi.send_refusal(http, refusal, rules.id_of(envelope))
         if self._draining and rules.is_request(envelope):
             return self._refer(http, body)
-        if self._settings.stateless or (envelope.method == "initialize" and rules.SESSION_ID not in http.headers):
+        if self.settings.stateless or (envelope.method == "initialize" and rules.SESSION_ID not in http.headers):
             return self._post_outside_sessions(http, envelope)
         session = self._session(http)
         if session is None:
@@ -397,13 +366,12 @@ class HttpApp:
 
     async def _refer(self, http: asgi.Http, body: bytes) -> None:
         """Have another process serve a request that comes while this one leaves; refuse it if none can."""
-        if self._membership is not None and self._session(http) is not None:
-            await self._membership.serve_after(http, body)
-        elif not http.move("", body):
+        has_served = self._session(http) is not None and await self.homes.serve_after(http, body)
+        if not has_served and not http.move("", body):
             await asgi.send_unavailable(http, _UNAVAILABLE)
 
     def _post_outside_sessions(self, http: asgi.Http, envelope: Envelope) -> Awaitable[None]:
-        if self._settings.stateless:
+        if self.settings.stateless:
             return self._stateless.serve(http, envelope, None, rules.assume_revision(http.headers))
         return self._open_session(http, envelope)
 
@@ -414,29 +382,29 @@ class HttpApp:
     def _session(self, http: asgi.Http) -> LegacySession | None:
         """Return the session that a request names, if it is the sender's."""
         id = http.headers.get(rules.SESSION_ID)
-        return None if id is None else self._sessions.find(id, http.principal)
+        return None if id is None else self.sessions.find(id, http.principal)
 
     async def _open_session(self, http: asgi.Http, envelope: Envelope) -> None:
         if not rules.is_request(envelope):
             await asgi.send_refusal(http, _NEEDS_SESSION)
             return
-        if self._sessions.is_full(http.principal):
+        if self.sessions.is_full(http.principal):
             await asgi.send_unavailable(http, "Too many sessions")
             return
-        session = LegacySession(self._connect, http, self._settings, self._store)
+        session = self.make_session(http)
         exchange = session.begin(http, envelope)
         is_open = False
         try:
-            with self._sessions.opening(http.principal):
+            with self.sessions.opening(http.principal):
                 await session.peer.handle(envelope, caller=http.caller)
                 await exchange.until_answered()
                 is_open = session.opened(exchange.reply)
-                if is_open and self._membership is not None and not await self._membership.opened(session):
+                if is_open and (why := await self.homes.opened(session)) is not None:
                     is_open = False
-                    await asgi.send_unavailable(http, "The replicas of this server cannot reach each other")
+                    await asgi.send_unavailable(http, why)
                     return
                 if is_open:
-                    self._sessions.add(session)
+                    self.sessions.add(session)
             await exchange.respond(((b"mcp-session-id", session.id),) if is_open else ())
         finally:
             if (forgetting := session.finish(exchange)) is not None:
@@ -446,8 +414,8 @@ class HttpApp:
 
     async def _not_a_message(self, http: asgi.Http, body: bytes, error: PeerError) -> None:
         """Answer a body that is not one message: a batch, or something that cannot be read."""
-        if self._membership is not None and self._is_elsewhere(http, self._membership):
-            await self._membership.serve(http, body)
+        if self.homes.may_be_elsewhere(http):
+            await self.homes.serve(http, body)
             return
         try:
             batch = split_batch(body)
@@ -464,10 +432,10 @@ class HttpApp:
 
     async def _post_in_session(self, http: asgi.Http, batch: Sequence[Raw]) -> None:
         """Serve a batch in its session; where none are kept, it has one to itself."""
-        if not self._settings.stateless:
+        if not self.settings.stateless:
             await self._check_batch(http, self._session(http), batch)
             return
-        session = LegacySession(self._connect, http, self._settings, self._store, rules.assume_revision(http.headers))
+        session = self.make_session(http, rules.assume_revision(http.headers))
         try:
             await self._check_batch(http, session, batch)
         finally:
@@ -504,9 +472,9 @@ class HttpApp:
                 ids.add(envelope.id)
             else:
                 refused.append(refusal.body(rules.id_of(envelope), null_id=True))
-        await serve_batch(http, self._settings, session, messages, refused)
-        if not self._settings.stateless:
-            self._sessions.touch(session)
+        await serve_batch(http, self.settings, session, messages, refused)
+        if not self.settings.stateless:
+            self.sessions.touch(session)
 
 
 def _without_session(http: asgi.Http) -> HttpRefusal:

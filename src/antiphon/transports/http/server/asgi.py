@@ -73,11 +73,11 @@ class Http:
     gate: Gate | None
     """Who has checked it."""
     is_relayed: bool
-    """Whether it has come through another replica."""
+    """Whether it has come through another process."""
     call: bytes = b""
-    """Names a call that another replica may go on with; empty until it has a name."""
+    """Names a call that another process may go on with; empty until it has a name."""
     is_again: bool = False
-    """Whether a replica that has died may have served it."""
+    """Whether a process that has died may have served it."""
     is_settled: bool = False
     """Whether it is known that its session lives here, or nobody can say now."""
 
@@ -126,7 +126,7 @@ class Http:
         return False
 
     def move(self, home: str, body: bytes | None) -> bool:
-        """Give the connection and this request, whose body was read, to the process of a replica.
+        """Give the connection and this request, whose body was read, to another process.
 
         Returns whether that was possible; then nothing else may be done with the request. It is possible only between
         the workers of one port.

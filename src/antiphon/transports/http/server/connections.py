@@ -36,8 +36,7 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"expect"})
 """Headers that say how a body arrives; one that was read is sent on whole."""
 
 Give = Callable[["socket.socket", bytes, str], bool]
-"""Gives a connection to the process that a replica lives in, with a request that was read from it; or returns
-``False``."""
+"""Gives a connection to the process of this name, with a request that was read from it; or returns ``False``."""
 
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):

@@ -67,7 +67,7 @@ _decode_reply = msgspec.json.Decoder(_SessionReply).decode
 
 
 class SessionPlace(NamedTuple):
-    """The names by which a session and its streams are found, also after it has moved to another replica."""
+    """The names by which a session and its streams are found, also after it has moved to another process."""
 
     id: bytes
     key: str
@@ -119,9 +119,9 @@ class LegacySession:
     ) -> None:
         self.id, self.key, self.moved = SessionPlace.new() if place is None else place
         self.changed: Callable[[LegacySession], Awaitable[None]] | None = None
-        """Called when a message of the client has changed what other replicas have to know, if there are any."""
+        """Called when a message of the client has changed what other processes have to know, if there are any."""
         self.moves = False
-        """Whether the client goes on with it at another replica after it was closed here."""
+        """Whether the client goes on with it at another process after it was closed here."""
         self.principal = http.principal
         self.revision: str | None = assumed
         """The agreed revision; ``None`` before the handshake."""
@@ -242,7 +242,7 @@ class LegacySession:
                 del self._exchanges[exchange.ids[0]]
 
     def _record_work(self, http: Http, exchange: LegacyExchange, envelope: Envelope) -> CallRecord | None:
-        """Name a call, so that another replica can go on with it."""
+        """Name a call, so that another process can go on with it."""
         if envelope.method not in rules.GOES_ON:
             return None
         exchange.call, name = envelope, http.call
@@ -360,7 +360,7 @@ class LegacySession:
     def new_stream(self, exchange: LegacyExchange) -> ResponseStream:
         """Make the stream of these requests."""
         self._count += 1
-        # Streams of the replicas that it lived in before may still be resumed.
+        # Streams of the processes that it lived in before may still be resumed.
         number = f"{self.moved}.{self._count}" if self.moved else str(self._count)
         return self._number_frames(number, b"" if self.changed is None else exchange.head.pack())
 
@@ -375,7 +375,7 @@ class LegacySession:
             cursor.last = kept[-1][0] if kept else 0
 
     async def _find_left_behind(self, number: str, http: Http) -> ResponseStream | None:
-        """Return a stream of a replica that has died, if it is known: its call is begun again, or ends with an error.
+        """Return a stream of a process that has died, if it is known: its call is begun again, or ends with an error.
 
         ``http``: the request that resumes it.
         """
@@ -401,7 +401,7 @@ class LegacySession:
         return stream
 
     def _begin_again(self, stream: ResponseStream, head: CallHead, sent: Sent, http: Http) -> None:
-        """Go on with a call of a replica that has died; what is sent for it follows what was sent there."""
+        """Go on with a call of a process that has died; what is sent for it follows what was sent there."""
         [id] = head.ids
         call = Envelope("2.0", id, head.method, Raw(head.params))
         record = CallRecord(head.call, True, sent.asks, self._early, sent.progress)
@@ -456,15 +456,15 @@ class LegacyExchange(Exchange, eq=False, kw_only=True):
     _session: LegacySession
     ids: list[RequestId] = field(default_factory=list)
     call: Envelope | None = None
-    """The request, if another replica may go on with it."""
+    """The request, if another process may go on with it."""
     record: CallRecord | None = None
-    """How the other replica would go on with it."""
+    """How the other process would go on with it."""
     run: asyncio.Task[None] | None = None
     """The task that runs it, if it was begun again here."""
 
     @property
     def head(self) -> CallHead:
-        """What other replicas have to know of its stream."""
+        """What other processes have to know of its stream."""
         if self.record is None or self.call is None or not isinstance(self.call.method, str):
             return CallHead(self.ids)
         return self.record.head(self.ids[0], self.call.method, self.call.params)

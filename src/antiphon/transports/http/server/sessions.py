@@ -21,10 +21,10 @@ _SHARE = 4
 """Once half of the sessions are in use, a principal may have at most a quarter of them."""
 
 _MANY = 100
-"""A principal is told of to other replicas once it has a hundredth of all places: at most 100 of them can."""
+"""A principal is told of to other processes once it has a hundredth of all places: at most 100 of them can."""
 
 _ALL = ""
-"""Stands for all principals in what replicas tell each other."""
+"""Stands for all principals in what processes tell each other."""
 
 
 class Sessions:
@@ -39,11 +39,11 @@ class Sessions:
         self._opening: dict[str | None, int] = {}
         """How many are being opened, by principal."""
         self._told: tuple[int, Mapping[str, int]] = 0, {}
-        """What other replicas were told last: how many there are here, and how many of each principal."""
+        """What other processes were told last: how many there are here, and how many of each principal."""
         self._elsewhere: dict[str, Mapping[str, int]] = {}
-        """What other replicas have told."""
-        self.replicas: Callable[[], int] = lambda: 1
-        """Returns how many replicas share the places."""
+        """What other processes have told."""
+        self.sharers: Callable[[], int] = lambda: 1
+        """Returns how many processes share the places."""
         self._time: Callable[[], float] = float
         """The clock of the loop that the sessions belong to."""
         self._timer: asyncio.TimerHandle | None = None
@@ -81,7 +81,7 @@ class Sessions:
 
         What is free is shared out at each telling: the others know only then what was opened here since.
         """
-        return here - told < math.ceil((limit - elsewhere - told) / self.replicas())
+        return here - told < math.ceil((limit - elsewhere - told) / self.sharers())
 
     @contextmanager
     def opening(self, principal: str | None) -> Generator[None]:
@@ -94,21 +94,21 @@ class Sessions:
             if not self._opening[principal]:
                 del self._opening[principal]
 
-    # --- those of other replicas --------------------------------------------------------------------------------
+    # --- those of other processes -------------------------------------------------------------------------------
 
     def counts(self) -> Mapping[str, int]:
-        """Return what other replicas are told: how many there are, and of the principals that have many of them."""
+        """Return what other processes are told: how many there are, and of the principals that have many of them."""
         self._told = len(self._sessions), dict(self._owned)
         many = max(1, self._limit // _MANY)
         return {_ALL: len(self._sessions)} | {_compute_digest(who): n for who, n in self._owned.items() if n >= many}
 
-    def heard(self, replica: str, counts: Mapping[str, int]) -> None:
-        """Note what another replica has."""
-        self._elsewhere[replica] = counts
+    def heard(self, process: str, counts: Mapping[str, int]) -> None:
+        """Note what another process has."""
+        self._elsewhere[process] = counts
 
-    def left(self, replica: str) -> None:
-        """Count a replica's sessions no longer: it has gone, and they come here when they are used."""
-        self._elsewhere.pop(replica, None)
+    def left(self, process: str) -> None:
+        """Count a process's sessions no longer: it has gone, and they come here when they are used."""
+        self._elsewhere.pop(process, None)
 
     def _count_elsewhere(self, key: str) -> int:
         return sum(counts.get(key, 0) for counts in self._elsewhere.values())

@@ -99,7 +99,7 @@ class Carrier:
         """
         if self._is_bare:
             # A client may wait for the head before it sends anything else. ASGI servers keep it back until a part of
-            # the body follows, as other replicas do, even if that is empty.
+            # the body follows, as they do with the head of any response, even if that is empty.
             self._is_bare = False
             await self._put({"type": "http.response.body", "body": b"", "more_body": True})
         elif not self.stopped and not await self._woken():

@@ -66,12 +66,12 @@ class _SingleExchange(Exchange, eq=False, kw_only=True):
     _peer: Peer
     _method: object
     holder: str = ""
-    """The replica that has to serve it instead."""
+    """The process that has to serve it instead."""
 
     def pass_on(self, holder: str) -> None:
-        """Note that another replica has to serve this."""
+        """Note that another process has to serve this."""
         self.holder = holder
-        self._peer.withdraw(self.id, "another replica serves it")
+        self._peer.withdraw(self.id, "another process serves it")
 
     def must_stream(self) -> bool:
         return self._method == "subscriptions/listen"
@@ -114,7 +114,7 @@ class Stateless:
         """Serve one message that was checked, and respond.
 
         ``params`` as in ``channel.Peer``; ``revision``: the legacy one that is assumed, if it is no modern message;
-        ``pass_on``: has another replica respond, if there are several.
+        ``pass_on``: has another process respond, if there are several.
         """
         line = self._take(http, revision)
         id = envelope.id
