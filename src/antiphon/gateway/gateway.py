@@ -305,7 +305,7 @@ class Gateway:
 
 
 class _Spoken:
-    """The extensions of the servers behind a gateway. See ``server.Extension``.
+    """The extensions of the servers behind a gateway. See ``server.core.Extension``.
 
     ``group_for``: returns the group of a client. ``clients``: the groups by connection.
     """

@@ -1,27 +1,40 @@
-"""Public names of packages, each loaded when it is first used, so that importing a package loads nothing else."""
+"""Public names of packages, each loaded when it is first used, so that importing a package loads nothing else.
+
+The names of a package stand once: in the stub beside the package, where type checkers read them as well.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 __all__ = ["load_public_name"]
 
 
-def load_public_name(package: str, homes: Mapping[str, str], name: str) -> object:
-    """Load a name of a package, and keep it there: the ``__getattr__`` of the package.
+def load_public_name(package: str, name: str) -> object:
+    """Load a name of a package, or its ``__all__``, and keep it there: the ``__getattr__`` of the package.
 
-    Args:
-        package: the package.
-        homes: its modules, each with the public names that come from it, separated by spaces.
-        name: the name.
-
-    Raises:
-        AttributeError: it is not public.
+    Raises ``AttributeError`` for a name that is not public.
     """
-    for module, names in homes.items():
-        if name in names.split():
-            value: object = getattr(import_module(module), name)
-            setattr(import_module(package), name, value)
-            return value
-    raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    module: Any = sys.modules[package]
+    homes = _read_stub(module)
+    if name == "__all__":
+        value: object = list(homes)
+    elif name in homes:
+        value = getattr(import_module(homes[name]), name)
+    else:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    setattr(module, name, value)
+    return value
+
+
+def _read_stub(module: Any) -> Mapping[str, str]:
+    """Return the modules of a package's public names, from the imports in its stub."""
+    stub: bytes = module.__spec__.loader.get_data(f"{module.__file__}i")
+    homes: dict[str, str] = {}
+    for statement in stub.decode().split("from ")[1:]:
+        home, _, names = statement.partition(" import ")
+        homes.update((each.split()[-1], home) for each in names.strip("()\n ").split(",") if each.strip())
+    return homes
