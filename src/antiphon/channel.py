@@ -152,17 +152,11 @@ class Peer(Protocol):
     ) -> Awaitable[None]:
         """Handle one message in the caller's task; the caller awaits the result at once.
 
-        The handler of a request runs here. What it sends goes to the channel, including the reply unless that is
-        deferred.
-
-        Args:
-            message: the message.
-            waits: called once, when the handler first has to wait; most handlers never do.
-            params: the message's params, already decoded to the type of its method, if the transport had to decode
-                them.
-            caller: who sent it, if the transport knows.
-            record: how a call goes on in another process, if it can.
-            pass_on: called, in place of a reply, with the name of the process that has to serve it.
+        The handler of a request runs here. What it sends goes to the channel, including the reply unless that
+        is deferred. ``waits``: called once, when the handler first has to wait; most handlers never do.
+        ``params``: the message's params, if the transport had to decode them to the type of its method.
+        ``record``: how a call goes on in another process, if it can. ``pass_on``: called, in place of a reply,
+        with the name of the process that has to serve it.
         """
         ...
 

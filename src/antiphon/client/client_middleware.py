@@ -103,8 +103,8 @@ class ClientMiddlewareStack:
     async def run(self, request: ClientRequest, last: ClientNext) -> Any:
         """Pass a request through all functions to ``last``; return the result.
 
-        Raises:
-            TypeError: a function returned something that is no result of the method; the message names the function.
+        Raises ``TypeError``, which names the function, if one returned something that is no result of the
+        method.
         """
         step = last
         for function in reversed(self._functions):

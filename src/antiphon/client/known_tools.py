@@ -90,7 +90,7 @@ class KnownTools:
         self._is_complete = False
 
     def knows(self, name: str) -> bool:
-        """Tell whether ``look_up`` has nothing to do."""
+        """Return whether ``look_up`` has nothing to do."""
         return name in self._tools or self._is_complete
 
     async def look_up(self, name: str, tools: Callable[[], AsyncIterator[Tool]]) -> None:
@@ -109,16 +109,15 @@ class KnownTools:
         return known.definition if known is not None else None
 
     def is_repeatable(self, name: str) -> bool:
-        """Tell whether a tool declares that it is read-only or idempotent."""
+        """Return whether a tool declares that it is read-only or idempotent."""
         known = self._tools.get(name)
         return known is not None and known.is_repeatable
 
     async def check_output(self, name: str, content: Any) -> None:
         """Validate what a tool returned. An output schema that cannot be used is ignored.
 
-        Raises:
-            ResultInvalid: it does not fit; the message names the place.
-            TooCostly: validation would exceed the limits of time or memory.
+        Raises ``ResultInvalid``, which names the place, if it does not fit, and ``TooCostly`` beyond the limits
+        of time or memory.
         """
         known = self._tools.get(name)
         if known is None or not known.output_schema:

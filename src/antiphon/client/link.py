@@ -156,7 +156,7 @@ class ServerLink:
         raise AssertionError("the last attempt has returned or raised")
 
     def _may_repeat(self, args: tuple[object, ...]) -> bool:
-        """Tell whether a call may be carried out twice; the next step of a call by hand may not."""
+        """Return whether a call may be carried out twice; the next step of a call by hand may not."""
         return not isinstance(args[0], PendingRound) and may_repeat(*_get_subject(args), self._settings.tools)
 
     def _is_worth_another(self, error: PeerError | ConnectionClosed, args: tuple[object, ...]) -> bool:
@@ -375,5 +375,5 @@ def _make_watch(where: Serves | Command | Address, channel: Channel) -> Connecti
 
 
 def _is_absent(error: PeerError | ConnectionClosed) -> bool:
-    """Tell whether a server could not be reached, as during a restart."""
+    """Return whether a server could not be reached, as during a restart."""
     return isinstance(error, ConnectionClosed) or is_unreachable(error)

@@ -25,10 +25,9 @@ async def iterate_pages(
 ) -> AsyncIterator[T]:
     """Yield the items of all pages. ``fetch`` returns a page, and the number of bytes received for it.
 
-    A server that answers the first page with -32601 has an empty list: some declare ``resources`` without templates.
-
-    Raises:
-        RemoteProtocolError: the server repeats a cursor, or has more than ``MAX_PAGES`` pages or ``MAX_BYTES``.
+    A server that answers the first page with -32601 has an empty list: some declare ``resources`` without
+    templates. Raises ``RemoteProtocolError`` if the server repeats a cursor, or has more than ``MAX_PAGES`` pages
+    or ``MAX_BYTES``.
     """
     cursor: str | None = None
     seen: set[str] = set()

@@ -250,11 +250,7 @@ class TaskHandle:
             )
 
     async def _rest(self) -> None:
-        """Wait until the task has changed, or it is time for another poll.
-
-        Raises:
-            Whatever an answerer has raised; the task was cancelled.
-        """
+        """Wait until the task has changed, or it is time for another poll; raises what an answerer has raised."""
         named = self._seen.poll_interval_ms if self._seen is not None else None
         pause = min(max(named / 1000 if named is not None else _POLL, _FASTEST), _SLOWEST)
         with contextlib.suppress(TimeoutError):

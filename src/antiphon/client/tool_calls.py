@@ -96,8 +96,7 @@ class Consent:
     async def ask(self, params: CallToolRequestParams, origin: Origin, time: TimeLeft) -> ChangedCall | None:
         """Return if the call may be made, or what takes its place.
 
-        Raises:
-            Rejected: the call was refused, or the decision took too long; nothing was sent.
+        Raises ``Rejected``, and nothing is sent, if the call was refused or the decision took too long.
         """
         changed = None
         for at, decider in enumerate(self.deciders):
@@ -191,11 +190,9 @@ class ToolCalls:
     ) -> Awaitable[Any]:
         """Make a call with ``how``, a method of ``Calls``, through the middleware and with consent. See ``make``.
 
-        ``follow`` follows a call that becomes a task to its end, so that the middleware sees the result. Without it the
-        middleware sees the exception ``BecameTask``. ``confirm`` is asked about this call besides the usual deciders.
-
-        Raises:
-            BecameTask: the call goes on as a task, and there is no middleware, or no ``follow``.
+        ``follow`` follows a call that becomes a task to its end, so that the middleware sees the result.
+        Without ``follow`` the middleware sees the exception ``BecameTask``, and without middleware the caller
+        does. ``confirm`` is asked about this call besides the usual deciders.
         """
         consent = self._consent
         if confirm is not None:
@@ -289,10 +286,7 @@ class ToolCalls:
     async def make(self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
         """Make a call, repeat it if headers were missing, and validate the structured content of its result.
 
-        ``time``: what is left for all of this, including the call.
-
-        Raises:
-            ResultInvalid: the structured content does not fit the tool's output schema.
+        ``time``: what is left for all of this, including the call. Raises as ``checked`` does.
         """
         try:
             result = await call()
@@ -308,18 +302,14 @@ class ToolCalls:
         return result
 
     async def checked(self, name: str, result: CallToolResult, time: TimeLeft) -> CallToolResult:
-        """Return a result whose structured content fits the tool's output schema.
-
-        Raises:
-            ResultInvalid: it does not.
-        """
+        """Return a result; raises ``ResultInvalid`` if its structured content does not fit the tool's output schema."""
         if result.structured_content is not None and not result.is_error:
             await self._known.look_up(name, lambda: self._tools(time))
             await self._known.check_output(name, result.structured_content)
         return result
 
     async def _look_up(self, name: str, time: TimeLeft) -> bool:
-        """List the tools again; tell whether this one exists and may need headers."""
+        """List the tools again; return whether this one exists and may need headers."""
         if not self._link.is_http:
             return False
         self._cache.drop("tools/list")

@@ -471,7 +471,7 @@ class Connection(Generic[S]):
         return wait
 
     def is_busy(self) -> bool:
-        """Tell whether a reply is still to come.
+        """Return whether a reply is still to come.
 
         Requests that last as long as the connection (subscriptions) do not count.
         """
@@ -490,11 +490,9 @@ class Connection(Generic[S]):
     ) -> Raw:
         """Send a request the session has opened, and wait for its result, undecoded.
 
-        Raises:
-            PeerError: the peer answered with an error.
-            RemoteProtocolError: the peer answered with what cannot be read.
-            CallTimeout: no answer came within ``timeout`` seconds; the peer was told to stop.
-            ConnectionClosed: the channel ended first.
+        Raises ``PeerError`` for an error reply, ``RemoteProtocolError`` for a reply that cannot be read,
+        ``CallTimeout`` after ``timeout`` seconds, when the peer is told to stop, and ``ConnectionClosed`` if
+        the channel ends first.
         """
         if self.gone is not None:
             self.session.cancel(outgoing.id)

@@ -49,7 +49,7 @@ class Tasks:
             task.cancel(reason)
 
     def is_stopped_by_others(self, task: asyncio.Task[Any] | None) -> bool:
-        """Tell whether other code has cancelled a task, so that the cancellation must not be swallowed here."""
+        """Return whether other code has cancelled a task, so that the cancellation must not be swallowed here."""
         return task is not None and task.cancelling() > (task in self._told)
 
     def forgive(self, task: asyncio.Task[Any]) -> None:
@@ -90,7 +90,7 @@ class Flag:
         self._event: asyncio.Event | None = None
 
     def is_set(self) -> bool:
-        """Tell whether it has happened."""
+        """Return whether it has happened."""
         return self._is_set
 
     def set(self) -> None:

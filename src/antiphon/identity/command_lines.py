@@ -178,12 +178,9 @@ def identity_of(target: str | Sequence[str], *, env: Mapping[str, str] | None = 
 
 
 def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | Path | None = None) -> Launch:
-    """Determine what a command line would run.
+    """Determine what a command line (``argv``, at least one word) would run in a folder, by default the current one.
 
-    Args:
-        argv: the program and its arguments, at least one word.
-        env: environment variables set for it, in addition to the usual ones; none by default.
-        cwd: the folder it is started in; by default the current one.
+    ``env``: environment variables set for it, in addition to the usual ones.
     """
     given = dict(env or {})
     if any("\0" in word for word in (*argv, *given, *given.values(), str(cwd or ""))):
@@ -214,7 +211,7 @@ def _chooses_code(name: str) -> bool:
 
 
 def _is_relative(name: str, value: str) -> bool:
-    """Tell whether a variable that determines code does so relative to the folder, as an empty entry of a path does."""
+    """Return whether a variable determines code relative to the folder, as an empty entry of a path does."""
     if name in ("PATH", "PYTHONPATH", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH", "PERL5LIB", "RUBYLIB"):
         return any(not Path(part).is_absolute() for part in value.split(os.pathsep))
     return any(part.startswith(("./", "../", ".\\", "..\\")) for part in re.split(r"[\s=:,;]", value))
@@ -395,13 +392,13 @@ def _any_program(name: str, words: Sequence[str], place: _Place) -> _ReadArgumen
 
 
 def _starts_here(word: str) -> bool:
-    """Tell whether a word may be a program that another one starts, and that searches the folder (``nice make``)."""
+    """Return whether a word may be a program that another one starts, and that searches the folder (``nice make``)."""
     name = _plain_name(word)
     return name in _FOLDER_RUNNERS or _INTERPRETER.fullmatch(name) is not None
 
 
 def _may_name_file(word: str, place: _Place) -> bool:
-    """Tell whether a word, or its part after ``=`` or before ``:``, may name something in the folder."""
+    """Return whether a word, or its part after ``=`` or before ``:``, may name something in the folder."""
     parts = {word, word.partition("=")[2], word.partition(":")[0], *word.split()} - {""}
     return any(
         part.startswith(("./", "../", ".\\", "..\\"))
@@ -439,14 +436,14 @@ def _find_above(folder: str, names: Sequence[str]) -> str | None:
 
 
 def _runs_unpinned(word: str) -> bool:
-    """Tell whether a word is a shell command that runs a package without a stated version."""
+    """Return whether a word is a shell command that runs a package without a stated version."""
     # A whole program may be one word; nearly none names what could download something.
     may = " " in word and any(name in word for name in BEGINNINGS)
     return may and not _all_pinned(re.split(r"[\s;&|()'\"]+", word))
 
 
 def _all_pinned(words: Sequence[str]) -> bool:
-    """Tell whether every package runner among these words has an exact version."""
+    """Return whether every package runner among these words has an exact version."""
     named = ((at, _plain_name(word)) for at, word in enumerate(words))
     return all(is_pinned([name, *words[at + 1 :]]) for at, name in named if name in BEGINNINGS)
 

@@ -112,7 +112,7 @@ def may_download(words: Sequence[str]) -> bool:
 
 
 def is_pinned(words: Sequence[str]) -> bool:
-    """Tell whether every package that these words download has an exact version; ``True`` if they download none.
+    """Return whether every package that these words download has an exact version; ``True`` if they download none.
 
     An unknown option may hide what is downloaded, so it counts as not pinned.
     """
@@ -144,7 +144,7 @@ def is_pinned(words: Sequence[str]) -> bool:
 
 
 def _is_digest(words: Sequence[str]) -> bool:
-    """Tell whether these words run an image that is named by its digest, and nothing else that could change."""
+    """Return whether these words run an image that is named by its digest, and nothing else that could change."""
     start = next((len(run) for run in _RUN if tuple(words[: len(run)]) == run), None)
     if start is None:
         # It starts an existing container, or what a compose file says.

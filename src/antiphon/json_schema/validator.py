@@ -91,10 +91,8 @@ class SchemaValidator:
     async def check(self, instance: Any) -> None:
         """Return if ``instance`` (plain JSON values) fits the schema.
 
-        Raises:
-            MismatchError: it does not fit; names the first place.
-            TooCostly: validation would exceed the limits of time or memory.
-            ConfigError: the schema cannot be used, if it was not compiled before.
+        Raises ``MismatchError``, which names the first place, if it does not fit; ``TooCostly`` beyond the
+        limits of time or memory; and ``ConfigError`` if the schema cannot be used, and was not compiled before.
         """
         if self._is_little(instance):
             _check_instance(self._compiled, instance)
@@ -102,7 +100,7 @@ class SchemaValidator:
             await self._check_aside(instance)
 
     def _is_little(self, instance: Any) -> bool:
-        """Tell whether a check is little work, and the schema is compiled for it."""
+        """Return whether a check is little work, and the schema is compiled for it."""
         if not self._countable:
             return False
         if self._effort is None or self._constant is None:
@@ -259,7 +257,7 @@ def _refuse_remote(node: dict[str, Any], place: str) -> None:
 
 
 def _is_remote(target: str) -> bool:
-    """Tell whether a reference is an address, not a fragment or a name that an ``$id`` in the schema may resolve."""
+    """Return whether a reference is an address, not a fragment or a name that an ``$id`` in the schema may resolve."""
     scheme = target.partition(":")[0].lower()
     return ":" in target and not target.startswith("#") and scheme in ("http", "https", "file", "ftp")
 

@@ -47,11 +47,7 @@ class TimeLeft:
 
     @asynccontextmanager
     async def limit(self, what: str) -> AsyncGenerator[None]:
-        """Run a block with the time that is left as its timeout.
-
-        Raises:
-            CallTimeout: the block was not finished in time.
-        """
+        """Run a block with the time that is left as its timeout; raises ``CallTimeout`` if it took longer."""
         if self.is_over:
             raise self.too_late(what)
         clock = asyncio.get_running_loop().time

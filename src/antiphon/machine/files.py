@@ -22,14 +22,10 @@ _READING = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CL
 
 
 def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
-    """Open a regular file for reading; the caller closes it.
+    """Open a regular file for reading, by default also through a link; the caller closes it.
 
-    Args:
-        path: the file.
-        follow: whether it may be a link.
-
-    Raises:
-        OSError: it cannot be read, or is a pipe, a device or a folder, which may keep a reader waiting for ever.
+    Raises ``OSError`` if it cannot be read, or is a pipe, a device or a folder, which may keep a reader waiting for
+    ever.
     """
     handle = os.open(path, os.O_RDONLY | _READING | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
     try:
@@ -45,15 +41,7 @@ def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
 
 
 def read_file(path: Path, limit: int = -1) -> bytes:
-    """Read a regular file.
-
-    Args:
-        path: the file.
-        limit: most bytes to read; all by default.
-
-    Raises:
-        OSError: as from ``open_file``.
-    """
+    """Read a regular file, or its first ``limit`` bytes; raises ``OSError`` as ``open_file`` does."""
     with open_file(path) as file:
         return file.read(limit)
 
@@ -62,14 +50,10 @@ def read_file(path: Path, limit: int = -1) -> bytes:
 def replaced_file(path: Path, *, mode: int = _PRIVATE, durable: bool = True) -> Generator[BinaryIO]:
     """Write a file of another name beside ``path``, and move it there at the end of the block; not if that fails.
 
-    Args:
-        path: the file, new or there already. A link is replaced, not followed.
-        mode: its permissions; while it is being written, only its owner may open it.
-        durable: wait until the disk has its content, so that a power cut leaves no empty file. Not needed for content
-            that can be made again.
-
-    Raises:
-        OSError: it cannot be written; nothing has changed then.
+    A link at ``path`` is replaced, not followed. ``mode``: the file's permissions; while it is being written, only
+    its owner may open it. ``durable``: wait until the disk has its content, so that a power cut leaves no empty
+    file; not needed for content that can be made again. Raises ``OSError`` if it cannot be written; nothing has
+    changed then.
     """
     part = path.with_name(f".{path.name}.{token_hex(6)}.part")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)

@@ -21,11 +21,7 @@ _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 def is_public(address: str) -> bool:
     """Return whether an IP address is public; one that contains IPv4 addresses is public if all of these are.
 
-    Args:
-        address: IPv4 or IPv6, with or without a zone.
-
-    Raises:
-        ValueError: it is no IP address.
+    A zone is allowed. Raises ``ValueError`` for text that is no IP address.
     """
     parsed = ip_address(address.partition("%")[0])
     if isinstance(parsed, IPv4Address):

@@ -9,12 +9,10 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def is_loopback(host: str, *, subdomains: bool = True) -> bool:
-    """Tell whether a host name or address is this machine's, without a look-up.
+    """Return whether a host name or address, without port and brackets, is this machine's, without a look-up.
 
-    Args:
-        host: the name or the address, without a port and without brackets.
-        subdomains: whether names below ``localhost`` count (RFC 6761). Pass false for an address to listen on: some
-            resolvers ask the network for such a name, which may answer with any address.
+    ``subdomains``: whether names below ``localhost`` count (RFC 6761). Pass false for an address to listen on: some
+    resolvers ask the network for such a name, which may answer with any address.
     """
     # Loading it takes some milliseconds, and most servers never ask.
     from ipaddress import ip_address

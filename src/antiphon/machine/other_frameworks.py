@@ -72,15 +72,9 @@ def _list_own(self: object) -> list[str]:
 
 
 def check_options(place: str, given: Mapping[str, object], function: Callable[..., Any]) -> None:
-    """Check the names of arguments.
+    """Check the names of arguments that a function takes by name; ``place`` is the function as users write it.
 
-    Args:
-        place: the function as users write it.
-        given: the arguments by name.
-        function: takes them, by name only.
-
-    Raises:
-        ConfigError: the function takes no such argument; the message names the right one.
+    Raises ``ConfigError``, which names the right argument, for one that the function does not take.
     """
     known = function.__kwdefaults__ or {}
     for name in given:

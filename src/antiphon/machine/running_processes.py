@@ -40,11 +40,10 @@ def find_start(pid: int) -> str | None:
 
 
 def is_running(pid: int, since: str = "") -> bool:
-    """Tell whether a process runs, as far as can be seen from here; it may be suspended.
+    """Return whether a process runs, as far as can be seen from here; it may be suspended.
 
-    Args:
-        pid: its id, which must be of this ``identify_place``.
-        since: what ``find_start`` returned for it, to tell it from a later process with the same id.
+    Its ``pid`` must be of this ``identify_place``. ``since``: what ``find_start`` returned for it, to tell it from
+    a later process with the same id.
     """
     if not 0 < pid < _IDS:
         # No process, but a group of them, or more than the system takes.

@@ -24,15 +24,10 @@ _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MAX_PARTS}}}")
 
 
 def parse_toml(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-    """Parse a TOML text.
+    """Parse a TOML text; ``parse_float`` makes the value of a number with a point.
 
-    Args:
-        text: what the file contains.
-        parse_float: makes the value of a number with a point.
-
-    Raises:
-        ValueError: it is not TOML; or a key has too many parts, or a number too many digits.
-        RecursionError: it is nested too deeply.
+    Raises ``ValueError`` for other text, a key of too many parts or a number of too many digits, and
+    ``RecursionError`` for one nested too deeply.
     """
     # Imported here, because a host made by a program reads no file.
     import tomllib

@@ -28,7 +28,7 @@ _servable: dict[frozenset[str], frozenset[str]] = {}
 
 
 def declares_capability(capabilities: Wire | None, path: str) -> bool:
-    """Tell whether a capability such as ``"resources.subscribe"`` was declared: present, and not ``false``."""
+    """Return whether a capability such as ``"resources.subscribe"`` was declared: present, and not ``false``."""
     value: Any = capabilities
     for name in path.split("."):
         value = getattr(value, name, None)
@@ -38,7 +38,7 @@ def declares_capability(capabilities: Wire | None, path: str) -> bool:
 
 
 def declares_extension(capabilities: ServerCapabilities | ClientCapabilities | None, extension: str) -> bool:
-    """Tell whether an extension was declared."""
+    """Return whether an extension was declared."""
     return capabilities is not None and extension in (capabilities.extensions or ())
 
 
@@ -55,7 +55,7 @@ def list_servable(capabilities: ServerCapabilities, revision: Revision) -> froze
 
 
 def offers_method(capabilities: ServerCapabilities, method: MethodSpec, revision: Revision) -> bool:
-    """Tell whether a server that declared ``capabilities`` serves ``method`` at this revision."""
+    """Return whether a server that declared ``capabilities`` serves ``method`` at this revision."""
     if method.extension is not None and revision.modern:
         return declares_extension(capabilities, method.extension)
     needed = method.needed(revision.name)
@@ -80,7 +80,7 @@ def missing_for_ask(
 
 
 def may_include_context(revision: Revision, declared: ClientCapabilities | None) -> bool:
-    """Tell whether ``includeContext`` may be other than "none" (2025-11-25 client/sampling, "Capabilities")."""
+    """Return whether ``includeContext`` may be other than "none" (2025-11-25 client/sampling, "Capabilities")."""
     return not revision.sampling_has_parts or declares_capability(declared, "sampling.context")
 
 

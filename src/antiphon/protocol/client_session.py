@@ -65,7 +65,7 @@ _FOR_TASKS: Mapping[str, Any] = {TASKS: {}}
 
 
 def is_modern_error(error: PeerError) -> bool:
-    """Tell whether an error reply to the probe identifies a modern server (2026-07-28 basic/transports/stdio).
+    """Return whether an error reply to the probe identifies a modern server (2026-07-28 basic/transports/stdio).
 
     No legacy revision has the codes -32020 to -32022. With any other code, a legacy server says that it does not know
     the method.
@@ -124,8 +124,7 @@ class ClientSession(PeerSession):
     def handle_discovery(self, result: DiscoverResult, allowed: tuple[Revision, ...]) -> Revision | None:
         """Handle the answer to the probe. Returns the modern revision agreed on, or ``None`` if a handshake is needed.
 
-        Raises:
-            RemoteProtocolError: no revision is spoken by both sides.
+        Raises ``RemoteProtocolError`` if no revision is spoken by both sides.
         """
         both = [one for one in allowed if one.name in result.supported_versions]
         if not both:
@@ -153,8 +152,7 @@ class ClientSession(PeerSession):
     def handle_initialized(self, result: InitializeResult, allowed: tuple[Revision, ...]) -> bytes:
         """Handle the answer to ``initialize``; return the notification that completes the handshake.
 
-        Raises:
-            RemoteProtocolError: the server chose a revision we do not speak.
+        Raises ``RemoteProtocolError`` if the server chose a revision that we do not speak.
         """
         agreed = find_revision(result.protocol_version)
         if agreed is None or agreed.modern or agreed not in allowed:
@@ -218,15 +216,13 @@ class ClientSession(PeerSession):
         """Send a request. ``meta`` adds members to ``_meta``, under prefixed names of the caller's own.
 
         ``log_level``: least severe level of log messages wanted during this request, in place of the session's.
-        ``original``: the params of another peer that these were made from; members unknown to their type are sent.
-        ``extensions``: those that it declares beside the client's own (2026-07-28).
+        ``original``: the params of another peer that these were made from; members unknown to their type are
+        sent. ``extensions``: those that it declares beside the client's own (2026-07-28). The session sets all
+        other members of ``_meta``: those that the params already have are not sent.
 
-        The session sets all other members of ``_meta``: those that the params already have are not sent.
-
-        Raises:
-            LocalProtocolError: the session is not open.
-            NotInRevision: the agreed revision has no such method, or cannot carry the params.
-            MethodNotFound: the server did not declare the capability; nothing was sent.
+        Raises ``LocalProtocolError`` if the session is not open, ``NotInRevision`` if the agreed revision has
+        no such method or cannot carry the params, and ``MethodNotFound`` if the server did not declare the
+        capability; nothing was sent then.
         """
         agreed = self.revision
         if agreed is None or self.phase is not _READY:
@@ -334,10 +330,9 @@ class ClientSession(PeerSession):
             raise InvalidParams(f"Invalid request: {spec.name} outside of any request of this client's")
 
     def check_input_request(self, spec: MethodSpec, params: Wire) -> None:
-        """Check that an entry of ``inputRequests`` only asks for what we declared (2026-07-28 basic/patterns/mrtr).
+        """Check an entry of ``inputRequests`` (2026-07-28 basic/patterns/mrtr).
 
-        Raises:
-            RemoteProtocolError: it asks for more.
+        Raises ``RemoteProtocolError`` if it asks for more than we declared.
         """
         if missing_for_ask(spec, params, self._capabilities) is not None:
             raise RemoteProtocolError(f"The server asks for {spec.name}, which this client did not declare")

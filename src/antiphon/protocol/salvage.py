@@ -72,9 +72,7 @@ _decode_remains = msgspec.json.Decoder(Remains).decode
 def read_remains(data: bytes) -> Remains:
     """Read as much as possible; nothing if the message is no object.
 
-    Raises:
-        msgspec.DecodeError: it is not JSON, and nothing of a reply can be recognized in it.
-        UnicodeDecodeError: it is not UTF-8.
+    Raises ``msgspec.DecodeError`` or ``UnicodeDecodeError`` if nothing of a reply can be recognised in it.
     """
     try:
         return read_mended(_decode_remains, data)

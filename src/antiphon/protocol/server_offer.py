@@ -40,9 +40,8 @@ class ModernResults:
     def encode(self, request: Request, result: Wire | Raw) -> bytes:
         """Encode the result of a modern request.
 
-        Raises:
-            LocalProtocolError: the result is a round that this method cannot have, or one that asks for nothing.
-            NotInRevision: the revision cannot carry the result.
+        Raises ``LocalProtocolError`` for a round that this method cannot have, or that asks for nothing, and
+        ``NotInRevision`` for a result that the revision cannot carry.
         """
         if isinstance(result, Raw):
             return self._relay_result(result)
@@ -137,7 +136,7 @@ class ServerOffer:
         return self._sessionless
 
     def takes(self, method: str) -> bool:
-        """Tell whether this is a method of an extension, which is passed on."""
+        """Return whether this is a method of an extension, which is passed on."""
         row = METHODS.get(method)
         return self.passes_on and len(method) <= MAX_NAME and (row is None or row.extension is not None)
 
@@ -158,9 +157,8 @@ class ServerOffer:
     def legacy_revision(self, requested: str) -> Revision:
         """Choose the revision that a handshake agrees on: the requested one, or else the newest we speak.
 
-        Raises:
-            UnsupportedVersion: this server speaks no revision with a handshake. 2026-07-28 basic/versioning: a modern
-                server names the versions it supports in its error to ``initialize``.
+        Raises ``UnsupportedVersion`` if this server speaks no revision with a handshake. 2026-07-28
+        basic/versioning: a modern server names the versions it supports in its error to ``initialize``.
         """
         chosen = self.assumed(requested)
         if chosen is None:
@@ -177,9 +175,8 @@ class ServerOffer:
     def modern_revision(self, requested: object) -> Revision:
         """Return the revision that a request names in its ``_meta``.
 
-        Raises:
-            InvalidParams: the name is no string.
-            UnsupportedVersion: we do not speak this revision.
+        Raises ``InvalidParams`` if the name is no string, and ``UnsupportedVersion`` if we do not speak this
+        revision.
         """
         if not isinstance(requested, str):
             raise InvalidParams(f"Invalid params: _meta must have {PROTOCOL_VERSION}, a string")

@@ -270,13 +270,10 @@ class ServerSession(PeerSession):
     # --- asks ---------------------------------------------------------------------------------------------------
 
     def check_ask(self, spec: MethodSpec, params: P, request: Request) -> P:
-        """Check that the client of ``request`` can answer this ask, before anything is sent.
+        """Return the params of an ask as the request's revision carries them, once its client can answer the ask.
 
-        Returns the params as the request's revision carries them.
-
-        Raises:
-            NotInRevision: the request's revision has no such ask.
-            MissingCapability: the client did not declare the capability; ``data.requiredCapabilities`` names it.
+        Raises ``NotInRevision`` if the revision has no such ask, and ``MissingCapability``, whose
+        ``data.requiredCapabilities`` names what the client did not declare.
         """
         return self._check_ask(spec, params, request.revision, request.capabilities)
 
@@ -303,13 +300,10 @@ class ServerSession(PeerSession):
     ) -> Outgoing:
         """Send a request to a legacy client, as a child of the client's request that it belongs to.
 
-        Only ``ping`` and ``roots/list`` may belong to none (``request=None``). ``is_checked``: the params were returned
-        by ``check_ask`` for this request. ``meta``: members of ``_meta``.
-
-        Raises:
-            LocalProtocolError: the handshake is not complete, the request was answered already, or there is none.
-            NotInRevision: the revision has no such ask or, being modern, no requests of servers.
-            MissingCapability: see ``check_ask``.
+        Only ``ping`` and ``roots/list`` may belong to none (``request=None``). ``is_checked``: the params were
+        returned by ``check_ask`` for this request. ``meta``: members of ``_meta``. Raises as ``check_ask``
+        does, and ``LocalProtocolError`` if the handshake is not complete, the request was answered already, or
+        there is none.
         """
         agreed = self.revision if request is None else request.revision
         if not self.is_kept:

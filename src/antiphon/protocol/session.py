@@ -308,7 +308,7 @@ class PeerSession:
         return self._other_notification(Notified(spec, params, envelope.params))
 
     def _takes(self, method: str) -> bool:
-        """Tell whether messages of this method, which no revision has, are passed on."""
+        """Return whether messages of this method, which no revision has, are passed on."""
         raise AssertionError("each side defines what it passes on")
 
     def _other_notification(self, event: Notified) -> Event:
@@ -320,15 +320,14 @@ class PeerSession:
         return Answered(error_frame(id, to_wire(error), null_id=self._has_null_ids()), id, error.code)
 
     def _has_null_ids(self) -> bool:
-        """Tell whether an error without a readable id carries ``null``, as it does until a revision is agreed."""
+        """Return whether an error without a readable id carries ``null``, as it does until a revision is agreed."""
         return self.revision is None or self.revision.null_id
 
     def reply(self, request: Request, result: Wire | Raw) -> bytes | None:
         """Answer a request of the peer; returns ``None`` if it was cancelled or answered before.
 
-        Raises:
-            NotInRevision: the request's revision cannot carry the result; the request is still open.
-            Exception: the result cannot be encoded; the request is still open.
+        The request stays open if the revision cannot carry the result (``NotInRevision``), or it cannot be
+        encoded.
         """
         if self.incoming.get(request.id) is not request:
             return None
@@ -379,11 +378,9 @@ class PeerSession:
     ) -> bytes:
         """Encode a notification at the revision of ``request``, or else of the session.
 
-        ``original``: the params of another peer that these were made from; members unknown to their type are sent.
-
-        Raises:
-            NotInRevision: the revision has no such notification, or not from this side.
-            LocalProtocolError: no revision was agreed yet.
+        ``original``: the params of another peer that these were made from; members unknown to their type are
+        sent. Raises ``NotInRevision`` if this side sends no such notification, and ``LocalProtocolError``
+        before a revision is agreed.
         """
         revision = self.revision if request is None else request.revision
         if revision is None:
@@ -396,7 +393,7 @@ class PeerSession:
         )
 
     def first_time(self, topic: str) -> bool:
-        """Tell whether a topic comes up for the first time in this session, so that it is logged once."""
+        """Return whether a topic comes up for the first time in this session, so that it is logged once."""
         if topic in self._said:
             return False
         self._said[topic] = None
@@ -447,11 +444,7 @@ class PeerSession:
 
 
 def read_params(envelope: Envelope, spec: MethodSpec) -> Any:
-    """Decode the params of a request.
-
-    Raises:
-        InvalidParams: they do not fit; the message names the place.
-    """
+    """Decode the params of a request; raises ``InvalidParams``, which names the place, if they do not fit."""
     try:
         return decode_wire(envelope.params, spec.params)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -150,11 +150,11 @@ class Core:
         return self._declares.union(*(core.declared() for core in self.mounted))
 
     def completes(self) -> bool:
-        """Tell whether arguments are completed: here, or by mounted servers."""
+        """Return whether arguments are completed: here, or by mounted servers."""
         return len(self.completions) > 0 or any(core.completes() for core in self.mounted)
 
     def has(self, method: str, name: str) -> bool:
-        """Tell whether a tool or a prompt of this name exists; ``method`` says which of the two."""
+        """Return whether a tool or a prompt of this name exists; ``method`` says which of the two."""
         return name in (self.features.tools if method == "tools/call" else self.features.prompts)
 
     # --- permissions --------------------------------------------------------------------------------------------
@@ -179,11 +179,11 @@ class Core:
             core.forget(peer)
 
     def can_serve(self, needed: Requirement, request: Request) -> bool:
-        """Tell whether a tool's requirement is met by the client, or by the server's own model."""
+        """Return whether a tool's requirement is met by the client, or by the server's own model."""
         return self.stands_for(needed) or declares_capability(request.capabilities, needed)
 
     def stands_for(self, needed: Requirement) -> bool:
-        """Tell whether the server's own model can replace a client capability."""
+        """Return whether the server's own model can replace a client capability."""
         return self.fallback is not None and self.fallback.stands_for(needed)
 
     # --- resources by URI ---------------------------------------------------------------------------------------
@@ -208,8 +208,7 @@ class Core:
     def owner_of(self, uri: str) -> tuple[Core, ServedResource | ServedTemplate]:
         """Return what serves a URI, and the server it belongs to: this one, or one that is mounted on it.
 
-        Raises:
-            ResourceNotFound: nothing serves this URI.
+        Raises ``ResourceNotFound`` if nothing serves this URI.
         """
         found = self.resource(uri)
         if found is None:

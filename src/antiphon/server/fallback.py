@@ -56,16 +56,14 @@ class Fallback:
         self._complete = complete
 
     def stands_for(self, needed: str) -> bool:
-        """Tell whether this model can replace a client capability, such as ``sampling.tools``."""
+        """Return whether this model can replace a client capability, such as ``sampling.tools``."""
         return needed == "sampling" or (needed == "sampling.tools" and self._takes_tools)
 
     async def complete(self, params: CreateMessageRequestParams, timeout: float | None) -> CreateMessageResult:
         """Complete one request.
 
-        Raises:
-            SamplingUnavailable: the request has tools, and this model takes none.
-            SamplingFailed: the model failed; the reason is logged and not sent.
-            CallTimeout: it took longer than ``timeout`` seconds.
+        Raises ``SamplingUnavailable`` for tools that this model does not take, ``SamplingFailed`` if the model
+        fails, and ``CallTimeout`` after ``timeout`` seconds.
         """
         if params.tools and not self._takes_tools:
             raise SamplingUnavailable("Neither the client nor the server's own model takes tools in sampling")

@@ -263,7 +263,7 @@ class Handlers:
         return Handled(tool.name, body, code, once=tool.once, asks=tool.wants_context, repeats=repeats, task=tool.task)
 
     def _has_tool(self, name: str) -> bool:
-        """Tell whether a registry has the tool, or a mounted server may serve it by middleware."""
+        """Return whether a registry has the tool, or a mounted server may serve it by middleware."""
         return self._core.features.tools.get(name) is not None or self._mounts.by_name(name) is not None
 
     def _call_mounted_tool(self, via: Via, params: CallToolRequestParams, request: Request, peer: Peer) -> Handled:
@@ -495,7 +495,7 @@ def _report_missing_means(tool: ServedTool, needed: Requirement, request: Reques
 
 
 def _is_for_the_peer(error: Exception, request: Request) -> bool:
-    """Tell whether an exception of a tool is a protocol error; all others are results, which a model can act on."""
+    """Return whether an exception of a tool is a protocol error; all others are results, which a model can act on."""
     if not isinstance(error, errors.PeerError) or error.remote:
         return False
     if isinstance(error, ArgumentError):

@@ -108,8 +108,7 @@ class Mount:
     def include_in(self, outer: Core) -> Callable[[], None]:
         """Check that the outer server has free names for all features; return a function that adds them.
 
-        Raises:
-            ConfigError: a name or URI is taken there, or too long; the message names both servers.
+        Raises ``ConfigError``, which names both servers, for a name or URI that is taken there, or too long.
         """
         there, here = outer.features, self.core.features
         includes = [

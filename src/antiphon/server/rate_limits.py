@@ -74,8 +74,7 @@ class Bucket:
     def take(self, now: float) -> float:
         """Take one token, and return the seconds to wait before acting on it (nearly always 0).
 
-        Raises:
-            InvalidRequest: the wait would be longer than the rate's patience; no token was taken.
+        Raises ``InvalidRequest``, and takes no token, if the wait would be longer than the rate's patience.
         """
         self._fill(now)
         if self._tokens >= 1:

@@ -224,11 +224,7 @@ class ServerMiddlewareStack:
         return bool(self._functions)
 
     def add(self, function: Middleware) -> None:
-        """Add a function after all others.
-
-        Raises:
-            ConfigError: the function cannot be called.
-        """
+        """Add a function after all others; raises ``ConfigError`` if it cannot be called."""
         if not callable(function):
             raise ConfigError(f"middleware is a function, async (request, call_next) -> result, not {function!r}")
         self._functions.append(function)
@@ -240,8 +236,8 @@ class ServerMiddlewareStack:
     def run(self, request: ServerRequest, handler: CallNext) -> CoroutineType[Any, Any, Any]:
         """Pass a request through all functions to its handler; return the result. Await it at once.
 
-        Raises:
-            TypeError: a function returned something that is no result of the method; the message names the function.
+        Raises ``TypeError``, which names the function, if one returned something that is no result of the
+        method.
         """
         functions = tuple(self._functions)
 

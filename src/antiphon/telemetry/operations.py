@@ -195,7 +195,7 @@ def _make_telemetry(tracers: trace.TracerProvider, meters: metrics.MeterProvider
 
 
 def _is_live(span: Span) -> bool:
-    """Tell whether a span is still running; a task may have been started within a span that has ended since."""
+    """Return whether a span is still running; a task may have been started within a span that has ended since."""
     return span.is_recording() or isinstance(span, trace.NonRecordingSpan)
 
 

@@ -131,9 +131,7 @@ def encode_canonical(value: object) -> bytes:
 def without_halves(value: object, foreign: Callable[[Any], object] = _encode_foreign) -> object:
     """Return a value as plain data, with U+FFFD in place of each half of a surrogate pair.
 
-    Args:
-        value: the value.
-        foreign: converts values that are no wire types; by default content of an unknown type.
+    ``foreign`` converts values that are no wire types; by default content of an unknown type.
     """
     return _replace_halves(msgspec.to_builtins(value, builtin_types=(Raw,), enc_hook=foreign))
 
@@ -180,12 +178,7 @@ def as_unicode(data: bytes) -> bytes:
 def read_mended(read: Callable[[bytes], T], data: bytes) -> T:
     """Decode a document; if it is no JSON, decode it once more as ``as_unicode`` mends it.
 
-    Args:
-        read: the decoder.
-        data: the document.
-
-    Raises:
-        msgspec.DecodeError: it is no JSON, or does not fit the decoder's type.
+    Raises ``msgspec.DecodeError`` if it is no JSON, or does not fit the decoder's type.
     """
     try:
         return read(data)
@@ -201,9 +194,8 @@ def read_mended(read: Callable[[bytes], T], data: bytes) -> T:
 def decode_envelope(data: bytes) -> Envelope:
     """Decode one frame that is not a batch.
 
-    Raises:
-        ParseError: the frame is not JSON.
-        InvalidRequest: it is JSON but no JSON-RPC 2.0 message, or nests deeper than ``MAX_DEPTH``.
+    Raises ``ParseError`` if it is not JSON, and ``InvalidRequest`` if it is no JSON-RPC 2.0 message, or nests
+    deeper than ``MAX_DEPTH``.
     """
     if not data.isascii():
         # The decoder leaves text inside of the params and the result unchecked.
@@ -265,7 +257,7 @@ def split_batch(data: bytes) -> list[Raw] | None:
 
 
 def too_deep(data: bytes, limit: int = MAX_DEPTH) -> bool:
-    """Tell whether JSON nests deeper than ``limit``, without decoding it.
+    """Return whether JSON nests deeper than ``limit``, without decoding it.
 
     Nesting cannot exceed the number of opening brackets, so counting these decides nearly every frame. Otherwise
     strings and everything but brackets are removed, and the running sum of the brackets is the depth.
@@ -361,9 +353,8 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 def decode_wire(raw: bytes | Raw, kind: type[T]) -> T:
     """Decode params or a result, taken from an ``Envelope``. No data at all (params left out) is an empty object.
 
-    Raises:
-        msgspec.ValidationError: the JSON does not fit the type; the message names the place.
-        msgspec.DecodeError: the bytes that ``envelope`` left undecoded are not JSON.
+    Raises ``msgspec.ValidationError``, which names the place, if the JSON does not fit the type, and
+    ``msgspec.DecodeError`` if the bytes that ``envelope`` left undecoded are not JSON.
     """
     decoder = _decoders.get(kind)
     if decoder is None:

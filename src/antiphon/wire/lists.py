@@ -31,12 +31,9 @@ _MAX_NAMED = 10
 
 
 def readable_list(raw: Raw, kind: type, left_out: Callable[[str], object]) -> Raw:
-    """Return the JSON of a result; if it is a list, without the entries that do not fit.
+    """Return the JSON of a result of type ``kind``; if it is a list, without the entries that do not fit.
 
-    Args:
-        raw: the result.
-        kind: its type.
-        left_out: called with a text that names the entries that were left out, and says why.
+    ``left_out`` is called with a text that names the entries that were left out, and says why.
     """
     if kind not in _ENTRIES:
         return raw

@@ -29,5 +29,5 @@ class LoggingMessageNotificationParams(NotificationParams, frozen=True, kw_only=
 
 
 def is_loud_enough(level: LoggingLevel, threshold: LoggingLevel) -> bool:
-    """Tell whether a message of ``level`` is severe enough for a client that set ``threshold``."""
+    """Return whether a message of ``level`` is severe enough for a client that set ``threshold``."""
     return _SEVERITY[level] >= _SEVERITY[threshold]

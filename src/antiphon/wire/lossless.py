@@ -109,7 +109,7 @@ def meta_of(raw: Raw) -> Object:
 
 
 def is_of_one_connection(name: str) -> bool:
-    """Tell whether a member of ``_meta`` belongs to one connection, and is not passed on."""
+    """Return whether a member of ``_meta`` belongs to one connection, and is not passed on."""
     return name == PROGRESS_TOKEN or name.startswith(_OF_ONE_CONNECTION)
 
 

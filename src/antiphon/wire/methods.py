@@ -94,11 +94,11 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
     protocol itself."""
 
     def exists_in(self, revision: str) -> bool:
-        """Tell whether a revision has this method, if only inside ``inputRequests``."""
+        """Return whether a revision has this method, if only inside ``inputRequests``."""
         return self.since <= revision and (self.until is None or revision <= self.until)
 
     def note_sender(self, side: Side, revision: str) -> bool:
-        """Tell whether one side may send this as a message of its own in a revision."""
+        """Return whether one side may send this as a message of its own in a revision."""
         if not self.exists_in(revision) or self.direction not in (side, "both"):
             return False
         if self.ask and revision >= _MODERN:
@@ -106,7 +106,7 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
         return side == "server" or self.client_until is None or revision <= self.client_until
 
     def is_deprecated(self, revision: str) -> bool:
-        """Tell whether a revision deprecates it."""
+        """Return whether a revision deprecates it."""
         return self.deprecated_since is not None and revision >= self.deprecated_since
 
     def needed(self, revision: str) -> str | None:

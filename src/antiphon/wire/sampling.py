@@ -125,8 +125,7 @@ MAX_LIST = 256
 def check_counts(params: CreateMessageRequestParams) -> None:
     """Check that a request has something to answer, and that no part of it exceeds its maximum count.
 
-    Raises:
-        InvalidParams: it does not; the message begins with the place, which is also ``data.place``.
+    Raises ``InvalidParams``, whose message begins with the place, which is also ``data.place``.
     """
     if not params.messages:
         refuse_place("messages", "empty")
@@ -153,12 +152,10 @@ Placed = list[tuple[str, SamplingContent]]
 def check_conversation(messages: Sequence[SamplingMessage]) -> None:
     """Check that a conversation follows the rules for tool uses and results.
 
-    Only the assistant uses tools, and only the user sends results; a message with results holds nothing else. The next
-    message answers every use, and every result answers exactly one use of the message before it.
-
-    Raises:
-        InvalidParams: a rule is broken; the message begins with the place, such as ``messages[3].content[0]``, which is
-            also ``data.place``.
+    Only the assistant uses tools, and only the user sends results; a message with results holds nothing else. The
+    next message answers every use, and every result answers exactly one use of the message before it. Raises
+    ``InvalidParams``, whose message begins with the place, such as ``messages[3].content[0]``, which is also
+    ``data.place``.
     """
     open_uses: dict[str, str] = {}
     for at, message in enumerate(messages):

@@ -82,13 +82,7 @@ class Forwards(Protocol):
     """An answerer that passes asks on to another peer, with all their members."""
 
     async def forward(self, ask: Received, origin: Origin, key: str | None) -> Received:
-        """Have an ask answered by the other peer.
-
-        Args:
-            ask: the ask, decoded and as it came.
-            origin: who asks, and why.
-            key: name of the ask in its round; ``None`` before 2026-07-28.
-        """
+        """Have an ask answered by the other peer. ``key``: its name in its round; ``None`` before 2026-07-28."""
         ...
 
 
@@ -218,21 +212,14 @@ class Answers:
         before: Wire | None = None,
         key: str | None = None,
     ) -> Wire | Received:
-        """Answer one ask that was admitted.
+        """Answer one ask, as ``admit`` returned it.
 
-        A refused elicitation is answered with ``decline``, and one that takes too long with ``cancel``.
+        ``raw``: the ask as JSON; only for an answerer that forwards, like ``before``, the ask decoded from
+        ``raw`` if ``admit`` changed it, and ``key``, its name in its round. A refused elicitation is answered
+        with ``decline``, and one that takes too long with ``cancel``.
 
-        Args:
-            params: the ask, as ``admit`` returned it.
-            origin: who asks, and why.
-            raw: the ask as JSON; only for an answerer that forwards, like the next two.
-            before: the ask decoded from ``raw``, if ``admit`` changed it.
-            key: name of the ask in its round.
-
-        Raises:
-            MethodNotFound: this client does not offer this.
-            Rejected: sampling was refused, or the answerer took too long.
-            Whatever the answerer raises.
+        Raises ``MethodNotFound`` if this client does not offer this, ``Rejected`` if sampling was refused or
+        the answerer took too long, and what the answerer raises.
         """
         if raw is not None and self._forwards:
             forwards = self._answerer_of(params)
@@ -375,7 +362,7 @@ def _find_method(answerer: object, name: str) -> Any:
 
 
 def takes_two(answerer: object) -> bool:
-    """Tell whether something can be called with params and origin."""
+    """Return whether something can be called with params and origin."""
     if not callable(answerer):
         return False
     try:
@@ -418,8 +405,7 @@ def asked_by(params: Wire) -> str:
 def shape_answer(method: str, given: object) -> Wire:
     """Convert an answer in a short form (a string, a mapping, ``None``, a list of roots) to the result that is sent.
 
-    Raises:
-        LocalProtocolError: it is no answer to this method.
+    Raises ``LocalProtocolError`` if it is no answer to this method.
     """
     if method == "sampling/createMessage":
         return _make_message(given)
@@ -435,8 +421,7 @@ def shape_answer(method: str, given: object) -> Wire:
 def shaped_answers(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, Wire]:
     """Convert answers to a round in short forms to results, by their keys.
 
-    Raises:
-        LocalProtocolError: there is no such ask, or this is no answer to it.
+    Raises ``LocalProtocolError`` for a key without an ask, and for an answer that does not fit its ask.
     """
     unknown = [key for key in answers if key not in pending.asks]
     if unknown:
@@ -491,10 +476,8 @@ def admit_ask(params: Wire, *, offers_context: bool = False) -> Wire:
     """Check an ask, and return it as an answerer may see it.
 
     A ``maxTokens`` above ``MAX_TOKENS`` is lowered to that, which the specification leaves to the client; an
-    ``includeContext`` that was not offered is dropped.
-
-    Raises:
-        InvalidParams: the ask is not valid; the message and ``data.place`` name the place.
+    ``includeContext`` that was not offered is dropped. Raises ``InvalidParams`` for an invalid ask; its message and
+    ``data.place`` name the place.
     """
     if isinstance(params, CreateMessageRequestParams):
         check_counts(params)

@@ -160,7 +160,7 @@ class OpenCalls:
     # --- asks ---------------------------------------------------------------------------------------------------
 
     def charge(self, owner: OpenCall | None, *, is_certain: bool = False) -> bool:
-        """Count an ask; tell whether it may be answered. ``is_certain``: it is known to belong to the owner."""
+        """Count an ask; return whether it may be answered. ``is_certain``: it is known to belong to the owner."""
         if self._late and not is_certain:
             self._late -= 1
             return True

@@ -38,11 +38,7 @@ class Reopen(Protocol):
 
 
 def allowed_revisions(choice: str) -> tuple[Revision, ...]:
-    """Return the revisions that the ``find_revision`` option of a client allows.
-
-    Raises:
-        ConfigError: there is no such revision.
-    """
+    """Return the revisions that a client's ``revision=`` allows; raises ``ConfigError`` for an unknown one."""
     if choice == "auto":
         return REVISIONS
     chosen = find_revision(choice)
@@ -57,13 +53,10 @@ async def open_session(
 ) -> Peer:
     """Determine the server's era, and open the session in it; returns the connection it is open on.
 
-    ``again`` opens a new connection: some legacy servers exit on the probe, some only speak the oldest transport, which
-    ``too_old`` recognises by their answer to ``initialize``.
-
-    Raises:
-        ConfigError: the server speaks none of the allowed revisions.
-        RemoteProtocolError: its answer cannot be read, or names a revision we did not propose.
-        PeerError: it refused.
+    ``again`` opens a new connection: some legacy servers exit on the probe, some only speak the oldest transport,
+    which ``too_old`` recognises by their answer to ``initialize``. Raises ``ConfigError`` if the server speaks none
+    of the allowed revisions, ``RemoteProtocolError`` if its answer cannot be read or names a revision that we did
+    not propose, and ``PeerError`` if it refused.
     """
     if any(one.modern for one in allowed):
         try:
@@ -101,7 +94,7 @@ async def _shake_hands(peer: Peer, legacy: tuple[Revision, ...]) -> None:
 
 
 async def _probe_server(peer: Peer, allowed: tuple[Revision, ...], *, again: bool = True) -> bool:
-    """Probe the server; tell whether it is modern and the session is open.
+    """Probe the server; return whether it is modern and the session is open.
 
     After a refusal with -32022 that names a revision we speak, it probes once more (2026-07-28 basic/versioning).
     """
@@ -134,7 +127,7 @@ def _decode_result(raw: Raw, kind: type[R]) -> R:
 
 
 def _offers_era(error: PeerError, allowed: tuple[Revision, ...], *, modern: bool) -> bool:
-    """Tell whether a server that refuses our revision names one of this era that we speak (2026-07-28 versioning)."""
+    """Return whether a server that refuses our revision names one of this era that we speak (2026-07-28 versioning)."""
     if not isinstance(error.data, dict):
         return False
     offered: object = cast("dict[str, object]", error.data).get("supported")

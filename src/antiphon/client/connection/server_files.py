@@ -98,10 +98,8 @@ class ServerEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def read_servers(data: bytes, place: Path) -> dict[str, ServerEntry]:
     """Read the servers in a file; ``place`` is its path, whose suffix distinguishes TOML from JSON.
 
-    An entry of the wrong form costs the other servers nothing: its ``fault`` names the member.
-
-    Raises:
-        ConfigError: the file cannot be read, or has the wrong form; the message names line and column.
+    An entry of the wrong form costs the other servers nothing: its ``fault`` names the member. Raises
+    ``ConfigError``, which names line and column, for a file that cannot be read or has the wrong form.
     """
     if len(data) > MAX_FILE:
         raise ConfigError(f"{place}: larger than {MAX_FILE} bytes")
@@ -140,10 +138,8 @@ def variables_in(entry: ServerEntry) -> list[str]:
 def substitute_variables(entry: ServerEntry, environ: Mapping[str, str], folder: Path, place: str) -> ServerEntry:
     """Substitute ``${NAME}``, ``${NAME:-default}``, ``${env:NAME}``, ``{env:NAME}`` and two folders.
 
-    ``folder``: that of the project, for ``${workspaceFolder}``. ``place``: how messages name the entry.
-
-    Raises:
-        ConfigError: a variable is not set, or only another host can ask its user for it.
+    ``folder``: that of the project, for ``${workspaceFolder}``. ``place``: how messages name the entry. Raises
+    ``ConfigError`` for a variable that is not set, or that only another host can ask its user for.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -208,8 +204,7 @@ def _literal_glob(name: str) -> str:
 def read_json(text: str) -> object:
     """Read JSON with comments and trailing commas, as VS Code and Zed allow, in a time that grows with its length.
 
-    Raises:
-        ConfigError: it is something else; the message names line and column.
+    Raises ``ConfigError``, which names line and column, for anything else.
     """
 
     def blank(found: re.Match[str]) -> str:

@@ -82,11 +82,7 @@ Target = Serves | str | Path | Sequence[str] | Mapping[str, Any]
 
 
 def locate_target(target: Target) -> Serves | Command | Address:
-    """Resolve a target.
-
-    Raises:
-        ConfigError: it is no target; the message says what could be one.
-    """
+    """Resolve a target; raises ``ConfigError``, which says what could be one, if it is none."""
     if isinstance(target, Mapping):
         return _read_entry(target)
     if isinstance(target, Path) or (isinstance(target, str) and target.endswith(".py") and Path(target).is_file()):

@@ -143,9 +143,7 @@ class Sending(Struct, Generic[R], eq=False):
     async def __call__(self, params: RoundParams) -> R | InputRequiredResult:
         """Send one request of the call; return its result or, in the modern era, its round.
 
-        Raises:
-            CallTimeout: no time is left.
-            Whatever ``Connection.request`` raises.
+        Raises ``CallTimeout`` if no time is left, and what ``Connection.request`` raises.
         """
         if self.idle > 1:
             await self._rest()
@@ -219,11 +217,7 @@ def lift_error(method: str, error: PeerError) -> PeerError:
 
 
 def read_legacy(raw: Raw, method: str, result: type[R]) -> R:
-    """Decode a result of a revision without rounds.
-
-    Raises:
-        RemoteProtocolError: it does not fit its type.
-    """
+    """Decode a result of a revision without rounds; raises ``RemoteProtocolError`` if it does not fit its type."""
     try:
         return _decode_result(raw, method, result)
     except (DecodeError, UnicodeDecodeError) as error:
@@ -233,9 +227,8 @@ def read_legacy(raw: Raw, method: str, result: type[R]) -> R:
 def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResult:
     """Decode a result, or the round in its place.
 
-    Raises:
-        BecameTask: the call goes on as a task.
-        RemoteProtocolError: it fits neither, or has an unknown ``resultType``.
+    Raises ``BecameTask`` if the call goes on as a task, and ``RemoteProtocolError`` if the result fits neither, or
+    has an unknown ``resultType``.
     """
     if _may_be_round(raw) and _result_type(raw) == INPUT_REQUIRED:
         return read_legacy(raw, method, InputRequiredResult)
@@ -291,7 +284,7 @@ def _result_type(raw: Raw) -> str | None:
 
 
 def may_repeat(method: str, params: object, tools: KnownTools) -> bool:
-    """Tell whether a request may be repeated when it is unknown whether it was carried out."""
+    """Return whether a request may be repeated when it is unknown whether it was carried out."""
     if method == "tools/call":
         return tools.is_repeatable(getattr(params, "name", ""))
     return method in _HARMLESS
@@ -314,10 +307,9 @@ class RepeatingConnection(Connection[ClientSession]):
     ) -> Raw:
         """Send a request and wait for its result, as ``Connection.request`` does; repeat it if its reply is lost.
 
-        A retry with answers, which may have cost a person time, is also repeated if it could not be sent at all.
-
-        Raises:
-            PeerError: also if the reply was lost and it could not be repeated; the message then says what to do.
+        A retry with answers, which may have cost a person time, is also repeated if it could not be sent at
+        all. Raises ``PeerError``, which says what to do, if the reply was lost and the request could not be
+        repeated.
         """
         time = TimeLeft.of(timeout)
         try:
@@ -361,7 +353,7 @@ class RepeatingConnection(Connection[ClientSession]):
         return {CALL_KEY: os.urandom(16).hex(), **(meta or {})}
 
     def _may_repeat(self, lost: PeerError, method: str, params: object) -> bool:
-        """Tell whether a request may be repeated: it was certainly not received, or may be carried out twice."""
+        """Return whether a request may be repeated: it was certainly not received, or may be carried out twice."""
         if is_not_accepted(lost):
             return True
         if is_unreachable(lost):
@@ -390,7 +382,7 @@ def _still_lost(error: PeerError, lost: PeerError, params: object) -> PeerError:
 
 
 def _is_passing(error: PeerError) -> bool:
-    """Tell whether another attempt may succeed."""
+    """Return whether another attempt may succeed."""
     return is_broken(error) or is_unreachable(error) or is_not_accepted(error) or is_unavailable(error)
 
 

@@ -143,10 +143,8 @@ class Calls:
     ) -> CoroutineType[Any, Any, R]:
         """Make a request that may have rounds, and decode its result. Await it at once.
 
-        ``timeout`` counts the time in which the server works, not the time for our answers.
-
-        Raises:
-            BecameTask: the call goes on as a task; only for ``tools/call``.
+        ``timeout`` counts the time in which the server works, not the time for our answers. Raises
+        ``BecameTask`` if a call of a tool goes on as a task.
         """
         declared = self.session.for_tasks if method == "tools/call" else None
         call = self.open.open(method, params, timeout)
@@ -314,8 +312,8 @@ class Calls:
     ) -> R | PendingRound[R]:
         """Continue a call; return its result, or its next round.
 
-        Raises:
-            LocalProtocolError: the call is another server's, or an answer fits no ask; nothing was sent.
+        Raises ``LocalProtocolError``, and sends nothing, if the call is another server's, or an answer fits no
+        ask.
         """
         if not self.is_modern:
             raise LocalProtocolError(
@@ -420,10 +418,9 @@ class Calls:
         return (await extension.requested(request.method.name, params, self._origin_of(request, owner))).raw
 
     def _owner(self, ask: Request) -> OpenCall | None:
-        """Return the call an ask belongs to; ``None`` if it belongs to none, or nobody knows to which.
+        """Return the call an ask belongs to; ``None`` if it belongs to no call, or to an unknown one.
 
-        Raises:
-            InvalidRequest: it came on the stream of a request that has ended.
+        Raises ``InvalidRequest`` if it came on the stream of a request that has ended.
         """
         if ask.related_to is None:
             return self.open.only_call()

@@ -98,13 +98,9 @@ async def answer_rounds(
 ) -> R:
     """Answer the rounds of a call that was made, beginning with what its first request returned; return its result.
 
-    ``inspect`` is called with each round before any of its asks is answered: with the result, the asks, the round and
-    the number of asks so far. An ask that is refused ends the whole call, because a round has no error member.
-
-    Raises:
-        RemoteProtocolError: the server asks too often, too much, or what no round may ask; nothing of that round was
-            answered.
-        Whatever ``send``, ``inspect`` and ``answer`` raise.
+    ``inspect`` is called with each round before any of its asks is answered: with the result, the asks, the round
+    and the number of asks so far. An ask that is refused ends the whole call, because a round has no error member.
+    Raises as ``read_round``, ``send``, ``inspect`` and ``answer`` do.
     """
     number = asked = 0
     while isinstance(result, InputRequiredResult):
@@ -125,8 +121,8 @@ def read_round(
 ) -> dict[str, RoundAsk]:
     """Read the asks of a round; ``asked`` counts those of all rounds so far, including this one.
 
-    Raises:
-        RemoteProtocolError: the round exceeds a limit, or an ask may not be answered; the message names key and method.
+    Raises ``RemoteProtocolError``, which names key and method, if the round exceeds a limit or an ask may not be
+    answered.
     """
     if number > limits.rounds:
         raise RemoteProtocolError(f"The server asked for more than {limits.rounds} rounds in one call")

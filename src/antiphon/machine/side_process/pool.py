@@ -43,10 +43,8 @@ async def run_aside(function: Callable[[bytes], bytes], payload: bytes, *, secon
     """Run a module-level function in a side process, and return its result.
 
     ``function`` is found there by module and name. ``seconds``: limit of processor time. Cancelling ends the work.
-
-    Raises:
-        TooCostly: it took too long or too much memory, too much other work waits, or no process can be started.
-        RuntimeError: the function raised something else; the text names it.
+    Raises ``TooCostly`` if it takes too long or too much memory, too much other work waits, or no process can be
+    started; and ``RuntimeError``, which names the error, if the function raised something else.
     """
     return await _pool.run(f"{function.__module__}:{function.__qualname__}", payload, seconds)
 

@@ -74,12 +74,12 @@ _NO_PARAMS = _HeaderParams()
 
 
 def names_modern(headers: Headers) -> bool:
-    """Tell whether the header names a revision without a handshake."""
+    """Return whether the header names a revision without a handshake."""
     return headers.get(PROTOCOL_VERSION_HEADER) in _VERSIONS
 
 
 def is_modern(headers: Headers, envelope: Envelope, body: bytes) -> bool:
-    """Tell whether a message is of a revision without a handshake: its header or its ``_meta`` says so.
+    """Return whether a message is of a revision without a handshake: its header or its ``_meta`` says so.
 
     It is modern even if it is broken, so that it gets the error modern clients understand. ``body``: what the envelope
     was decoded from.

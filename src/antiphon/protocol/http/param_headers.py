@@ -87,9 +87,8 @@ def decode_value(value: str) -> str | None:
 def header_params(schema: Mapping[str, Any]) -> tuple[HeaderParam, ...]:
     """Find the arguments that a tool's ``inputSchema`` wants mirrored in headers.
 
-    Raises:
-        RemoteProtocolError: an annotation is invalid, so that the tool "MUST" not be offered over HTTP; names the
-            place.
+    Raises ``RemoteProtocolError``, which names the place, for an invalid annotation; the tool "MUST" not be offered
+    over HTTP then.
     """
     found: list[HeaderParam] = []
     names: set[str] = set()
@@ -106,8 +105,7 @@ def header_params(schema: Mapping[str, Any]) -> tuple[HeaderParam, ...]:
 def param_headers(params: Sequence[HeaderParam], arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return the headers for one call. An argument that is absent, ``null`` or no primitive gets none.
 
-    Raises:
-        LocalProtocolError: an integer is larger than every JSON reader represents exactly.
+    Raises ``LocalProtocolError`` for an integer larger than every JSON reader represents exactly.
     """
     headers: dict[str, str] = {}
     for param in params:

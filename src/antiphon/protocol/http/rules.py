@@ -118,7 +118,7 @@ def status_of(code: int | None, *, modern: bool) -> int:
 
 
 def has_null_ids(headers: Headers) -> bool:
-    """Tell whether an error for a message without a readable id carries ``"id": null``, as before 2025-11-25."""
+    """Return whether an error for a message without a readable id carries ``"id": null``, as before 2025-11-25."""
     return headers.get(PROTOCOL_VERSION_HEADER) not in _NO_NULL_IDS
 
 
@@ -131,18 +131,18 @@ def assume_revision(headers: Headers) -> str:
 
 
 def takes_batches(name: str | None) -> bool:
-    """Tell whether one POST of this revision may hold several messages."""
+    """Return whether one POST of this revision may hold several messages."""
     found = find_revision(name) if name is not None else None
     return found is not None and found.batches
 
 
 def is_priming(name: str | None) -> bool:
-    """Tell whether a client of this revision accepts events with an id and no data (2025-11-25, "Sending Messages")."""
+    """Return whether a client of this revision accepts events with an id alone (2025-11-25, "Sending Messages")."""
     return name == _NEWEST_LEGACY
 
 
 def is_request(envelope: Envelope) -> bool:
-    """Tell whether a message is a request, not a notification or a response."""
+    """Return whether a message is a request, not a notification or a response."""
     return envelope.method is not UNSET and envelope.id is not UNSET
 
 
@@ -173,12 +173,12 @@ def check_media(headers: Headers, *, json_only: bool) -> HttpRefusal | None:
 
 
 def accepts_events(headers: Headers) -> bool:
-    """Tell whether a GET accepts server-sent events, as it must."""
+    """Return whether a GET accepts server-sent events, as it must."""
     return accepts_type(headers.get(b"accept", b"*/*"), b"text/event-stream")
 
 
 def accepts_type(accept: bytes, kind: bytes) -> bool:
-    """Tell whether an ``Accept`` header includes a media type, itself or by a range. ``q=0`` excludes it."""
+    """Return whether an ``Accept`` header includes a media type, itself or by a range. ``q=0`` excludes it."""
     if accept.find(kind) >= 0 and accept.find(b"q=") < 0:
         return True
     ranges = (kind, kind.partition(b"/")[0] + b"/*", b"*/*")

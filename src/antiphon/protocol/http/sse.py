@@ -43,8 +43,7 @@ class Event(Struct, frozen=True, gc=False):
 def encode_event(data: bytes, *, id: str | None = None, event: str | None = None, retry: int | None = None) -> bytes:
     """Encode one event. ``data`` is UTF-8 with any number of lines; ``retry`` is in milliseconds.
 
-    Raises:
-        ValueError: ``id`` or ``event`` contains a line end or NUL.
+    Raises ``ValueError`` if ``id`` or ``event`` contains a line end or NUL.
     """
     head = b"" if event is None else b"event: %b\n" % _encode_field(event)
     if id is not None:
@@ -77,8 +76,8 @@ class EventParser:
     def feed(self, chunk: bytes) -> list[Event]:
         """Parse the next piece of the stream, of any length.
 
-        Raises:
-            RemoteProtocolError: an event is larger than ``max_event``; the rest of the stream cannot be read.
+        Raises ``RemoteProtocolError`` for an event larger than ``max_event``; the rest of the stream cannot be
+        read.
         """
         if not chunk:
             return []

@@ -108,10 +108,8 @@ class TypedForm:
         """Make a form from a dataclass, Struct, TypedDict or pydantic model, or from the type of one member.
 
         The type of one member (``bool``, an enum, ``Literal["a", "b"]``, ...) becomes a form with the member
-        ``result``. A mapping is used as the JSON Schema of a form, whose answer is a plain ``dict``.
-
-        Raises:
-            ConfigError: no form can show one of the members; the message names it.
+        ``result``. A mapping is used as the JSON Schema of a form, whose answer is a plain ``dict``. Raises
+        ``ConfigError``, which names the member, for one that no form can show.
         """
         if isinstance(kind, Mapping):
             return cls(_narrow_schema(dict(cast("Mapping[str, Any]", kind)), "form"), None, {})
@@ -130,9 +128,8 @@ class TypedForm:
     async def read(self, content: Mapping[str, Any]) -> Any:
         """Convert the answer to the form's type; a member left empty has its default or ``None``.
 
-        Raises:
-            ValueError: the answer does not fit; the text names the member.
-            TooCostly: validation would exceed the limits of time or memory.
+        Raises ``ValueError``, which names the member, if the answer does not fit, and ``TooCostly`` beyond the
+        limits of time or memory.
         """
         if self._shape is None:
             if self._validator is None:
@@ -244,7 +241,7 @@ def _keep_members(schema: _Schema, kind: str) -> _Schema:
 
 
 def _accepts_null(member: _Schema) -> bool:
-    """Tell whether a member may be ``None``, and so may be left empty."""
+    """Return whether a member may be ``None``, and so may be left empty."""
     kinds = member.get("type")
     if kinds == "null" or (isinstance(kinds, list) and "null" in kinds) or None in member.get("enum", ()):
         return True

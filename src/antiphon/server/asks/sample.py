@@ -74,9 +74,8 @@ def sampling_params(
 ) -> wire.CreateMessageRequestParams:
     """Build the params of ``sampling/createMessage`` from what an author writes.
 
-    Raises:
-        LocalProtocolError: an argument is out of range, or the conversation breaks a rule, whose place is named
-            (``messages[3].content[0]``); nothing was sent.
+    Raises ``LocalProtocolError``, which names the place (``messages[3].content[0]``), for an argument out of range
+    or a conversation that breaks a rule.
     """
     if type(max_tokens) is not int or max_tokens < 1:
         raise LocalProtocolError(f"max_tokens must be at least 1, and a whole number, got {max_tokens!r}")

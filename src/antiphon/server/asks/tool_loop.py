@@ -171,9 +171,8 @@ class Turns(Struct, eq=False):
     async def _run(self, params: wire.CreateMessageRequestParams, tools: Toolbox | None, max_steps: int) -> ToolTurn:
         """Ask until the model has finished, at most ``max_steps`` times.
 
-        Raises:
-            SamplingFailed: it wants to use tools even in the last turn, in which none are offered, or far too many at
-                once.
+        Raises ``SamplingFailed`` if it wants to use tools even in the last turn, in which none are offered, or
+        far too many at once.
         """
         if tools is None or not tools.runs:
             return await self.ask(params)
@@ -202,8 +201,7 @@ class Turns(Struct, eq=False):
     async def _read(self, turn: ToolTurn, wanted: TypedAnswer) -> tuple[ToolTurn, Any]:
         """Convert an answer to a value; if it does not fit, tell the model why and ask once more.
 
-        Raises:
-            SamplingFailed: the second answer does not fit either; ``text`` has it.
+        Raises ``SamplingFailed``, with the text of the second answer, if that does not fit either.
         """
         if turn.uses:
             raise SamplingFailed("The model wants to use tools that it was not offered", text=turn.answer.text)
@@ -283,8 +281,7 @@ class TypedAnswer:
     def read(self, text: str) -> Any:
         """Convert an answer to a value: from JSON that stands alone, in a code fence, or with words around it.
 
-        Raises:
-            MismatchError: it does not fit, or contains no JSON.
+        Raises ``MismatchError`` if the answer has no JSON that fits.
         """
         if self._is_text:
             return text

@@ -135,16 +135,10 @@ class HandlerCall:
     ) -> R:
         """Ask the client, and wait for its answer.
 
-        ``key`` names the ask on the wire if it is sent in a round. ``timeout`` is in seconds; with ``None`` it waits as
-        long as the call lives.
-
-        Raises:
-            SamplingUnavailable, ElicitationUnavailable, MissingCapability: the client did not declare it; nothing was
-                sent.
-            NotInRevision: the client's revision has no such ask, or cannot carry it; nothing was sent.
-            Rejected, PeerError: the client answered with an error.
-            CallTimeout: no answer came in time.
-            RemoteProtocolError: the answer cannot be read.
+        ``key`` names the ask on the wire if it is sent in a round. ``timeout`` is in seconds; with ``None`` it
+        waits as long as the call lives. Raises ``MissingCapability`` (or ``SamplingUnavailable``,
+        ``ElicitationUnavailable``) and ``NotInRevision``, and nothing was sent; ``Rejected`` or another
+        ``PeerError`` of the client; ``CallTimeout``; and ``RemoteProtocolError`` if the answer cannot be read.
         """
         answer = (await self._check_and_put(method, params, None, key, timeout)).value
         assert isinstance(answer, result)
@@ -353,11 +347,7 @@ CLOCK: ContextVar[Clock | None] = ContextVar("antiphon_clock", default=None)
 
 
 async def within(seconds: float, name: str, work: Awaitable[Awaited]) -> Awaited:
-    """Await the work of the tool ``name``, for at most ``seconds``.
-
-    Raises:
-        ToolError: it did not finish in time.
-    """
+    """Await the work of the tool ``name``; raises ``ToolError`` if it takes longer than ``seconds``."""
     clock = Clock(seconds, CLOCK.get())
     before = CLOCK.set(clock)
     try:

@@ -159,11 +159,7 @@ ASKING = frozenset({CallState.RUNNING, CallState.REPLAYING, CallState.LIVE, Call
 
 
 def find_next_state(state: CallState, event: CallEvent) -> CallState:
-    """Return the state that follows.
-
-    Raises:
-        RuntimeError: the event cannot happen in this state: a bug of ours.
-    """
+    """Return the state that follows; ``RuntimeError``, a bug of ours, if the event cannot happen in this state."""
     try:
         return TRANSITIONS[state][event]
     except KeyError:

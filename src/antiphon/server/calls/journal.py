@@ -104,8 +104,7 @@ class Journal:
     def place_of_ask(self, method: str, params: msgspec.Struct | msgspec.Raw, key: str | None) -> JournalPlace:
         """Return the place where the running task asks.
 
-        Raises:
-            LocalProtocolError: neither the task nor the ask has a name.
+        Raises ``LocalProtocolError`` if neither the task nor the ask has a name.
         """
         lane = "" if key is not None else lane_of(method, "give the ask a key=")
         return self.place(lane, method, digest_of(method, params), key)
@@ -117,8 +116,7 @@ class Journal:
     def take(self, place: JournalPlace) -> JournalEntry | None:
         """Return the entry of a place, or ``None`` if this is new to the call.
 
-        Raises:
-            CallDiverged: the author's key was used for something else before.
+        Raises ``CallDiverged`` if the author's key was used for something else before.
         """
         name = place.name
         entry = self._entries.get(name)
@@ -166,11 +164,7 @@ class Journal:
 
     @classmethod
     def unpack(cls, data: bytes) -> Journal:
-        """Decode a journal.
-
-        Raises:
-            ValueError: these bytes are no journal, or would decompress to more than a journal may hold.
-        """
+        """Decode a journal. Raises ``ValueError`` for other bytes, and for a journal longer than allowed."""
         form, body = data[:1], data[1:]
         if form == _DEFLATED:
             body = _inflate_data(body)

@@ -234,7 +234,7 @@ class RoundCall(HandlerCall):
         return self._answer_to(self._name(spec, key), spec, params, timeout)
 
     def _is_lost(self) -> bool:
-        """Tell whether an answer is impossible, because the call has ended or diverged."""
+        """Return whether an answer is impossible, because the call has ended or diverged."""
         return self.state not in ASKING or self._keeper.closed or (self.task is not None and self.task.done())
 
     async def _raise_lost(self) -> NoReturn:
@@ -275,13 +275,13 @@ class RoundCall(HandlerCall):
     # --- rounds -------------------------------------------------------------------------------------------------
 
     def _is_wanted(self, event: CallEvent) -> bool:
-        """Tell whether there are open asks that the body waits for, and the call's state allows to send them."""
+        """Return whether there are open asks that the body waits for, and the call's state allows to send them."""
         if not self._pending or event not in TRANSITIONS[self.state]:
             return False
         return self.task is not None and not self.task.done()
 
     def _send_round(self) -> bool:
-        """Send a round with the open asks, as no further ask is coming; tell whether there was one to send."""
+        """Send a round with the open asks, as no further ask is coming; return whether there was one to send."""
         if not self._is_wanted(_SEAL):
             return False
         asks = self._next_round()

@@ -117,11 +117,7 @@ class RecordedCall(HandlerCall):
         return self.handled.body(self)
 
     async def serve(self) -> Any:
-        """Run the handler, if it may run.
-
-        Raises:
-            InternalError: it began in a process that has died, and may not be repeated.
-        """
+        """Run the handler. Raises ``InternalError`` if it began in a process that has died, and may not be repeated."""
         begin_lane()
         if self._record.again:
             with beside_lanes():
@@ -219,10 +215,10 @@ class RecordedCall(HandlerCall):
         return _decode(packed).value
 
     async def _begin_journal(self) -> bool:
-        """Record that this call may run again, and what it has learnt so far; tell whether it is recorded.
+        """Record that this call may run again, and what it has learnt so far; return whether it is recorded.
 
-        Raises:
-            TemporarilyUnavailable: the call may run again in any case, so its step must be recorded.
+        Raises ``TemporarilyUnavailable`` if the call may run again in any case, because its step must be
+        recorded then.
         """
         if self._has_journal:
             return True

@@ -117,8 +117,7 @@ class JournalledCall(RoundCall):
     def replay(self, state: State, journal: Journal, run: bytes) -> None:
         """Take over a state before ``start``: the answers that came with it are added to the journal.
 
-        Raises:
-            InvalidParams: an answer cannot be read; the message names the place.
+        Raises ``InvalidParams``, which names the place, for an answer that cannot be read.
         """
         self.id, self.run, self.replayed_from, self.generation = state.call, run, state.run, state.generation
         self.key, self.was_elsewhere = state.key or state.call, True
@@ -211,8 +210,7 @@ class JournalledCall(RoundCall):
     async def _find_earlier_result(self, place: JournalPlace) -> bytes | None:
         """Return the result of a step from a run that ended before it could send it to the client.
 
-        Raises:
-            CallAbandoned: another run owns the call.
+        Raises ``CallAbandoned`` if another run owns the call.
         """
         stored = self._others.stored
         if stored is None:

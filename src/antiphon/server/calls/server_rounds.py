@@ -147,7 +147,7 @@ class _Shelf:
         return (len(self.calls) > self._limit or self.size > self._room) and len(self.calls) > 1
 
     def put(self, id: bytes, kept: _Kept) -> bool:
-        """Add a call, or move it to the end; tell whether the oldest must be dropped."""
+        """Add a call, or move it to the end; return whether the oldest must be dropped."""
         if id in self.calls:
             self.take(id)
         self.calls[id] = kept
@@ -515,7 +515,7 @@ class _Retry(Struct, frozen=True):
 
 
 def _may_be_owned_elsewhere(call: RoundCall | EndedCall | None, stored: StoredCalls) -> TypeGuard[JournalledCall]:
-    """Tell whether a copy must ask the store before it continues: a parked one, if it can take the call back."""
+    """Return whether a copy must ask the store before it continues: a parked one, if it can take the call back."""
     from antiphon.server.calls.replayed_call import JournalledCall
 
     return stored.can_take_back and isinstance(call, JournalledCall) and call.state is CallState.PARKED

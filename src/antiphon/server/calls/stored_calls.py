@@ -68,8 +68,7 @@ class StoredCalls:
     async def _done(self, operation: Awaitable[T]) -> T:
         """Wait for an operation of the store.
 
-        Raises:
-            TemporarilyUnavailable: it failed; the error of the store is logged, and no peer sees it.
+        Raises ``TemporarilyUnavailable`` if it fails; the error of the store is logged, and no peer sees it.
         """
         try:
             return await operation
@@ -81,8 +80,7 @@ class StoredCalls:
     async def claim(self, state: State, run: bytes) -> None:
         """Let only one run continue from a round; the same run may do so again, if its client lost the reply.
 
-        Raises:
-            OutcomeUnknown: another run has continued.
+        Raises ``OutcomeUnknown`` if another run has continued.
         """
         key = f"antiphon/once/{state.call.hex()}/{state.generation}"
         added = await self._done(self._store.add(key, run, self._ttl))
@@ -94,7 +92,7 @@ class StoredCalls:
         await self._done(self._store.put(_owner_key(state.call), _encode_owner(run, state.generation), self._ttl))
 
     async def take_back(self, call: StoredPart, generation: int) -> bool:
-        """Make the parked copy of a call the owner again, since a retry has come to it; tell whether it was not.
+        """Make the parked copy of a call the owner again, since a retry has come to it; return whether it was not.
 
         Another process that began from the same round or an earlier one loses the call, and raises at its next step.
         One that began from a later round keeps it, because this retry is older.
@@ -144,8 +142,8 @@ class StoredCalls:
     async def note_effect(self, call: StoredPart, place: str, value: bytes) -> bytes:
         """Record the result of a step that was taken just now, as ``note_step`` does.
 
-        Raises:
-            OutcomeUnknown: it cannot be recorded, so that a process that goes on with the call would repeat the step.
+        Raises ``OutcomeUnknown`` if it cannot be recorded, because a process that goes on with the call would
+        repeat the step.
         """
         try:
             return await self.note_step(call, place, value)
@@ -160,7 +158,7 @@ class StoredCalls:
         await self._done(self._store.put(_begun_key(call), blob, self._ttl))
 
     async def has_journal(self, call: StoredPart) -> bool | None:
-        """Tell whether a legacy call has a journal that fits it; ``None`` if it has none, ``False`` if it has another.
+        """Return whether a legacy call has a journal that fits it; ``None`` without any, ``False`` if it has another.
 
         A journal of other code counts as another: the new code might repeat steps that it knows under other names.
         """
@@ -181,11 +179,7 @@ class StoredCalls:
         await self._done(self._store.put(_journal_key(call.id, generation, call.run), blob, self._ttl))
 
     async def journal(self, state: State, bound_to: bytes) -> bytes:
-        """Return the journal of a state that carries none.
-
-        Raises:
-            InvalidParams: the store no longer has it.
-        """
+        """Return the journal of a state that carries none; raises ``InvalidParams`` if the store no longer has it."""
         blob = await self._done(self._store.get(_journal_key(state.call, state.generation, state.run)))
         if blob is None:
             raise make_refusal()

@@ -52,8 +52,7 @@ def lane_here() -> str | None:
 def lane_of(what: str, remedy: str) -> str:
     """Return the name of the task that asks.
 
-    Raises:
-        LocalProtocolError: it has none; the message says what does not work then, and what to do.
+    Raises ``LocalProtocolError`` if it has none; the message says what does not work then, and what to do.
     """
     lane = lane_here()
     if lane is None:

@@ -82,11 +82,7 @@ class NamedFeature(ServedFeature, Generic[D]):
 
 
 def checked_scopes(scopes: Sequence[str], place: str) -> tuple[str, ...]:
-    """Return the scopes of a feature, validated.
-
-    Raises:
-        ConfigError: one is not a valid scope, or a single text was given.
-    """
+    """Return the scopes of a feature; raises ``ConfigError`` for an invalid one, and for a text in place of a list."""
     if isinstance(scopes, str):
         # A text would be taken for a list of its letters.
         raise ConfigError(f"{place}: scopes= is a list, as in scopes=[{scopes!r}]")
@@ -102,8 +98,7 @@ def checked_scopes(scopes: Sequence[str], place: str) -> tuple[str, ...]:
 def demand_scopes(scopes: Iterable[str], request: Request, peer: Connection[Any]) -> None:
     """Check that the token of a request has these scopes; a local program needs none.
 
-    Raises:
-        InsufficientScope: scopes are missing, or no token was verified; the error names all that are required.
+    Raises ``InsufficientScope``, which names all that are required, if one is missing or no token was verified.
     """
     required = tuple(scopes)
     # 2026-07-28 basic/authorization: "Implementations using an STDIO transport SHOULD NOT follow this

@@ -66,8 +66,8 @@ class Completions:
     def add(self, of: str, argument: str, function: Callable[..., Any]) -> None:
         """Register a function that completes one argument of a prompt or template, which may be added later.
 
-        Raises:
-            ConfigError: the function cannot be called with a text, or the argument has a completer already.
+        Raises ``ConfigError`` if the function cannot be called with a text, or the argument has a completer
+        already.
         """
         if (of, argument) in self._completers:
             raise ConfigError(f'completer "{of} {argument}" is there already: remove it first')
@@ -84,8 +84,7 @@ class Completions:
     async def complete(self, params: CompleteRequestParams, context: Any = None) -> CompleteResult:
         """Serve ``completion/complete``: at most ``MAX_VALUES`` values, and the number of all.
 
-        Raises:
-            InvalidParams: there is no such prompt or template, or it has no such argument.
+        Raises ``InvalidParams`` if there is no such prompt or template, or it has no such argument.
         """
         of, owner = self._owner(params.ref)
         name, value = params.argument.name, params.argument.value

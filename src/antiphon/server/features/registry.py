@@ -53,11 +53,7 @@ class _Inclusion(Generic[T]):
         self._held: dict[str, T] = {}
 
     def check(self, name: str) -> None:
-        """Check that an item of this name can be included.
-
-        Raises:
-            ConfigError: its name is taken here; the message names both servers.
-        """
+        """Raise ``ConfigError``, which names both servers, if the name of an item is taken here."""
         here = self._rename(name)
         if name not in self._held:
             self._into.check_free(here, f"the server {self.server!r}")

@@ -61,7 +61,7 @@ class UserFunction:
 
 
 def holds_context(function: Any) -> bool:
-    """Tell whether a function can reach a context through its closure, or through the object it is bound to."""
+    """Return whether a function can reach a context through its closure, or through the object it is bound to."""
     while isinstance(function, partial):
         function = function.func
     bound: dict[str, Any] = getattr(getattr(function, "__self__", None), "__dict__", {})

@@ -90,7 +90,7 @@ def _serializer_of(kind: Any) -> Any:
 
 
 def is_pydantic(annotation: Any) -> bool:
-    """Tell whether pydantic must handle a type, because the type, a part of it or its metadata is pydantic's."""
+    """Return whether pydantic must handle a type, because the type, a part of it or its metadata is pydantic's."""
     if not any(package in sys.modules for package in _PACKAGES):
         return False
     return any(

@@ -194,7 +194,7 @@ def _promises_content(annotation: Any) -> bool:
 
 
 def _mentions_content(annotation: Any) -> bool:
-    """Tell whether a type is content, or a list that may contain content."""
+    """Return whether a type is content, or a list that may contain content."""
     if isinstance(annotation, type) and issubclass(annotation, (Block, UnknownContent, CallToolResult)):
         return True
     if get_origin(annotation) not in _SEQUENCES and get_origin(annotation) is not Annotated:

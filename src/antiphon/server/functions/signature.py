@@ -120,7 +120,7 @@ def read_signature(function: Callable[..., Any], *, noun: str, name: str | None 
 
 
 def is_context(annotation: Any) -> bool:
-    """Tell whether an annotation means the context: its type, a subclass, a parametrised form of these, or ``None``."""
+    """Return whether an annotation means the context: its type, a subclass, or a form of these with ``None``."""
     if type(annotation) is type:
         return getattr(annotation, "__antiphon_context__", False) is True
     found = [member for member in members_of(annotation) if member is not type(None)]

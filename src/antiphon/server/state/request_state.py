@@ -143,11 +143,7 @@ class Seal:
         return b"".join((_MARK, *key.encrypt(data, _MARK + bound_to)))
 
     def open(self, text: str, bound_to: bytes, now: float) -> State:
-        """Decrypt a state.
-
-        Raises:
-            InvalidParams: always the same one, whatever is wrong.
-        """
+        """Decrypt a state. Raises the same ``InvalidParams`` whatever is wrong."""
         if len(text) > MAX_STATE or not text.isascii():
             raise make_refusal()
         given = text.encode("ascii").translate(_FROM_URL)
@@ -166,11 +162,7 @@ class Seal:
         return state
 
     def open_bytes(self, blob: bytes, bound_to: bytes) -> bytes:
-        """Decrypt data of ``seal_bytes``.
-
-        Raises:
-            InvalidParams: always the same one, whatever is wrong.
-        """
+        """Decrypt data of ``seal_bytes``. Raises the same ``InvalidParams`` whatever is wrong."""
         if blob.startswith(_MARK):
             for key in self._opened or self._make_keys():
                 found = key.decrypt(blob, _MARK + bound_to)

@@ -58,8 +58,7 @@ _LAST_WORDS = 2.0
 def wish_of(request: Request) -> TaskWish | None:
     """Return the member by which a client of 2025-11-25 asks for a task; ``None`` if it does not.
 
-    Raises:
-        InvalidParams: it cannot be read.
+    Raises ``InvalidParams`` if the member cannot be read.
     """
     params = request.params
     if not request.revision.asks_for_tasks or not isinstance(params, CallToolRequestParams) or params.task is None:
@@ -136,12 +135,7 @@ class ServedTasks:
     ) -> CreateTaskResult:
         """Make a call a task and run its handler; return the handle once the task is stored.
 
-        ``journal``, ``asked``: what the call has learnt already, in rounds.
-
-        Raises:
-            InvalidRequest: there are too many tasks, or they are too large.
-            TemporarilyUnavailable: the store cannot be used; nothing was stored.
-            OutcomeUnknown: the store did not answer, and may have stored it.
+        ``journal``, ``asked``: what the call has learnt already, in rounds. Raises as ``StoredTasks.add`` does.
         """
         # Imported here, since most servers have no tasks.
         from secrets import token_urlsafe
@@ -298,9 +292,7 @@ class ServedTasks:
     async def save(self, call: TaskCall, asks: list[TaskAsk], entries: Mapping[str, JournalEntry]) -> TaskRecord:
         """Write what a handler has done.
 
-        Raises:
-            Overtaken: it no longer holds its task.
-            OutOfRoom: it is too large.
+        Raises ``Overtaken`` if it no longer holds its task, and ``OutOfRoom`` if it is too large.
         """
         keys, now = call.keys, self.now()
 
@@ -317,11 +309,7 @@ class ServedTasks:
         return record
 
     async def check_held(self, call: TaskCall) -> None:
-        """Check that this process holds the task of a handler.
-
-        Raises:
-            Overtaken: it does not.
-        """
+        """Raise ``Overtaken`` unless this process holds the task of a handler."""
         if not self.store.shared:
             return
         record = await self.stored.get(call.record.id)

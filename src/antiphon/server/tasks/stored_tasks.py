@@ -71,10 +71,9 @@ class StoredTasks:
     ) -> TaskRecord:
         """Store a new task, with the params of its call and what it has learnt already.
 
-        Raises:
-            OutOfRoom: there are too many, or they are too large; the message says which bound that is.
-            TemporarilyUnavailable: the store is full, cannot be written or is damaged; nothing was stored.
-            OutcomeUnknown: the store did not answer, and may have stored it.
+        Raises ``OutOfRoom``, which names the bound, if there are too many tasks or they are too large;
+        ``TemporarilyUnavailable`` if the store is full, cannot be written or is damaged; ``OutcomeUnknown`` if
+        the store did not answer, and may have stored the task.
         """
         record = msgspec.structs.replace(record, version=1)
         packed = await self._pack_entries(record.id, {_CALL: JournalEntry("step", b"", params), **entries})
@@ -102,9 +101,8 @@ class StoredTasks:
     ) -> TaskRecord | None:
         """Change a task, and add to its journal; return the task after that, or ``None`` if it is gone.
 
-        Raises:
-            OutOfRoom: it grows, and there is no ``room``.
-            Whatever ``change`` raises; nothing was written then.
+        Raises ``OutOfRoom`` if it grows and there is no ``room``, and what ``change`` raises; nothing was
+        written then.
         """
         packed = await self._pack_entries(id, entries or {})
         for _ in range(_TRIES):
@@ -126,7 +124,7 @@ class StoredTasks:
         raise InvalidRequest("The task is changed by too many at once; try again")
 
     def _concerns_others(self, before: TaskRecord, after: TaskRecord) -> bool:
-        """Tell whether another process has to act on a change: the one that holds the task, or any that may take it.
+        """Return whether another process has to act on a change: the one that holds the task, or any that may take it.
 
         What the holder itself writes concerns no other process.
         """

@@ -387,7 +387,7 @@ class TaskCall(HandlerCall):
             saved.exception()
 
     def _may_ask(self) -> bool:
-        """Tell whether new asks may be shown: not before a replayed handler has come to all that was answered."""
+        """Return whether new asks may be shown: not before a replayed handler has come to all that was answered."""
         if all(pending.stored for pending in self._pending.values()) or not any(self.journal.list_unclaimed()):
             return True
         if asyncio.get_running_loop().time() - self.began >= CATCH_UP:

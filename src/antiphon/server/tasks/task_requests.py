@@ -45,11 +45,7 @@ Peer = Connection[ServerSession]
 
 
 def check_declared(client: ClientCapabilities | None) -> None:
-    """Check that a client declares the extension in its request.
-
-    Raises:
-        MissingCapability: it does not.
-    """
+    """Raise ``MissingCapability`` unless a client declares the extension in its request."""
     if not declares_extension(client, wire.TASKS):
         raise errors.MissingCapability(
             f"The client does not offer the extension {wire.TASKS}",
@@ -81,11 +77,9 @@ class TaskRequests:
     ) -> CallToolResult | CoroutineType[Any, Any, wire.CreateTaskResult | Later] | None:
         """Make a call a task if its client can have one; return ``None`` if it is served as any other call.
 
-        ``serve`` serves it without a task.
-
-        Raises:
-            MissingCapability: the tool needs a client that declares the extension.
-            MethodNotFound: a client of 2025-11-25 wants a task of a tool that makes none, or none of one that must.
+        ``serve`` serves it without a task. Raises ``MissingCapability`` if the tool needs a client that
+        declares the extension, and ``MethodNotFound`` if a client of 2025-11-25 wants a task of a tool that
+        makes none, or none of one that must.
         """
         if request.revision.asks_for_tasks:
             return self._as_wished(request, peer, handled)
@@ -177,11 +171,7 @@ class TaskRequests:
         return EmptyResult()
 
     async def _cancel_at_once(self, record: TaskRecord, now: float) -> wire.GetTaskResult:
-        """Cancel a task in the way of 2025-11-25, whatever becomes of its handler.
-
-        Raises:
-            InvalidParams: it is over.
-        """
+        """Cancel a task in the way of 2025-11-25, whatever becomes of its handler; ``InvalidParams`` if it is over."""
         # "Receivers MUST reject cancellation requests for tasks already in a terminal status with error code -32602"
         # and "MUST transition the task to `cancelled` status before sending the response".
         is_ours = False
@@ -217,9 +207,8 @@ class TaskRequests:
     async def owned(self, request: Request, peer: Peer, id: str) -> TaskRecord:
         """Return a task of the client that asks for it.
 
-        Raises:
-            MissingCapability: the client does not declare the extension.
-            InvalidParams: it has no such task.
+        Raises ``MissingCapability`` if the client does not declare the extension, and ``InvalidParams`` if it
+        has no such task.
         """
         if request.revision.modern:
             check_declared(request.capabilities)
@@ -257,9 +246,8 @@ class AwaitedResults:
     async def result(self, request: Request, peer: Peer) -> CallToolResult:
         """Serve ``tasks/result``.
 
-        Raises:
-            InvalidParams: there is no such task (any more).
-            PeerError: its call has failed, or it was cancelled.
+        Raises ``InvalidParams`` if there is no such task (any more), and the task's error if it failed or was
+        cancelled.
         """
         params: wire.TaskParams = request.params
         with self._tasks.news(params.task_id) as news, self._held(params.task_id) as asked:

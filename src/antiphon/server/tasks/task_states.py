@@ -137,11 +137,7 @@ STATUS: Mapping[TaskState, TaskStatus] = {
 
 
 def find_next_state(state: TaskState, event: TaskEvent) -> TaskState:
-    """Return the state that follows.
-
-    Raises:
-        RuntimeError: the event cannot happen in this state: a bug of ours.
-    """
+    """Return the state that follows; ``RuntimeError``, a bug of ours, if the event cannot happen in this state."""
     try:
         return TRANSITIONS[state][event]
     except KeyError:

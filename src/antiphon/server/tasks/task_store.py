@@ -94,20 +94,12 @@ class TasksFull(Exception):
 
 
 def bytes_of(entries: Mapping[str, bytes]) -> int:
-    """Count the bytes of entries.
-
-    Args:
-        entries: the entries of a task's journal, by their places.
-    """
+    """Count the bytes of the entries of a task's journal."""
     return sum(len(place) + len(value) for place, value in entries.items())
 
 
 def mark_of(id: str) -> str:
-    """Return the part of a task's id that notices contain. Whoever has the whole id could read the task.
-
-    Args:
-        id: its name.
-    """
+    """Return the part of a task's id that notices contain, because the whole id would let its readers read the task."""
     return id[:_MARK]
 
 

@@ -97,8 +97,8 @@ class Lowering:
     def convert(self, value: W) -> W:
         """Convert a value.
 
-        Raises:
-            NotInRevision: leaving something out would change the meaning; the message names it and the revision.
+        Raises ``NotInRevision``, which names what and the revision, if leaving something out would change the
+        meaning.
         """
         table = self._conversions
         if table is None:

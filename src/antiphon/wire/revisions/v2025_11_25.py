@@ -39,7 +39,7 @@ def _list_lacking_members() -> dict[type[Wire], tuple[str, ...]]:
 
 
 def _is_object(value: Any) -> bool:
-    """Tell whether a value becomes a JSON object: a mapping, encoded JSON, or a type that encodes to one."""
+    """Return whether a value becomes a JSON object: a mapping, encoded JSON, or a type that encodes to one."""
     if isinstance(value, dict):
         return True
     data = value if isinstance(value, Raw) else encode_value(value)
