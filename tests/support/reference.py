@@ -154,7 +154,8 @@ def _members_of(alias: Any) -> str:
 
 def _below(module: ModuleType, name: str) -> str:
     """Read the docstring below the assignment of a name, in the module that this one imports it from."""
-    body = ast.parse(inspect.getsource(module))
+    stub = Path(f"{module.__file__}i")
+    body = ast.parse(stub.read_text(encoding="utf-8") if stub.exists() else inspect.getsource(module))
     homes = [node.module for node in ast.walk(body) if isinstance(node, ast.ImportFrom) and name in _names(node)]
     if homes and homes[0] not in {None, "typing"}:
         return _below(import_module(str(homes[0])), name)

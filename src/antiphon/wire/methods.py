@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -115,58 +115,18 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
 
 
 def _define_request(
-    name: str,
-    params: type[Wire],
-    result: type[Wire],
-    *,
-    by: Direction = "client",
-    since: str = _FIRST,
-    until: str | None = None,
-    needs: str | None = None,
-    needs_since: str = _FIRST,
-    rounds: bool = False,
-    cacheable: bool = False,
-    deprecated_since: str | None = None,
-    extension: str | None = None,
+    name: str, params: type[Wire], result: type[Wire], *, by: Direction = "client", **more: Any
 ) -> MethodSpec:
-    return MethodSpec(
-        name=name,
-        kind="request",
-        direction=by,
-        params=params,
-        result=result,
-        since=since,
-        until=until,
-        needs=needs,
-        needs_since=needs_since,
-        ask=by == "server",
-        rounds=rounds,
-        cacheable=cacheable,
-        deprecated_since=deprecated_since,
-        extension=extension,
-    )
+    """Make the row of a request; ``more``: members of the row."""
+    is_ask = by == "server"
+    return MethodSpec(name=name, kind="request", direction=by, params=params, result=result, ask=is_ask, **more)
 
 
 def _define_notice(
-    name: str,
-    params: type[Wire] = NotificationParams,
-    *,
-    by: Direction = "server",
-    since: str = _FIRST,
-    until: str | None = None,
-    client_until: str | None = None,
-    extension: str | None = None,
+    name: str, params: type[Wire] = NotificationParams, *, by: Direction = "server", **more: Any
 ) -> MethodSpec:
-    return MethodSpec(
-        name=name,
-        kind="notification",
-        direction=by,
-        params=params,
-        since=since,
-        until=until,
-        client_until=client_until,
-        extension=extension,
-    )
+    """Make the row of a notification, likewise."""
+    return MethodSpec(name=name, kind="notification", direction=by, params=params, **more)
 
 
 _LIFECYCLE = (

@@ -12,21 +12,30 @@ from antiphon.wire.tools import ToolAnnotations
 __all__ = ["PromptOptions", "ResourceOptions", "TemplateOptions", "ToolOptions"]
 
 
-class ToolOptions(TypedDict, total=False):
-    """Options of a tool."""
+class FeatureOptions(TypedDict, total=False):
+    """Options of every feature."""
 
     name: str
-    """Name of the tool; by default the function's."""
+    """Name of the feature; by default the function's."""
     title: str
     """Name for people."""
-    description: str
-    """What the tool does, for models; by default the function's docstring."""
-    annotations: ToolAnnotations
-    """Hints to clients, for example that the tool only reads."""
     icons: Sequence[Icon]
     """Pictures that a client may show."""
     meta: Meta
     """The definition's ``_meta``."""
+    scopes: Sequence[str]
+    """Scopes that a caller's token must have, all of them, if tokens are checked (``auth=``)."""
+    inline: bool
+    """Run a function that is not async on the event loop instead of in a thread: only for one that never blocks."""
+
+
+class ToolOptions(FeatureOptions, total=False):
+    """Options of a tool."""
+
+    description: str
+    """What the tool does, for models; by default the function's docstring."""
+    annotations: ToolAnnotations
+    """Hints to clients, for example that the tool only reads."""
     output_schema: Mapping[str, Any]
     """JSON Schema of the structured content; by default from the return annotation. Results are validated against
     it."""
@@ -36,8 +45,6 @@ class ToolOptions(TypedDict, total=False):
     """Seconds for one call, not counting time spent waiting for the client's answers."""
     requires: Requirement
     """A client capability that the tool needs; clients without it are not offered the tool."""
-    scopes: Sequence[str]
-    """Scopes that a caller's token must have, all of them, if tokens are checked (``auth=``)."""
     once: bool
     """Never run one call twice. Where processes share keys, the call continues in another process only if the
     ``state_store`` guarantees that it does not continue in both. For side effects that cannot be a step."""
@@ -45,31 +52,17 @@ class ToolOptions(TypedDict, total=False):
     """When a call becomes a task, which outlives its request (extension, from 2026-07-28). ``"allowed"``: at once, if
     the client declares the extension; ``"required"``: at once, and clients without it are refused; ``"later"``: when
     the handler says so (``Context.go_on_as_task``). By default ``"never"``."""
-    inline: bool
-    """Run a function that is not async on the event loop instead of in a thread: only for one that never blocks."""
 
 
-class TemplateOptions(TypedDict, total=False):
+class TemplateOptions(FeatureOptions, total=False):
     """Options of a resource template."""
 
-    name: str
-    """Name of the resource; by default the function's."""
-    title: str
-    """Name for people."""
     description: str
     """What the resource holds; by default the function's docstring."""
     mime_type: str
     """Media type; by default from the return annotation: text or bytes."""
     annotations: Annotations
     """Hints to clients on how to use it."""
-    icons: Sequence[Icon]
-    """Pictures that a client may show."""
-    meta: Meta
-    """The definition's ``_meta``."""
-    inline: bool
-    """Run a function that is not async on the event loop instead of in a thread: only for one that never blocks."""
-    scopes: Sequence[str]
-    """Scopes that a caller's token must have, all of them, if tokens are checked (``auth=``)."""
 
 
 class ResourceOptions(TemplateOptions, total=False):
@@ -79,20 +72,8 @@ class ResourceOptions(TemplateOptions, total=False):
     """Size of the contents in bytes, before any encoding."""
 
 
-class PromptOptions(TypedDict, total=False):
+class PromptOptions(FeatureOptions, total=False):
     """Options of a prompt."""
 
-    name: str
-    """Name of the prompt; by default the function's."""
-    title: str
-    """Name for people."""
     description: str
     """What the prompt is for; by default the function's docstring."""
-    icons: Sequence[Icon]
-    """Pictures that a client may show."""
-    meta: Meta
-    """The definition's ``_meta``."""
-    inline: bool
-    """Run a function that is not async on the event loop instead of in a thread: only for one that never blocks."""
-    scopes: Sequence[str]
-    """Scopes that a caller's token must have, all of them, if tokens are checked (``auth=``)."""
