@@ -72,6 +72,16 @@ log = logging.getLogger("antiphon.client")
 
 R = TypeVar("R", bound=Wire)
 
+_ENDS: Mapping[type[BaseException], str | None] = {
+    asyncio.CancelledError: "cancelled",
+    CallTimeout: "deadline",
+    ConnectionClosed: "closed",
+    # 2026-07-28 basic/patterns/mrtr: the server refuses a state that it does not know (any more).
+    InvalidParams: "call-gone",
+    PeerError: None,
+}
+"""What became of the answers in a request, by how the request ended; ``None``: the server has them."""
+
 _asks = count(1)
 """Numbers the asks on this side; never reused in this process."""
 
@@ -90,10 +100,7 @@ class Calls:
         """The calls that wait for their result."""
         self._answers = answers
         self._limits = limits
-        self._identity = identify_target(target)
-        self._coarser = list_coarser(target)
-        self._pinned = target.pinned if isinstance(target, Launch) else True
-        self._target = describe_target(target)
+        self._server = loose_origin(target)
 
     @property
     def is_modern(self) -> bool:
@@ -126,10 +133,7 @@ class Calls:
     def _plain_result(self, raw: Raw, method: str, result: type[R]) -> R:
         if not self.is_modern:
             return read_legacy(raw, method, result)
-        done = read_modern(raw, method, result)
-        if isinstance(done, InputRequiredResult):
-            raise RemoteProtocolError(f"The server asked for input in {method}, which has no rounds")
-        return done
+        return _refuse_round(read_modern(raw, method, result), method)
 
     def rounds(
         self,
@@ -186,8 +190,7 @@ class Calls:
                 done = await self._made(send, params, answers=False)
             finally:
                 self.open.note_rest()
-            if isinstance(done, InputRequiredResult):
-                raise RemoteProtocolError(f"The server asked for input in {spec.name}, which has no rounds")
+            done = _refuse_round(done, spec.name)
         return Received(passed_on(options.result), done)
 
     @overload
@@ -226,22 +229,8 @@ class Calls:
         async def told(params: RoundParams) -> R | InputRequiredResult:
             try:
                 result = await send(params)
-            except asyncio.CancelledError:
-                self._report(send.call, "cancelled")
-                raise
-            except CallTimeout:
-                self._report(send.call, "deadline")
-                raise
-            except ConnectionClosed:
-                self._report(send.call, "closed")
-                raise
-            except InvalidParams:
-                # 2026-07-28 basic/patterns/mrtr: the server refuses a state that it does not know
-                # (any more).
-                self._report(send.call, "call-gone")
-                raise
-            except PeerError:
-                self._report(send.call, None)
+            except tuple(_ENDS) as error:
+                self._report(send.call, next(why for kind, why in _ENDS.items() if isinstance(error, kind)))
                 raise
             self._report(send.call, None)
             return result
@@ -319,10 +308,10 @@ class Calls:
             raise LocalProtocolError(
                 "The revision agreed on has no rounds: go on with this call through a client that has agreed on one"
             )
-        if pending.identity != self._identity:
+        if pending.identity != self._server.identity:
             # "They MUST NOT be used for any other request"; and another server's state must not be sent
             # to this one.
-            raise LocalProtocolError(f"This call was made to another server, not to {self._target}")
+            raise LocalProtocolError(f"This call was made to another server, not to {self._server.target}")
         params = pending.round_params
         again = make_retry(params, shaped_answers(pending, answers), pending.request_state)
         kind: Any = METHODS[pending.method].result
@@ -375,7 +364,7 @@ class Calls:
             limits=limits,
             remaining=send.time.seconds,
             call=call.name,
-            identity=self._identity,
+            identity=self._server.identity,
             meta=send.meta,
         )
 
@@ -389,7 +378,8 @@ class Calls:
         self, call: OpenCall, ask: RoundAsk, this: Round, *, id: str, started: float | None, says: str
     ) -> Wire | Raw:
         """Have an ask answered; ``OriginTask`` is what its answerer learns about the task."""
-        name, key = task_name(self._identity, id), task_name(self._identity, id, ask.key)
+        identity = self._server.identity
+        name, key = task_name(identity, id), task_name(identity, id, ask.key)
         call.task = OriginTask(name=name, ask=key, started=started, says=says)
         return await self._answerer(call)(ask, this)
 
@@ -411,9 +401,8 @@ class Calls:
     async def _requested(self, extension: Extension, request: Request, peer: Connection[ClientSession]) -> Raw:
         """Have a request of an extension answered, which counts as an ask."""
         owner = self._owner(request)
-        if len(self.open) and not self.open.charge(owner, is_certain=request.related_to is not None):
-            self._give_up(peer, owner)
-            raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
+        if len(self.open):
+            self._charge(request, owner, peer)
         params = Received(passed_on(request.raw), request.params)
         return (await extension.requested(request.method.name, params, self._origin_of(request, owner))).raw
 
@@ -435,9 +424,8 @@ class Calls:
         owner = self._owner(request)
         # Roots belong to no call: a server may ask for them at any time (2025-11-25 client/roots).
         is_roots = request.method.name == "roots/list"
-        if (len(self.open) or not is_roots) and not self.open.charge(owner, is_certain=request.related_to is not None):
-            self._give_up(peer, owner)
-            raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
+        if len(self.open) or not is_roots:
+            self._charge(request, owner, peer)
         params = self._answers.admit(request.params)
         bound = None if is_roots else self.open.bind(request, owner)
         try:
@@ -464,14 +452,17 @@ class Calls:
         why = "closed" if peer.is_over else "cancelled" if request.cancelled else None
         self._answers.report(params, origin, why)
 
-    def _give_up(self, peer: Connection[ClientSession], owner: OpenCall | None) -> None:
-        """Give up the call with too many asks, or all calls it may be if it is not known which."""
+    def _charge(self, ask: Request, owner: OpenCall | None, peer: Connection[ClientSession]) -> None:
+        """Count an ask. One too many ends its call, or all calls that it may belong to."""
+        if self.open.charge(owner, is_certain=ask.related_to is not None):
+            return
         reason = f"The server asked for more than {self._limits.asks} answers in one call"
         calls = [owner] if owner is not None else self.open
         ids = [call.request for call in calls if call.request in self.session.outgoing]
         # A repeated request has another id now, so all waiting requests are given up.
         for id in ids or list(self.session.outgoing):
             peer.abandon(id, RemoteProtocolError(reason))
+        raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
 
     def _answerer(self, call: OpenCall) -> Callable[[RoundAsk, Round], Awaitable[Wire | Raw]]:
         async def answer(ask: RoundAsk, this: Round) -> Wire | Raw:
@@ -504,12 +495,9 @@ class Calls:
         self, call: OpenCall | None, this: Round | None, tool: Tool | None = None, *, unclear: bool = False
     ) -> Origin:
         agreed = self.session.revision
-        return Origin(
+        return structs.replace(
+            self._server,
             id=str(next(_asks)),
-            identity=self._identity,
-            coarser=self._coarser,
-            pinned=self._pinned,
-            target=self._target,
             server=self.session.server_info,
             call=call.origin() if call is not None else None,
             round=this,
@@ -519,6 +507,12 @@ class Calls:
             patience=self._answers.timeout,
             unclear=unclear,
         )
+
+
+def _refuse_round(done: R | InputRequiredResult, method: str) -> R:
+    if isinstance(done, InputRequiredResult):
+        raise RemoteProtocolError(f"The server asked for input in {method}, which has no rounds")
+    return done
 
 
 def loose_origin(target: str | Sequence[str] | Launch) -> Origin:
