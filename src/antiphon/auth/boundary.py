@@ -41,10 +41,8 @@ def is_refused(error: BaseException) -> bool:
 class Boundary:
     """The addresses that requests for one server may reach.
 
-    Args:
-        host: the server's host.
-        addresses: the IP addresses of the host; empty if they are unknown.
-        is_public: whether the server is public, so that all connections have to be.
+    ``addresses`` are those of the server's ``host``; empty if they are unknown. ``is_public``: all connections have to
+    be public, because the server is.
     """
 
     def __init__(self, host: str, addresses: Collection[str], *, is_public: bool) -> None:
@@ -53,36 +51,18 @@ class Boundary:
         self._addresses = addresses
 
     def connector(self, *, ssl: tls.SSLContext | bool = True) -> TCPConnector:
-        """Make a connector that stays within the boundary; not for connections to a proxy.
-
-        Args:
-            ssl: TLS settings.
-        """
+        """Make a connector that stays within the boundary; not for connections to a proxy."""
         if self.is_public:
             return TCPConnector(ssl=ssl, socket_factory=_open_public)
         return TCPConnector(ssl=ssl, resolver=_Pinned(self._host, self._addresses))
 
     def check_name(self, host: str) -> None:
-        """Check the host of a request that a proxy carries out, by its name alone.
-
-        Args:
-            host: a host name or an IP address.
-
-        Raises:
-            NotPublic: it is not public.
-        """
+        """Check the host of a request that a proxy carries out, by its name alone; raise ``NotPublic``."""
         if self.is_public and not _may_be_public(host):
             raise NotPublic
 
     async def check_page(self, host: str) -> None:
-        """Check the host of a page that a browser of this machine opens, by a look-up.
-
-        Args:
-            host: a host name or an IP address.
-
-        Raises:
-            NotPublic: it is not public.
-        """
+        """Check the host of a page that a browser of this machine opens, by a look-up; raise ``NotPublic``."""
         if self.is_public:
             found = await _look_up(host)
             if not (any(map(is_public, found)) if found else _may_be_public(host)):
@@ -92,9 +72,7 @@ class Boundary:
 async def draw_boundary(host: str, *, is_public_server: bool = False) -> Boundary:
     """Decide which addresses the requests for a server may reach.
 
-    Args:
-        host: the server's host.
-        is_public_server: whether a connection to the server had a public address.
+    ``is_public_server``: whether a connection to the server had a public address.
     """
     found = await _look_up(host)
     # Without an address, the server may be reached by a proxy.
@@ -103,11 +81,7 @@ async def draw_boundary(host: str, *, is_public_server: bool = False) -> Boundar
 
 
 def find_proxy(url: URL) -> str | None:
-    """Return the proxy for an address that the environment or the system names.
-
-    Args:
-        url: where a request goes.
-    """
+    """Return the proxy for an address that the environment or the system names."""
     named = getproxies().get(url.scheme)
     return None if named is None or not named.startswith("http://") or proxy_bypass(url.host or "") else named
 

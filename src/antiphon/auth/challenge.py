@@ -64,11 +64,7 @@ class Challenge(Struct, frozen=True, kw_only=True):
 
 
 def read_challenges(lines: Iterable[str]) -> list[Challenge]:
-    """Parse all ``WWW-Authenticate`` headers of a response; malformed parts are skipped.
-
-    Args:
-        lines: the value of each header.
-    """
+    """Parse the ``WWW-Authenticate`` headers of a response; malformed parts are skipped."""
     found: list[Challenge] = []
     left = MAX_CHARACTERS
     for line in lines:

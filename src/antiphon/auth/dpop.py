@@ -56,14 +56,7 @@ class ProofKey:
         return cast("dict[str, Any]", self._key.as_dict(private=True))
 
     def proof(self, method: str, url: str, *, token: str | None = None, nonce: str | None = None) -> str:
-        """Make a proof for one request; each may be used once.
-
-        Args:
-            method: the HTTP method.
-            url: the address of the request.
-            token: the access token sent with the request, if any.
-            nonce: the server's nonce, if it requires one.
-        """
+        """Make a proof for one request; each may be used once. ``nonce``: the server's, if it requires one."""
         from joserfc import jwt
 
         claims: dict[str, Any] = {

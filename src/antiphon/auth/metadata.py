@@ -69,11 +69,7 @@ D = TypeVar("D", ResourceMetadata, ServerMetadata)
 
 
 def read_document(data: bytes, kind: type[D], where: str) -> D:
-    """Decode a metadata document.
-
-    Raises:
-        RemoteProtocolError: it cannot be decoded; the message names ``where`` it was.
-    """
+    """Decode a metadata document; raise ``RemoteProtocolError``, which names ``where`` it was, if that fails."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

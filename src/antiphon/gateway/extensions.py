@@ -45,11 +45,7 @@ Spoken = Mapping[str, Sequence[str]]
 
 
 class PassesOn:
-    """Passes messages of extensions from one server on to the clients. See ``client.Extension``.
-
-    Args:
-        answerers: the answerers of the server; they know which requests are open.
-    """
+    """Passes messages of extensions from one server on to the clients. See ``client.Extension``."""
 
     def __init__(self, answerers: Answerers) -> None:
         self._requests = answerers.open
@@ -117,9 +113,8 @@ def _fits_extension(method: str, extension: str) -> bool:
 def choose_server(method: str, params: Raw, spoken: Spoken, catalogue: ServerCatalogue) -> tuple[str, Raw]:
     """Return the server that a request is for, and its params in the names of that server.
 
-    Raises:
-        MethodNotFound: no server declares an extension.
-        InvalidParams: several do, and the params name no tool, prompt or resource of any of them.
+    Raises ``MethodNotFound`` if no server declares an extension, and ``InvalidParams`` if several do, and the params
+    name no tool, prompt or resource of any of them.
     """
     servers = list_addressed_servers(method, spoken)
     if not servers:

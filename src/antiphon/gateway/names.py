@@ -88,12 +88,7 @@ class NameSettings(Struct, frozen=True, kw_only=True):
     """Names of tools, by server and by the server's own name. No other tool gets such a name."""
 
     def checked(self) -> NameSettings:
-        """Return these settings, if every name can be used and none is given twice.
-
-        Raises:
-            ConfigError: there is no such style; a name cannot be used, or two servers have it; the message names it and
-                the servers.
-        """
+        """Return these settings, if every name can be used and none is given twice; else raise ``ConfigError``."""
         if self.style not in get_args(Style):
             raise ConfigError(f"Gateway(names=) is one of {', '.join(get_args(Style))}, not {self.style!r}")
         owners: dict[str, str] = {}
@@ -130,11 +125,8 @@ def fold_name(name: str) -> str:
 def server_names(names: Sequence[str] | Mapping[str, object], prefixes: Mapping[str, str] = {}) -> dict[str, str]:
     """Return the word for each server in the names of its tools: letters, digits, hyphens, single underscores.
 
-    Words that would become equal, or look alike, are distinguished by a digest, whatever their order.
-
-    Args:
-        names: as configured.
-        prefixes: words that were chosen for some of them.
+    Words that would become equal, or look alike, are distinguished by a digest, whatever their order. ``prefixes``:
+    words that were chosen for some of them.
     """
     plain = {name: prefixes.get(name) or _UNUSABLE.sub("_", name).strip("_") or "server" for name in names}
     taken = Counter(fold_name(word) for word in plain.values())
@@ -147,14 +139,10 @@ def server_names(names: Sequence[str] | Mapping[str, object], prefixes: Mapping[
 
 
 def expose_name(word: str, name: str) -> str:
-    """Return the name of a tool or prompt behind the gateway, with its server's word.
+    """Return the name of a tool or prompt behind the gateway, with its server's word, of ``server_names``.
 
     Characters that are not allowed are replaced, and a name that is too long is cut. The name then ends with a digest
     of the original one.
-
-    Args:
-        word: the server's word, of ``server_names``.
-        name: the server's own name for it.
     """
     whole, plain = prefix_name(word, name), prefix_name(word, _FOREIGN.sub("_", name))
     return plain if plain == whole and len(whole) <= MAX_NAME else _cut_name(plain, MAX_NAME, whole)
@@ -166,12 +154,7 @@ def mark_name(word: str, name: str) -> str:
 
 
 def is_plain(name: str, others: Container[str]) -> bool:
-    """Tell whether a name can be shown without a prefix: it is short enough, and begins with no other server's word.
-
-    Args:
-        name: the server's own name for it.
-        others: the words of the other servers, as ``fold_name`` returns them.
-    """
+    """Return whether a name is short enough without a prefix, and begins with none of the folded words ``others``."""
     before, separator, _ = name.partition("__")
     return _NAME.fullmatch(name) is not None and not (separator and fold_name(before) in others)
 

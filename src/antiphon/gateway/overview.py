@@ -26,13 +26,7 @@ log = logging.getLogger("antiphon.gateway")
 
 
 class ShownServers:
-    """See ``host.review.definitions.Servers``.
-
-    Args:
-        host: its page shows the servers, and its store keeps what is switched off; ``None`` for a gateway without host.
-        exposure: what clients see.
-        groups: returns the groups of the gateway.
-    """
+    """Implements ``host.review.definitions.Servers`` for the groups of a gateway; ``host`` is ``None`` without one."""
 
     def __init__(self, host: Host | None, exposure: Exposure, groups: Callable[[], Iterable[PrincipalGroup]]) -> None:
         # Without a host nothing is stored: what is switched off stays hidden until the gateway ends.

@@ -56,11 +56,7 @@ _IDEOGRAPH = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
 
 
 class Index:
-    """The tools of one catalogue, searchable by words. Its methods run in threads, one at a time.
-
-    Args:
-        catalogue: the tools, each with its server.
-    """
+    """The tools of one catalogue, searchable by words. Its methods run in threads, one at a time."""
 
     def __init__(self, catalogue: ServerCatalogue) -> None:
         self._tools = list(catalogue.tools)
@@ -71,12 +67,7 @@ class Index:
         finalize(self, self._database.close)
 
     def find(self, query: str, limit: int) -> list[Tool]:
-        """Return the tools that fit best, the best first.
-
-        Args:
-            query: words, in any language and order; a tool needs to have one of them.
-            limit: most tools to return.
-        """
+        """Return the tools that have one of the words of ``query``, the best first."""
         words = _WORD.findall(_space_words(query))[:MAX_WORDS]
         if not words:
             return []
@@ -157,11 +148,7 @@ def _list_tools(servers: Sequence[str]) -> list[Tool]:
 
 
 class Search:
-    """Serves ``tools/list`` and ``tools/call`` of clients that search.
-
-    Raises:
-        ConfigError: this Python's SQLite was built without full-text search.
-    """
+    """Serves ``tools/list`` and ``tools/call`` of clients that search; raises ``ConfigError`` without SQLite's FTS5."""
 
     def __init__(self) -> None:
         try:
@@ -178,14 +165,9 @@ class Search:
         """``served_requests.SERVED`` with the list and the calls of clients that search."""
 
     async def find(self, catalogue: ServerCatalogue, query: str, limit: int) -> list[Tool]:
-        """Return the tools that fit best, the best first.
+        """Return the tools that fit best, as ``Index.find`` does, in a thread.
 
-        The work is done in a thread: making the index of tens of thousands of tools takes up to a second.
-
-        Args:
-            catalogue: the tools.
-            query: words, in any language and order.
-            limit: most tools to return.
+        Making the index of tens of thousands of tools takes up to a second.
         """
         async with self._turn:
             index = self._indexes.get(catalogue)

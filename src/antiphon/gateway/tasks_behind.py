@@ -67,10 +67,8 @@ class OwnedTask(Struct, frozen=True, array_like=True):
 class TasksBehind:
     """The tasks of the clients of one group.
 
-    Args:
-        terms: seals the ids, and names the principal of the tasks.
-        answered_here: whether the host answers the asks of the tasks.
-        told: called with the new state of a task that clients listen to.
+    ``answered_here``: whether the host answers the asks of the tasks. ``told`` is called with the new state of a task
+    that clients listen to.
     """
 
     def __init__(
@@ -85,24 +83,15 @@ class TasksBehind:
         """The asyncio task that follows each task that clients listen to, by the gateway's id of it."""
 
     def may_begin(self, request: ServerRequest) -> bool:
-        """Tell whether a client's call may become a task: the client supports tasks, and there is room.
-
-        Args:
-            request: the call.
-        """
+        """Return whether a client's call may become a task: the client supports tasks, and there is room."""
         has_room = not self._answered_here or len(self._followed) < MAX_FOLLOWED
         return has_room and request.is_modern and declares_extension(request.ctx.request.capabilities, TASKS)
 
     def begun(self, upstream: Upstream, tool: str, made: Received) -> Received:
         """Return the handle of a task for the client; follow the task, if the host answers its asks.
 
-        Args:
-            upstream: the server that made the task.
-            tool: the server's name of the tool that was called.
-            made: the server's handle of the task.
-
-        Raises:
-            RemoteProtocolError: the server's id is too long.
+        ``tool`` is the server's name of the tool, ``made`` its handle of the task. Raises ``RemoteProtocolError`` if
+        the server's id is too long.
         """
         task: Task = made.read
         if len(task.task_id) > MAX_ID:
@@ -116,14 +105,7 @@ class TasksBehind:
         return self.shown(made, urlsafe_b64encode(sealed).decode())
 
     def owned(self, id: str) -> OwnedTask:
-        """Return the task that an id of this gateway names.
-
-        Args:
-            id: the gateway's id of the task.
-
-        Raises:
-            InvalidParams: the id was not made by this gateway, or it was made for another client.
-        """
+        """Return the task of an id of this gateway; raise ``InvalidParams`` for any other id, or another client's."""
         try:
             sealed = urlsafe_b64decode(id.encode("ascii"))
             if urlsafe_b64encode(sealed).decode() == id:
@@ -133,12 +115,7 @@ class TasksBehind:
         raise InvalidParams("Unknown task: there is none with this id, or its time is over")
 
     def shown(self, received: Received, id: str) -> Received:
-        """Return the state of a task as the client sees it, under the gateway's id.
-
-        Args:
-            received: the state that the server sent.
-            id: the gateway's id of the task.
-        """
+        """Return the state of a task as the client sees it, under the gateway's id."""
         task: Task = received.read
         changed: dict[str, Any] = {"task_id": id}
         if self._answered_here and task.status == "input_required":
@@ -154,12 +131,7 @@ class TasksBehind:
         return self._answered_here
 
     async def seen(self, upstreams: Mapping[str, Upstream], ids: Sequence[str]) -> dict[str, Received]:
-        """Return the present state of those tasks that the client may listen to, by the gateway's ids.
-
-        Args:
-            upstreams: the servers by name.
-            ids: the gateway's ids; those beyond ``MAX_WATCHED`` are left out.
-        """
+        """Return the state of the tasks that the client may listen to, at most ``MAX_WATCHED``, by their ids."""
         looking = asyncio.Semaphore(LOOKS_AT_ONCE)
 
         async def look(id: str) -> Received | None:
@@ -176,12 +148,7 @@ class TasksBehind:
         return {id: task for id, task in found if task is not None}
 
     def watch(self, upstreams: Mapping[str, Upstream], tasks: Mapping[str, Received]) -> None:
-        """Report the changes of tasks that a client listens to, until they end or ``keep`` leaves them out.
-
-        Args:
-            upstreams: the servers by name.
-            tasks: tasks that ``seen`` returned.
-        """
+        """Report the changes of ``tasks``, which ``seen`` returned, until they end or ``keep`` leaves them out."""
         for id, task in tasks.items():
             owned = self.owned(id)
             if task.read.status not in ENDS and id not in self._watched and len(self._watched) < MAX_WATCHED:
@@ -192,11 +159,7 @@ class TasksBehind:
                 work.add_done_callback(partial(self._stop_watching, id))
 
     def keep(self, listened: Container[str]) -> None:
-        """Stop reporting the changes of all other tasks than these.
-
-        Args:
-            listened: the ids of the tasks that clients listen to.
-        """
+        """Stop reporting the changes of all other tasks than those with the ids ``listened``."""
         for id, work in list(self._watched.items()):
             if id not in listened:
                 work.cancel()

@@ -212,11 +212,7 @@ def accounts_for(budget: Budget, origin: Origin, *, host: str, day: str) -> tupl
 
 
 def task_account(task: str) -> str:
-    """Return the key of the account of a task.
-
-    Args:
-        task: ``OriginTask.name``.
-    """
+    """Return the key of the account of a task; ``task`` is ``OriginTask.name``."""
     return f"call:task:{task}"
 
 

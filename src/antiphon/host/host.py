@@ -391,11 +391,7 @@ class Host:
 
 
 def with_review(policy: Policy, review: str) -> Policy:
-    """Return a policy for a review mode: with ``"never"``, what it would ask about is allowed.
-
-    Raises:
-        ConfigError: there is no such mode.
-    """
+    """Return a policy for a review mode: with ``"never"``, it allows what it would ask about."""
     if review not in ("ask", "never"):
         raise ConfigError(f'review is "ask" or "never", not {review!r}')
     if review == "ask":

@@ -118,13 +118,10 @@ class ModelCatalogue:
     """The models of one user by name, and the user's order of them."""
 
     def __init__(self, models: tuple[Model, ...], *, default: str | None = None, order: tuple[str, ...] = ()) -> None:
-        """Collect the models.
+        """Collect the models; raise ``ConfigError`` if two have one name, or a name refers to no model.
 
         ``order`` lists names, the preferred first; all other models come after these, as equals. The order of
         ``models`` never matters.
-
-        Raises:
-            ConfigError: two models have the same name, or a default, an order or a fallback names no model.
         """
         self._models: Mapping[str, Model] = {model.name: model for model in models}
         self.default = default
@@ -145,11 +142,7 @@ class ModelCatalogue:
         return len(self._models)
 
     def get(self, name: str) -> Model:
-        """Return the model of a name.
-
-        Raises:
-            ConfigError: there is none; the message lists the names.
-        """
+        """Return the model of a name; if there is none, raise ``ConfigError``, which lists the names."""
         found = self._models.get(name)
         if found is None:
             known = ", ".join(self._models) or "none"

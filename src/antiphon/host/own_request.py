@@ -80,15 +80,7 @@ class Asker(Protocol):
     """A host that a person can ask."""
 
     async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
-        """Return the models that may answer a request, the one that would be chosen first.
-
-        Args:
-            params: the request.
-            identity: identity of the server that the text is from; only models that may answer it are offered.
-
-        Raises:
-            Rejected: none may; the message says why.
-        """
+        """Return the models that may answer a request, the first choice first; see ``Host.offers``."""
         ...
 
     async def complete(
@@ -121,15 +113,7 @@ class OwnMembers(RunMembers, total=False):
 
 
 def make_request(messages: Messages, members: OwnMembers | RunMembers) -> CreateMessageRequestParams:
-    """Make the params of an own request.
-
-    Args:
-        messages: a text, several texts and messages, or whole params, which then have all members.
-        members: the other members of the params.
-
-    Raises:
-        ConfigError: members are given beside whole params.
-    """
+    """Make the params of an own request; raise ``ConfigError`` if members are given beside whole params."""
     if isinstance(messages, CreateMessageRequestParams):
         if members:
             raise ConfigError(f"the request that was given has its own {', '.join(members)}")

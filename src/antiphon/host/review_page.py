@@ -66,11 +66,7 @@ class Opener(Protocol):
 
 
 def page_opener() -> Opener:
-    """Return the function that opens the review page.
-
-    Raises:
-        ConfigError: the packages of ``antiphon[host]`` are missing.
-    """
+    """Return the function that opens the review page; raise ``ConfigError`` without ``antiphon[host]``."""
     try:
         found = import_module(_WEB)
     except ModuleNotFoundError as error:
@@ -90,13 +86,10 @@ class PageReviewer:
         notify: Webhook | None = None,
         undo: float | None = None,
     ) -> None:
-        """Choose the page; ``opener`` is by default the one of this package. ``config`` is shown on it.
+        """Choose the page; ``opener`` is by default that of ``page_opener``. ``config`` is shown on it.
 
         ``notify`` is told of each question, and closed with this. ``undo``: seconds in which a permission given on the
         page can be taken back; by default what is configured.
-
-        Raises:
-            ConfigError: as ``page_opener``.
         """
         self._store = store
         self._config = config

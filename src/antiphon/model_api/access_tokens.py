@@ -97,13 +97,7 @@ class PeerProcess:
         self._looking: asyncio.Task[None] | None = None
 
     async def is_other(self, port: int, ours: int, pid: int) -> bool:
-        """Tell whether a connection certainly comes neither from a process nor from one that it has started.
-
-        Args:
-            port: the port of the other end.
-            ours: the port of this end.
-            pid: the process.
-        """
+        """Return whether a connection comes from another process, as ``other_peers`` does for several."""
         found = self._waiting.get(port)
         if found is None:
             found = self._waiting[port] = asyncio.get_running_loop().create_future()
@@ -122,17 +116,11 @@ class PeerProcess:
 
 
 def other_peers(ports: Collection[int], ours: int, pid: int, *, proc: Path = _PROC) -> set[int]:
-    """Return the connections that certainly come neither from a process nor from one that it has started.
+    """Return the connections that certainly come neither from the process ``pid`` nor from one that it has started.
 
-    Where the tables can be read, a connection that is not in them comes from a process that is gone.
-
-    Reads as many small files as there are processes: call it in a thread, once for each connection at most.
-
-    Args:
-        ports: the ports of the other ends.
-        ours: the port of this end.
-        pid: the process.
-        proc: the folder of processes.
+    ``ports`` are those of the other ends, ``ours`` that of this end. Where the tables can be read, a connection that is
+    not in them comes from a process that is gone. Reads as many small files as there are processes: call it in a
+    thread, once for each connection at most.
     """
     sought = _find_inodes(ports, ours, proc)
     if sought is None:

@@ -47,13 +47,7 @@ _NO_PROXY = ("NO_PROXY", "no_proxy")
 
 
 def equip_environment(env: Mapping[str, str], *, address: str, token: str) -> dict[str, str]:
-    """Return the environment of a process.
-
-    Args:
-        env: the variables it would have.
-        address: ``"http://127.0.0.1:49152"``.
-        token: what it calls with.
-    """
+    """Return the environment of a process that would have ``env``, so that it calls ``address`` with ``token``."""
     # Some programs read a name in lower case, too.
     kept = {name: value for name, value in env.items() if name.upper() not in (*TAKEN, *GIVEN)}
     given = {name: value.format(address=address, token=token) for name, value in GIVEN.items()}

@@ -57,11 +57,7 @@ class Body(NamedTuple):
 
 
 async def read_json(http: Http) -> Body:
-    """Return the body of a request, which must be a JSON object.
-
-    Raises:
-        Failure: it is not, or it exceeds a limit.
-    """
+    """Return the body of a request; raise ``Failure`` if it is no JSON object, or exceeds a limit."""
     kind = http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if kind != b"application/json" or b"content-encoding" in http.headers:
         raise Failure(415, "invalid_request", "The body must be JSON: application/json, not encoded.")
@@ -138,15 +134,7 @@ class Writer(Protocol):
 
 
 class EventStream:
-    """One response.
-
-    Args:
-        http: the request.
-        writer: writes the events.
-        call: the call whose answer is sent.
-        sign: an event without content, as a sign of life.
-        every: seconds without data after which ``sign`` is sent.
-    """
+    """One response. After ``every`` seconds without data it sends ``sign``, an event without content."""
 
     def __init__(
         self, http: Http, writer: Writer, call: ModelCall[list[DialectAnswer]], sign: bytes, *, every: float
@@ -159,11 +147,7 @@ class EventStream:
         self._has_head = self._has_begun = False
 
     async def run(self, gone: asyncio.Future[None], extra: tuple[HeaderPair, ...]) -> bool:
-        """Send the response; return whether all of it was sent.
-
-        Raises:
-            Failure: there is no answer, and nothing was sent yet.
-        """
+        """Send the response; return whether all was sent. Raises ``Failure`` as long as nothing was sent."""
         seen = 0
         while True:
             await self._news(seen, gone)

@@ -62,14 +62,7 @@ _DIALECTS: Mapping[str, _Dialect] = {
 
 
 class App:
-    """Serves the requests of all processes.
-
-    Args:
-        host: answers the requests.
-        tokens: the valid tokens.
-        hosts: values of the ``Host`` header that are accepted.
-        keep_alive: seconds, see ``KEEP_ALIVE``.
-    """
+    """Serves the requests of all processes. ``hosts``: values of the ``Host`` header that are accepted."""
 
     def __init__(
         self, host: CompletingHost, tokens: Tokens, hosts: Sequence[str], *, keep_alive: float = KEEP_ALIVE
@@ -104,11 +97,7 @@ class App:
             await asyncio.wait(self._reports)
 
     def _admit_caller(self, http: Http) -> Token:
-        """Return the token of a request.
-
-        Raises:
-            Failure: the request is refused.
-        """
+        """Return the token of a request, or raise ``Failure``."""
         names = [name for name, _ in http.pairs]
         if any(names.count(name) > 1 for name in _ONCE):
             raise Failure(400, "invalid_request", "A header is given twice.")
@@ -125,11 +114,7 @@ class App:
         return token
 
     async def _trace(self, scope: Scope, token: Token) -> None:
-        """Check, once for each connection, that it comes from the process that the token was given to.
-
-        Raises:
-            Failure: it comes from another process.
-        """
+        """Refuse a connection, once, that comes from another process than the one that the token was given to."""
         peer, ours = scope.get("client"), scope.get("server")
         traced: set[bytes] | None = scope.get("state", {}).get(TRACED)
         if token.pid is None or not peer or not ours or (traced is not None and token.digest in traced):

@@ -123,13 +123,8 @@ class ModelCalls:
     def find(self, digest: bytes, key: str | None, *, is_retry: bool) -> ModelCall[Any] | None:
         """Return the request that this one repeats, or ``None`` if it is a new one.
 
-        Args:
-            digest: hash of the path and the body, both of which a client repeats byte by byte.
-            key: its idempotency key, if it has one.
-            is_retry: whether the client says that it is a retry.
-
-        Raises:
-            Failure: another request has this key.
+        ``digest``: hash of the path and the body, both of which a client repeats byte by byte. ``is_retry``: whether
+        the client says that it is a retry. Raises ``Failure`` if another request has this idempotency key.
         """
         if key is not None:
             named = next((call for call in self._calls if call.key == key), None)
@@ -149,16 +144,9 @@ class ModelCalls:
         *,
         keeps: bool = True,
     ) -> ModelCall[Answered]:
-        """Begin a request.
+        """Begin a request; raise ``Failure`` if too many are open, or the process has ended meanwhile.
 
-        Args:
-            digest: hash of the path and the body.
-            key: its idempotency key, if it has one.
-            work: makes the answer.
-            keeps: whether the answer is kept for a retry; false for answers that are large and soon made again.
-
-        Raises:
-            Failure: too many requests are open, or the process has ended while the request was read.
+        ``keeps``: whether the answer is kept for a retry; false for answers that are large and soon made again.
         """
         if self._is_closed:
             raise Failure(401, "revoked", "The token was revoked.")

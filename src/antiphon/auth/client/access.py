@@ -45,11 +45,7 @@ _SKEW = 30.0
 def access_to(
     url: str, auth: Auth, *, ssl: tls.SSLContext | bool = True, proxy: str | None = None
 ) -> GivenToken | SignedIn:
-    """Return what authorizes requests to the server at ``url``.
-
-    Raises:
-        ConfigError: the token would be sent over plain http to another machine.
-    """
+    """Return what authorizes requests to a server; raise ``ConfigError`` if it would send a token in plain text."""
     server = URL(url)
     if origin_of(server)[0] == "http" and not is_loopback(server.host or ""):
         raise ConfigError(f"auth= would send a token in plain text to {show_address(server)}: use https")

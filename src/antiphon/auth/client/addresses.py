@@ -20,8 +20,7 @@ MAX_LENGTH = 4096
 def checked_address(text: str, what: str) -> URL:
     """Parse an address that a server named; ``what`` describes it in the error message.
 
-    Raises:
-        Unauthorized: it is no address, is neither https nor on this machine, or contains credentials.
+    Raises ``Unauthorized`` if it is no address, is neither https nor on this machine, or contains credentials.
     """
     try:
         if len(text) > MAX_LENGTH or not text.isprintable():

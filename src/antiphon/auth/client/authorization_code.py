@@ -82,11 +82,7 @@ class Expected(Struct, frozen=True, kw_only=True):
 
 
 def check_pkce(server: ServerMetadata) -> None:
-    """Check that the authorization server supports PKCE (2026-07-28, "Authorization Code Protection").
-
-    Raises:
-        Unauthorized: its metadata does not say so, and then it must not be used.
-    """
+    """Refuse an authorization server without PKCE (2026-07-28, "Authorization Code Protection")."""
     if "S256" not in (server.code_challenge_methods_supported or ()):
         raise Unauthorized(
             f"signing in was stopped: {server.issuer} does not announce PKCE with S256, without which an intercepted "
@@ -120,11 +116,7 @@ def authorization_address(
 
 
 def read_redirect(address: str, redirect_uri: str) -> dict[str, str]:
-    """Parse the address that the browser was redirected to.
-
-    Raises:
-        Unauthorized: it is not the redirect URI, or has a parameter twice.
-    """
+    """Parse the address of the redirect; raise ``Unauthorized`` if it is another one, or has a parameter twice."""
     try:
         parts, own = urlsplit(address.strip()[:MAX_ADDRESS]), urlsplit(redirect_uri)
         same = (parts.scheme, parts.netloc, parts.path) == (own.scheme, own.netloc, own.path)
@@ -141,8 +133,7 @@ def read_redirect(address: str, redirect_uri: str) -> dict[str, str]:
 def code_in(answer: Mapping[str, str], expected: Expected, server: ServerMetadata) -> str:
     """Validate the redirect and return its authorization code.
 
-    Raises:
-        Unauthorized: it does not belong to our request, comes from another issuer, or is a refusal.
+    Raises ``Unauthorized`` if it does not belong to our request, comes from another issuer, or is a refusal.
     """
     if not hmac.compare_digest(answer.get("state", "").encode(), expected.state.encode()):
         raise Unauthorized("signing in was stopped: the redirect does not belong to this sign-in")
@@ -220,9 +211,7 @@ class Receiver:
     async def open(cls, redirect_uri: str | None = None) -> Self:
         """Listen at the given address of this machine, by default at a free port.
 
-        Raises:
-            OSError: the port is in use.
-            ConfigError: the address is not of this machine.
+        Raises ``OSError`` if the port is in use, ``ConfigError`` if the address is not of this machine.
         """
         if redirect_uri is None:
             made = cls("")

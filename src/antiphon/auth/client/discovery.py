@@ -71,9 +71,7 @@ class FoundServer(Struct, frozen=True, kw_only=True):
 def resource_places(url: URL, hint: str | None) -> list[str]:
     """List the possible locations of protected resource metadata, in order (RFC 9728, sections 3.1 and 5.1).
 
-    Args:
-        url: the MCP server.
-        hint: the location in the server's challenge, if any.
+    ``hint``: the location in the server's challenge, if any.
     """
     root = str(url.origin())
     path = url.raw_path.rstrip("/")
@@ -97,11 +95,7 @@ def covers_server(resource: str, url: URL) -> bool:
 
 
 def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
-    """Check that the metadata belongs to the issuer (RFC 8414, section 3.3) and its endpoints may be contacted.
-
-    Raises:
-        Unauthorized: a check failed; the message says which.
-    """
+    """Check that the metadata belongs to the issuer (RFC 8414, section 3.3) and its endpoints may be contacted."""
     if metadata.issuer != issuer:
         raise _NoMetadata(
             f"signing in was stopped: {where} is the metadata of {make_printable(metadata.issuer)}, not of "
@@ -129,17 +123,10 @@ def make_default_metadata(url: URL) -> ServerMetadata:
 async def discover_server(
     fetch: Fetch, url: URL, hint: str | None, *, issuer: str | None = None, used: str | None = None
 ) -> FoundServer:
-    """Find the authorization server of the server at ``url``.
+    """Find the authorization server of the server at ``url``, or raise ``Unauthorized``, which says why.
 
-    Args:
-        fetch: makes the requests.
-        url: the server.
-        hint: where the server says its metadata is.
-        issuer: accept only this authorization server.
-        used: issuer of the last login; preferred if the server still names it.
-
-    Raises:
-        Unauthorized: there is none that may be used; the message says why.
+    ``hint``: where the server says its metadata is. ``issuer``: accept only this authorization server. ``used``: the
+    issuer of the last login, preferred if the server still names it.
     """
     found = await _discover_server(fetch, url, hint, issuer=issuer, used=used)
     if found.server.authorization_endpoint:
@@ -233,11 +220,7 @@ async def _discover_at_root(fetch: Fetch, url: URL, issuer: str | None) -> Found
 
 
 async def _read_metadata(fetch: Fetch, place: str, kind: type[D], what: str) -> D | None:
-    """Read the metadata at an address; ``None`` if nothing is there.
-
-    Raises:
-        _NoMetadata: something else is there.
-    """
+    """Read the metadata at an address; ``None`` if nothing is there, ``_NoMetadata`` if something else is."""
     try:
         data = await fetch.document(checked_address(place, what))
     except TooLarge as error:
@@ -270,12 +253,8 @@ def first_scopes(
 ) -> tuple[str, ...]:
     """Choose the scopes of the first request: the user's and the challenge's, otherwise all in the resource's metadata.
 
-    Args:
-        wanted: the scopes in the user's settings.
-        challenged: the scopes in the challenge.
-        found: the resource and its authorization server.
-        refreshable: whether the grant may return a refresh token; if so, ``offline_access`` is added when the
-            authorization server supports it.
+    ``refreshable``: whether the grant may return a refresh token; if so, ``offline_access`` is added when the
+    authorization server supports it.
     """
     chosen = join_scopes(wanted or (), challenged)
     if not chosen and wanted is None:

@@ -61,9 +61,7 @@ class Fetch:
     async def document(self, url: URL) -> bytes | None:
         """Fetch a public document; ``None`` if there is none at that address.
 
-        Raises:
-            Unauthorized: the response is too large, or redirects elsewhere.
-            Unreachable: there was no response.
+        Raises ``TooLarge``, and ``Unreachable`` without a response.
         """
         target = url
         for _ in range(_MAX_REDIRECTS):
@@ -89,11 +87,7 @@ class Fetch:
         return await self._request("POST", url, headers, json.dumps(value).encode())
 
     async def check_page(self, url: URL) -> None:
-        """Check that a person's browser may open a page that the server names.
-
-        Raises:
-            Unauthorized: the server is public, and the page is of the local network.
-        """
+        """Raise ``Unauthorized`` if the server is public and names a page of the local network for the browser."""
         try:
             if url.host not in self._named:
                 await self._boundary.check_page(url.host or "")

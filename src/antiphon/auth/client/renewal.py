@@ -59,10 +59,7 @@ async def renew_login(store: LoginStore, fetch: Fetch, login: Login, owner: str)
     """Refresh a login, or wait until another process has; return the login stored after that.
 
     Returns ``None`` if the login was deleted and somebody has to sign in. ``owner`` identifies the caller among all
-    processes.
-
-    Raises:
-        Unauthorized: it could not be refreshed now; the stored login is unchanged.
+    processes. Raises ``Unauthorized`` if it could not be refreshed now; the stored login is unchanged.
     """
     pause, longest = LOOKS
     while True:
@@ -187,16 +184,9 @@ async def sign_in_once(
 ) -> Login:
     """Sign in, unless another process is doing so; then wait for it, and use its login.
 
-    Args:
-        store: where the login and the claim are kept.
-        server: URL of the MCP server.
-        label: which of the user's clients the login is for (``OAuth.label``).
-        patience: seconds that a sign-in may take, and that other processes wait for it at most.
-        serves: tells whether a stored login makes a sign-in unnecessary.
-        sign_in: signs in and stores the login.
-
-    Raises:
-        Unauthorized: signing in failed, or other processes did not finish their sign-in within ``patience``.
+    ``patience``: seconds that a sign-in may take, and that other processes wait for it at most; then they raise
+    ``Unauthorized``. ``serves`` tells whether a stored login makes a sign-in unnecessary; ``sign_in`` signs in and
+    stores the login.
     """
     owner = secrets.token_hex(16)
     pause, longest = LOOKS

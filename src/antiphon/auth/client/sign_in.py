@@ -47,18 +47,9 @@ class _Entered(Struct):
 async def sign_in(
     settings: OAuth, fetch: Fetch, server: URL, found: FoundServer, challenge: Challenge | None, before: Login | None
 ) -> Login:
-    """Obtain a login and store it.
+    """Obtain a login and store it, or raise ``Unauthorized``, which says why no token was granted.
 
-    Args:
-        settings: the user's settings.
-        fetch: makes the requests.
-        server: the MCP server.
-        found: its authorization server.
-        challenge: the server's challenge, if there was one.
-        before: the login that has expired or lacks scopes, if there was one.
-
-    Raises:
-        Unauthorized: no token was granted; the message says why.
+    ``found`` is the authorization server of ``server``; ``before`` the login that has expired or lacks scopes.
     """
     moved = before is not None and before.metadata.issuer != found.server.issuer
     known = None if before is None or moved else before
@@ -119,8 +110,7 @@ def _choose_key(
 ) -> ProofKey | None:
     """Choose the key that the token is to be bound to, if any.
 
-    Raises:
-        Unauthorized: DPoP is required, and the authorization server does not support it.
+    Raises ``Unauthorized`` if DPoP is required, and the authorization server does not support it.
     """
     asked = found.wants_dpop or (challenge is not None and challenge.scheme == "dpop")
     if settings.dpop is False or not (settings.dpop or asked):
@@ -205,11 +195,7 @@ def _make_browser_grant(settings: OAuth, entered: _Entered, found: FoundServer) 
 
 
 def choose_registration(settings: OAuth, server: ServerMetadata) -> Choice:
-    """Choose the kind of registration, in the order of the specification.
-
-    Raises:
-        Unauthorized: the client has to be registered beforehand.
-    """
+    """Choose the kind of registration, in the order of the specification, or raise ``Unauthorized``."""
     if settings.client_id is not None:
         return "preregistered"
     if settings.client_metadata_url is not None and server.client_id_metadata_document_supported:
@@ -223,16 +209,10 @@ def choose_registration(settings: OAuth, server: ServerMetadata) -> Choice:
 
 
 def find_preregistered_client(settings: OAuth, server: ServerMetadata, known_issuer: str | None) -> ClientIdentity:
-    """Return the identity in the user's settings.
+    """Return the identity in the user's settings. ``known_issuer``: the issuer it was used at before, if any.
 
-    Args:
-        settings: the user's settings.
-        server: the authorization server.
-        known_issuer: the issuer it was used at before, if any.
-
-    Raises:
-        Unauthorized: the MCP server now uses another authorization server, where this client is not registered; or a
-            server of this machine asks for its secret elsewhere.
+    Raises ``Unauthorized`` if the MCP server now uses another authorization server, where this client is not
+    registered, or if a server of this machine asks for its secret elsewhere.
     """
     assert settings.client_id is not None
     if known_issuer is not None and known_issuer != server.issuer:
@@ -277,11 +257,7 @@ def registration_request(settings: OAuth, server: ServerMetadata, redirect_uri: 
 async def register_client(
     fetch: Fetch, settings: OAuth, server: ServerMetadata, redirect_uri: str | None
 ) -> Registered:
-    """Register the client dynamically (RFC 7591, section 3).
-
-    Raises:
-        Unauthorized: the authorization server refuses.
-    """
+    """Register the client dynamically (RFC 7591, section 3); raise ``Unauthorized`` if that is refused."""
     url = checked_address(server.registration_endpoint or "", "the registration endpoint")
     answer = await fetch.post_json(url, registration_request(settings, server, redirect_uri))
     if answer.status not in (200, 201):

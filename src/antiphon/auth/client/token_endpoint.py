@@ -39,10 +39,8 @@ def choose_method(identity: ClientIdentity, supported: Sequence[str] | None) -> 
     """Choose the client authentication method.
 
     The registered method counts; otherwise the first supported one that we can use: a secret is not sent to a server
-    that does not ask for it. A server that lists none supports ``client_secret_basic`` (RFC 8414, section 2).
-
-    Raises:
-        Unauthorized: the server supports no method that we can use.
+    that does not ask for it. A server that lists none supports ``client_secret_basic`` (RFC 8414, section 2). Raises
+    ``Unauthorized`` if the server supports no method that we can use.
     """
     if identity.method is not None:
         return identity.method
@@ -79,12 +77,7 @@ class TokenEndpoint:
         return TokenEndpoint(self._fetch, server, identity)
 
     async def request(self, form: Mapping[str, str | None]) -> TokenAnswer:
-        """Request a token; members of the form without a value are left out.
-
-        Raises:
-            Refused: the authorization server refused.
-            Unreachable: there was no response.
-        """
+        """Request a token, without the members that have no value; raise ``Refused`` or ``Unreachable``."""
         answer = await self.post(self.server.token_endpoint, form)
         if answer.status != 200:
             raise refusal_of(answer, self.server.issuer)
@@ -182,11 +175,7 @@ def _read_token(answer: Answer, *, wants_dpop: bool) -> TokenAnswer:
 
 
 async def revoke_login(login: Login) -> bool:
-    """Revoke the tokens of a login; return whether its authorization server supports that.
-
-    Raises:
-        Unauthorized: it could not be reached, or refused.
-    """
+    """Revoke the tokens of a login; return whether its server supports that. Raises ``Unauthorized`` if that fails."""
     address = login.metadata.revocation_endpoint
     if not address:
         return False

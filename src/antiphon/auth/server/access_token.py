@@ -87,11 +87,7 @@ _decode_claims = msgspec.json.Decoder(Standard).decode
 
 
 def decode_unpadded(part: bytes) -> bytes:
-    """Decode base64url without padding, as JOSE uses it.
-
-    Raises:
-        Invalid: it cannot be decoded.
-    """
+    """Decode base64url without padding, as JOSE uses it; raise ``Invalid`` if that fails."""
     try:
         if b"=" in part or b"+" in part or b"/" in part:
             raise Invalid("it is not base64url")
@@ -107,11 +103,7 @@ def split_token(token: bytes) -> tuple[bytes, bytes, bytes] | None:
 
 
 def read_header(part: bytes) -> Header:
-    """Parse the header of a token.
-
-    Raises:
-        Invalid: it is malformed, or demands an extension.
-    """
+    """Parse the header of a token; raise ``Invalid`` if it is malformed, or demands an extension."""
     if len(part) > _MAX_HEADER:
         raise Invalid("its header is too long")
     try:
@@ -127,8 +119,7 @@ def read_header(part: bytes) -> Header:
 def read_claims(part: bytes) -> tuple[Standard, bytes]:
     """Parse the claims of a token; return the validated ones, and all as JSON.
 
-    Raises:
-        Invalid: they are malformed, or a validated claim is missing or has another type.
+    Raises ``Invalid`` if they are malformed, or a validated claim is missing or has another type.
     """
     raw = decode_unpadded(part)
     try:
@@ -165,11 +156,7 @@ def has_signature(token: bytes, key: PublicKey, algorithm: str) -> bool:
 def check_claims(
     claims: Standard, *, audiences: Collection[str], issuers: Collection[str], now: float, leeway: float
 ) -> None:
-    """Check issuer, audience and times of a token. ``now``: seconds since 1970; ``leeway``: seconds clocks may differ.
-
-    Raises:
-        Invalid: a check failed.
-    """
+    """Check issuer, audience and times of a token, or raise ``Invalid``; ``leeway``: seconds clocks may differ."""
     if claims.iss not in issuers:
         raise Invalid("it is from another issuer")
     # 2026-07-28 basic/authorization: "MCP servers MUST validate that access tokens were issued specifically for
@@ -181,11 +168,7 @@ def check_claims(
 
 
 def check_times(claims: Standard, now: float, leeway: float) -> None:
-    """Check whether a token is valid now.
-
-    Raises:
-        Invalid: it is not valid yet, or has expired.
-    """
+    """Check that a token is valid now, or raise ``Invalid``."""
     if not abs(claims.exp) < 1e12 or now >= claims.exp + leeway:
         raise Invalid("it has expired")
     if claims.nbf is not None and not now >= claims.nbf - leeway:
@@ -198,10 +181,7 @@ def principal_of(issuer: str, claims: Standard) -> str:
     """Return the principal of a token as one text: issuer and subject, or issuer and client with a separate prefix.
 
     An issuer contains no space, so no two pairs give the same text; the prefix prevents that a client is taken for a
-    person with the same name.
-
-    Raises:
-        Invalid: it names neither, or a name is too long.
+    person with the same name. Raises ``Invalid`` if the token names neither, or a name is too long.
     """
     if claims.sub:
         kind, name = "sub", claims.sub
@@ -228,8 +208,7 @@ def scopes_of(raw: bytes, names: Sequence[str]) -> frozenset[str]:
 def thumbprint_of(claims: Standard) -> str | None:
     """Return the thumbprint of the key that a token is bound to (RFC 9449, section 6.1), ``None`` for an unbound one.
 
-    Raises:
-        Invalid: it is bound by a method that cannot be verified here.
+    Raises ``Invalid`` if it is bound by a method that cannot be verified here.
     """
     if claims.cnf is None:
         return None

@@ -31,11 +31,7 @@ class IssuerUnavailable(AntiphonError):
 
 
 def checked_address(url: str, what: str) -> SplitResult:
-    """Parse an address that tokens or keys depend on.
-
-    Raises:
-        ConfigError: it is neither an ``https`` address nor an ``http`` address of this machine.
-    """
+    """Parse an address that tokens or keys depend on; raise ``ConfigError`` unless it is https, or of this machine."""
     try:
         read = urlsplit(url)
         host, _ = read.hostname, read.port
@@ -55,10 +51,8 @@ async def fetch_document(
     """Fetch a document, or post a form to obtain it; return its bytes.
 
     ``issuer``: the issuer that named the address, and may not lead us into a local network if it is public itself;
-    ``None`` if the address is of this server's own settings.
-
-    Raises:
-        Unavailable: no connection, another status than 200, too long, or too late.
+    ``None`` if the address is of this server's own settings. Raises ``IssuerUnavailable`` if there is no answer in
+    time, another status than 200, or too long an answer.
     """
     # Such requests are rare (keys every ten minutes, each token once), so no connection is kept open.
     import aiohttp

@@ -99,11 +99,7 @@ class Issuer(Struct, frozen=True, kw_only=True):
 
 
 def issuers_of(given: str | Issuer | Sequence[str | Issuer]) -> tuple[Issuer, ...]:
-    """Return the issuers of a server's configuration.
-
-    Raises:
-        ConfigError: there is none, or two of them have the same ``iss``.
-    """
+    """Return the issuers of a server's configuration; raise ``ConfigError`` if none is named, or one twice."""
     several = (given,) if isinstance(given, str | Issuer) else tuple(given)
     issuers = tuple(Issuer(url=each) if isinstance(each, str) else each for each in several)
     names = [name for issuer in issuers for name in issuer.names]
@@ -128,8 +124,7 @@ _decode = msgspec.json.Decoder(Metadata).decode
 def read_metadata(document: bytes, issuer: str) -> Metadata:
     """Parse the metadata of an issuer.
 
-    Raises:
-        Unavailable: it is malformed, belongs to another issuer, or contains an unsafe address.
+    Raises ``IssuerUnavailable`` if it is malformed, belongs to another issuer, or contains an unsafe address.
     """
     try:
         found = _decode(document)
@@ -145,11 +140,7 @@ def read_metadata(document: bytes, issuer: str) -> Metadata:
 
 
 def _check_endpoint(url: str, issuer: str) -> None:
-    """Hold an address in the metadata of an issuer to TLS, unless the issuer is on this machine itself.
-
-    Raises:
-        Unavailable: it is not safe.
-    """
+    """Hold an address in the metadata of an issuer to TLS, unless the issuer is on this machine itself."""
     try:
         scheme = checked_address(url, f"the metadata of {issuer}").scheme
     except ConfigError as error:

@@ -122,10 +122,8 @@ class KeySet:
     async def find(self, id: object, algorithm: str) -> PublicKey | None:
         """Return the key with an id for an algorithm, ``None`` if there is none.
 
-        A token without a key id must be signed with the only key for its algorithm.
-
-        Raises:
-            Unavailable: there are no keys, and none can be fetched now.
+        A token without a key id must be signed with the only key for its algorithm. Raises ``IssuerUnavailable`` if
+        there are no keys, and none can be fetched now.
         """
         now = self._clock()
         if self._fetched is None or (self._failed and now - self._fetched > KEPT_FOR):
@@ -197,11 +195,7 @@ class _Listed(msgspec.Struct):
 
 
 def read_keys(document: bytes) -> tuple[PublicKey, ...]:
-    """Parse a JSON Web Key Set; keys that cannot be used are skipped.
-
-    Raises:
-        Unavailable: it is malformed, or has more than ``MAX_KEYS``.
-    """
+    """Parse a JSON Web Key Set without the keys that cannot be used; raise ``IssuerUnavailable`` if it is malformed."""
     try:
         listed = msgspec.json.decode(document, type=_Listed).keys
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -213,11 +207,7 @@ def read_keys(document: bytes) -> tuple[PublicKey, ...]:
 
 
 async def metadata_of(issuer: Issuer, fetch: Fetch) -> Metadata:
-    """Fetch the metadata of an issuer from the first of its locations that has it.
-
-    Raises:
-        Unavailable: no location has it.
-    """
+    """Fetch the metadata of an issuer from the first of its locations that has it, or raise ``IssuerUnavailable``."""
     said: list[str] = []
     for url in issuer_places(issuer.url):
         try:

@@ -120,11 +120,8 @@ class Proofs:
         """Verify the proof of a request; return the nonce for the response, if there is a new one.
 
         ``url``: address of the request by our own configuration; ``thumbprint``: that of the key the token is bound to.
-
-        Raises:
-            Invalid: it is malformed, or for another request, token, key or time, or was used before.
-            NonceWanted: it has no nonce of ours, or an expired one.
-            TooMany: more arrive than can be remembered.
+        Raises ``Invalid`` for a proof that does not fit or was used before, ``NonceWanted`` for one without a current
+        nonce of ours, and ``TooMany`` if more arrive than can be remembered.
         """
         claims, key = self._read(proof)
         now = self._clock()

@@ -198,12 +198,9 @@ class Entrance:
     def _check_binding(
         self, scheme: bytes, verified: Verified, token: bytes, method: str, path: str, headers: Headers
     ) -> tuple[str, ...]:
-        """Check the scheme of a token, and its proof if it is bound to a key.
+        """Check the scheme of a token, and its proof if it is bound to a key; raise ``Invalid`` if a check fails.
 
         Returns the nonce for the response, if there is a new one.
-
-        Raises:
-            Invalid: a check failed.
         """
         if verified.thumbprint is None:
             # RFC 9449, section 7.1: a token that is bound to no key must not be sent with the scheme
@@ -340,11 +337,7 @@ class EndpointPlace:
 
 
 def resource_address(url: str) -> SplitResult:
-    """Parse the address of a server that requires tokens.
-
-    Raises:
-        ConfigError: it is no ``https`` address (or ``http`` of this machine), or has a query, fragment or credentials.
-    """
+    """Parse the address of a server that requires tokens, as ``checked_address`` does; it has no query or fragment."""
     parts = checked_address(url, "ResourceServer(url=)")
     if parts.fragment or parts.query:
         raise ConfigError(f"ResourceServer(url=): {url!r} has a query or a fragment; leave it out")

@@ -82,12 +82,7 @@ class Verifier:
         return self._remembered.get(Remembered.mark(token), self._clock())
 
     async def verify(self, token: bytes) -> Verified:
-        """Verify a token.
-
-        Raises:
-            Invalid: it is not valid, or not for this server.
-            Unavailable: it cannot be verified now.
-        """
+        """Verify a token; raise ``Invalid``, or ``IssuerUnavailable`` if it cannot be verified now."""
         if not token or len(token) > access_token.MAX_TOKEN:
             raise access_token.Invalid("it is empty or too long")
         if not token.isascii() or not token.decode("ascii").isprintable() or b" " in token:
@@ -230,12 +225,7 @@ class Introspector:
         self._open = 0
 
     async def claims(self, token: bytes, now: float) -> tuple[access_token.Standard, bytes]:
-        """Ask about a token; return its validated claims, and all as JSON.
-
-        Raises:
-            Invalid: the token is not active, or the response cannot be parsed.
-            Unavailable: the issuer cannot be asked now.
-        """
+        """Ask about a token; return its validated claims, and all as JSON. Raises as ``Verifier.verify``."""
         if self._open >= MAX_QUESTIONS:
             raise IssuerUnavailable(f"{self._issuer.url} is asked about {MAX_QUESTIONS} tokens already")
         self._open += 1

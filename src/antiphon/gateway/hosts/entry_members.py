@@ -144,13 +144,7 @@ RULES = {
 
 
 def find_rule(host: str, name: str, rules: Mapping[str, Any]) -> str | None:
-    """Return a rule that forbids a server or some of its tools; it would not hold behind the gateway.
-
-    Args:
-        host: name of the host, as on the command line.
-        name: name of the server.
-        rules: the section of ``RULES``.
-    """
+    """Return a rule that forbids a server or some of its tools; behind the gateway it would not hold."""
     if host == "opencode":
         return next(
             (glob for glob, may in rules.items() if may is False and fnmatchcase(f"{name}_", glob[: len(name) + 1])),
@@ -168,12 +162,7 @@ def find_rule(host: str, name: str, rules: Mapping[str, Any]) -> str | None:
 def translate_entry(host: str, entry: object) -> tuple[dict[str, Any], dict[str, str]]:
     """Return an entry in the form that the gateway reads, and the members that do not move, each with the reason.
 
-    Args:
-        host: name of the host, as on the command line.
-        entry: the entry as it is in the host's file.
-
-    Raises:
-        ConfigError: the entry has to stay at the host; the message is the reason.
+    Raises ``ConfigError``, whose message is the reason, if the entry has to stay at the host.
     """
     rules = MEMBERS[host]
     said = cast("dict[str, Any]", json.loads(json.dumps(entry, default=str)) if isinstance(entry, Mapping) else {})

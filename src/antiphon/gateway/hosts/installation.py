@@ -83,14 +83,9 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 class Installation:
     """The gateway in the configuration of one host.
 
-    Args:
-        name: the name of the host on the command line.
-        host: where and in which form the host keeps its servers.
-        path: the host's configuration file.
-        home: the user's configuration folder, for the entries that are moved.
-        state: the user's state folder, for the backup.
-        is_users: whether the file is the one of the user that the host reads everywhere. Entries of any other file
-            keep the trust of their source.
+    ``home`` is the user's configuration folder, for the entries that are moved; ``state`` the user's state folder, for
+    the backup. ``is_users``: whether ``path`` is the file of the user that the host reads everywhere. Entries of any
+    other file keep the trust of their source.
     """
 
     def __init__(
@@ -113,15 +108,11 @@ class Installation:
         return self._record.exists()
 
     def plan(self, command: str, *, keep: bool, variables: Sequence[str] = ()) -> FileChange:
-        """Return what ``install`` will do; nothing is changed.
+        """Return what ``install`` will do; nothing is changed. Raises ``ConfigError`` if the file cannot be read.
 
-        Args:
-            command: the full path of the program that serves the gateway, because hosts have a ``PATH`` of their own.
-            keep: keep the host's servers beside the gateway.
-            variables: variables that the gateway needs, for a host that passes on only those that are named.
-
-        Raises:
-            ConfigError: the file cannot be read, or its folder does not exist.
+        ``command``: the full path of the program that serves the gateway, because hosts have a ``PATH`` of their own.
+        ``keep``: keep the host's servers beside the gateway. ``variables``: variables that the gateway needs, for a
+        host that passes on only those that are named.
         """
         data = self._read()
         if data is None and not self.path.parent.is_dir():
@@ -146,8 +137,7 @@ class Installation:
     def install(self, change: FileChange) -> None:
         """Carry out a change: write the backup first, then the entries, then the host's file.
 
-        Raises:
-            ConfigError: the file has changed meanwhile, or cannot be written.
+        Raises ``ConfigError`` if the file has changed meanwhile, or cannot be written.
         """
         data = self._read()
         if (data or b"").decode() != change.before:
@@ -173,11 +163,7 @@ class Installation:
         _write_file(self.path, after)
 
     def uninstall(self) -> Undone:
-        """Restore the host's file.
-
-        Raises:
-            ConfigError: nothing was installed there, or the file cannot be written.
-        """
+        """Restore the host's file; raise ``ConfigError`` if nothing was installed, or it cannot be written."""
         record, data = self._known(), self._read()
         if record is None:
             raise ConfigError(f"{self._host.title}: antiphon has not been installed in {self.path}")
@@ -201,11 +187,7 @@ class Installation:
         return Undone(exactly=exactly, restored=list(record.moved), edited=edited)
 
     def check(self) -> str | None:
-        """Return what is wrong with the installation; ``None`` if the host would start the gateway.
-
-        Raises:
-            ConfigError: a file cannot be read.
-        """
+        """Return what is wrong with the installation; ``None`` if the host would start the gateway."""
         document = read_document(self.path, self._read() or b"", self._host.section)
         entry = document.servers().get(self._entry)
         if entry is None or not self._ours(document):
@@ -353,13 +335,7 @@ class HostFile(Struct, frozen=True, kw_only=True):
     """Whether the file also has servers for single projects, under ``projects``."""
 
     def entry(self, command: str, args: Sequence[str], variables: Sequence[str] = ()) -> dict[str, Any]:
-        """Write the entry of a program as this host reads it, with the variables that it needs if they must be named.
-
-        Args:
-            command: the program.
-            args: its arguments.
-            variables: names of the variables.
-        """
+        """Write the entry of a program as this host reads it; ``variables`` are names, for a host that wants them."""
         match self.shape:
             case "plain":
                 return {"command": command, "args": list(args)}

@@ -63,13 +63,9 @@ class ConfirmsCalls(Protocol):
     """Something that decides about calls of tools, such as a ``Host``."""
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | ChangedCall | None:
-        """Decide about one call: true allows it, a ``ChangedCall`` takes its place.
+        """Decide about one call: true allows it, and a ``ChangedCall`` takes its place.
 
         Anything else, or raising ``Rejected``, refuses it.
-
-        Args:
-            params: the call.
-            origin: who has the tool, and what it says about it.
         """
         ...
 
@@ -86,14 +82,7 @@ class ToolClient(ToolSource, Protocol):
     def call_tool(
         self, name: str, arguments: Mapping[str, Any], /, *, progress: Any = None, confirm: Any = None
     ) -> Awaitable[CallToolResult]:
-        """Call a tool.
-
-        Args:
-            name: the tool's name.
-            arguments: its arguments.
-            progress: called with each progress report; by default nobody is told.
-            confirm: is asked first, unless it is asked anyway; nothing by default.
-        """
+        """Call a tool, once ``confirm`` allows it; ``progress`` is called with each progress report."""
         ...
 
 
@@ -113,11 +102,7 @@ class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def as_sources(tools: ToolSource | Sequence[ToolSource]) -> Sequence[ToolSource]:
-    """Return one source, or several, as a sequence.
-
-    Raises:
-        ConfigError: something in it has no tools.
-    """
+    """Return one source, or several, as a sequence; raise ``ConfigError`` for anything without tools."""
     sources = tools if isinstance(tools, Sequence) else [tools]
     for each in sources:
         if not (hasattr(each, "tools") and hasattr(each, "call_tool")):
@@ -126,11 +111,7 @@ def as_sources(tools: ToolSource | Sequence[ToolSource]) -> Sequence[ToolSource]
 
 
 async def offer_tools(sources: Sequence[ToolSource]) -> dict[str, OfferedTool]:
-    """List the tools of some sources that are for a model, by the names for it.
-
-    Args:
-        sources: where the tools come from; of two tools with one name, that of the earlier source keeps it.
-    """
+    """List the tools for a model by their names for it. Of two tools with one name, the first keeps it."""
     found = [(source, tool) for source in sources async for tool in source.tools() if _is_for_model(tool)]
     names = plain_names([tool.name for _, tool in found])
     return {
@@ -157,15 +138,8 @@ async def call_tool(
 ) -> CallToolResult:
     """Call a tool once it is allowed. Each decider is asked once, whoever brings it.
 
-    Args:
-        offered: the tool.
-        arguments: its arguments, as the model gives them.
-        confirm: is asked first; ``None`` if the source alone decides.
-        progress: called with each progress report of a client: ``(progress, total, message)``.
-
-    Raises:
-        Rejected: the call was refused; nothing was sent.
-        AntiphonError: the call failed.
+    ``confirm`` is asked first; ``None`` if the source alone decides. ``progress`` gets ``(progress, total, message)``
+    of each report of a client. A refusal raises ``Rejected``: nothing was sent.
     """
     source, name = offered.source, offered.tool.name
     if isinstance(source, ToolClient):
@@ -187,14 +161,9 @@ async def call_tool(
 async def call_for_model(
     calling: Awaitable[CallToolResult], most: int = MAX_RESULT
 ) -> tuple[CallToolResult, str | None]:
-    """Wait for a call; return what the model gets of it, and why it was refused, if it was.
+    """Wait for a call; return its result for the model, and why it was refused, if it was.
 
-    Args:
-        calling: the call.
-        most: most characters of the result.
-
-    Raises:
-        ConfigError, LocalProtocolError: the program made a mistake, which a model cannot mend.
+    Raises ``ConfigError`` and ``LocalProtocolError``: mistakes of the program, which a model cannot mend.
     """
     refused = None
     try:
@@ -205,14 +174,7 @@ async def call_for_model(
 
 
 def describe_failure(error: AntiphonError) -> CallToolResult:
-    """Return the result that tells a model why a call was refused or has failed.
-
-    Args:
-        error: what the call has raised.
-
-    Raises:
-        ConfigError, LocalProtocolError: the program made a mistake, which a model cannot mend.
-    """
+    """Return the result that tells a model why a call failed; raise mistakes of the program again."""
     if isinstance(error, ConfigError | LocalProtocolError):
         raise error
     note = refusal_of(error, "note")
@@ -222,12 +184,7 @@ def describe_failure(error: AntiphonError) -> CallToolResult:
 
 
 def refusal_of(error: AntiphonError, member: str = "reason") -> str | None:
-    """Return why a call was refused, or another member of the refusal; ``None`` if it is not known.
-
-    Args:
-        error: what the call has raised.
-        member: ``"reason"``, or ``"note"`` for what the person wants to tell.
-    """
+    """Return the ``reason`` of a refused call, or the person's ``note``; ``None`` if there is none."""
     data: object = error.data if isinstance(error, Rejected) else None
     found = cast("dict[str, object]", data).get(member) if isinstance(data, dict) else None
     return found if isinstance(found, str) else None
@@ -238,12 +195,7 @@ _MOST_BLOCKS = 100
 
 
 def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolResult:
-    """Return a result with content that models accept, and not more of it than they should get.
-
-    Args:
-        result: as its server sent it.
-        most: most characters, images counted as base64.
-    """
+    """Return a result with content that models accept, of at most ``most`` characters; images count as base64."""
     blocks = [_accepted(block) for block in result.content]
     if not blocks and result.structured_content is not None:
         blocks = [TextContent(text=encode_value(result.structured_content).decode())]

@@ -86,11 +86,7 @@ class AskGate:
         return other
 
     def enter(self, origin: Origin, max_tokens: int = 0) -> Pass:
-        """Admit an ask, and count it.
-
-        Raises:
-            LimitReached: a limit is reached; nothing was counted.
-        """
+        """Admit an ask, and count it; if a limit is reached, raise ``LimitReached`` and count nothing."""
         admitted = self._admit_caller(origin, max_tokens)
         # One by one: ``Counter.update`` first finds out what it was given, which takes longer.
         for key in (admitted.server, admitted.call):
@@ -98,11 +94,7 @@ class AskGate:
         return admitted
 
     def count(self, origin: Origin) -> None:
-        """Admit an ask that is decided at once, and count it.
-
-        Raises:
-            LimitReached: a limit is reached; nothing was counted.
-        """
+        """Admit an ask that is decided at once, as ``enter`` does, and count it."""
         self._admit_caller(origin, 0)
 
     def _admit_caller(self, origin: Origin, max_tokens: int) -> Pass:
@@ -144,11 +136,7 @@ class AskGate:
         self._tidy(admitted)
 
     def begin_review(self, admitted: Pass) -> None:
-        """Count an ask that waits for a person.
-
-        Raises:
-            LimitReached: too many are waiting already.
-        """
+        """Count an ask that waits for a person; raise ``LimitReached`` if too many are waiting already."""
         most = self.limits.pending_reviews
         if most is not None and self._reviews[admitted.server] >= most:
             raise LimitReached("pending_reviews")
@@ -190,11 +178,7 @@ def _forget_oldest(known: OrderedDict[str, deque[float]] | OrderedDict[str, int]
 
 
 def check_options(options: msgspec.Struct) -> None:
-    """Check that each member has a value of its type; a class calls this from ``__post_init__``.
-
-    Raises:
-        ConfigError: one has not; the message names it, and the words that it may be.
-    """
+    """Check that each member has a value of its type, else raise ``ConfigError``. Called from ``__post_init__``."""
     kind = type(options)
     for name, type_ in _list_members(kind):
         value = getattr(options, name)

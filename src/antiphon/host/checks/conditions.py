@@ -115,12 +115,7 @@ class Condition:
     """A condition that was compiled once, and is evaluated for each call."""
 
     def __init__(self, text: str) -> None:
-        """Check and compile.
-
-        Raises:
-            ValueError: it is no condition, or may cost too much; the text says what to change.
-            ConfigError: the library is not installed.
-        """
+        """Check and compile the text; raise ``ValueError`` if it is no condition, or may cost too much."""
         try:
             import cel
         except ImportError:
@@ -142,10 +137,9 @@ class Condition:
         """The variables that it uses."""
 
     def holds(self, facts: CallFacts) -> bool:
-        """Return whether it holds for a call.
+        """Return whether the condition holds for a call.
 
-        Raises:
-            Unclear: a member is absent, a type is wrong, or it would take too long.
+        Raises ``Unclear`` if a member is absent, a type is wrong, or the evaluation would take too long.
         """
         items, size = facts.size(self.names)
         if self._matches and size > _MATCHED // self._matches:
@@ -160,12 +154,7 @@ class Condition:
 
 @lru_cache(1_024)
 def read_condition(text: str) -> Condition:
-    """Compile a condition; one text is compiled once.
-
-    Raises:
-        ValueError: it is no condition, or may cost too much; the text says what to change.
-        ConfigError: the library is not installed.
-    """
+    """Compile a condition, each text once. Raises the errors of ``Condition``."""
     return Condition(text)
 
 
@@ -185,8 +174,7 @@ class CallFacts:
     def size(self, names: frozenset[str]) -> tuple[int, int]:
         """Return the number of values that these variables have, and of bytes of the arguments.
 
-        Raises:
-            Unclear: the arguments are beyond the bounds, or hold what CEL does not know.
+        Raises ``Unclear`` if the arguments are beyond the bounds, or hold values that CEL does not know.
         """
         if "calls" in names and len(self._earlier) > MOST_COUNTED:
             raise Unclear("more tools were called than are counted")

@@ -73,10 +73,9 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fields_of(params: ElicitRequestParams) -> list[Field]:
-    """Return the fields of a form, in the order of its schema; an address to visit has none.
+    """Return the fields of a form in the order of its schema; an address to visit has none.
 
-    Raises:
-        InvalidParams: the form cannot be read; the message names the place.
+    Raises ``InvalidParams``, which names the place, if the form cannot be read.
     """
     schema = params.requested_schema or {}
     if len(params.message) + len(params.url or "") + len(encode_value(schema)) > MAX_FORM:
@@ -91,20 +90,12 @@ def fields_of(params: ElicitRequestParams) -> list[Field]:
 
 
 def list_suggestions(params: ElicitRequestParams) -> dict[str, ElicitValue]:
-    """Return what the server suggests, by field. A person must have said that it is to be taken.
-
-    Raises:
-        InvalidParams: see ``fields_of``.
-    """
+    """Return the server's suggestions by field. A person must say before that they are to be taken."""
     return {field.name: field.default for field in fields_of(params) if field.default is not None}
 
 
 def parse_value(field: Field, typed: str) -> ElicitValue | None:
-    """Convert what a person typed into a field; an empty text is ``None``, and leaves the field out.
-
-    Raises:
-        ValueError: it does not fit; the text says what would.
-    """
+    """Convert a typed text to the field's value as ``check_value`` does; ``None`` for an empty text."""
     typed = typed.strip()
     if not typed:
         if field.required:
@@ -114,20 +105,12 @@ def parse_value(field: Field, typed: str) -> ElicitValue | None:
 
 
 def check_value(field: Field, value: object) -> ElicitValue:
-    """Return the value if it fits the field.
-
-    Raises:
-        ValueError: it does not fit; the text says what would.
-    """
+    """Return the value if it fits the field; else raise ``ValueError``, whose text says what would fit."""
     return _CHECKS[field.kind](field, value)
 
 
 def check_content(fields: list[Field], content: Mapping[str, object]) -> None:
-    """Check a filled-in form.
-
-    Raises:
-        ValueError: a field is missing, unknown or does not fit; the text names it.
-    """
+    """Check a filled-in form; raise ``ValueError`` for a field that is missing, unknown or does not fit."""
     known = {field.name: field for field in fields}
     for name, value in content.items():
         if name not in known:

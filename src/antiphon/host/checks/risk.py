@@ -315,11 +315,7 @@ _INSTRUCTION = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS), r
 
 
 def first_instruction(text: str) -> tuple[int, int] | None:
-    """Return where the first order to the model stands in a text, or ``None``.
-
-    Args:
-        text: a text of a tool's definition, decoded.
-    """
+    """Return the place of the first order to the model in a text of a tool's definition, or ``None``."""
     found = _INSTRUCTION.search(text)
     return None if found is None else found.span()
 
@@ -349,8 +345,7 @@ async def risks_of(
 ) -> tuple[Risk, ...]:
     """List the risks of a message, or of the ``result`` that would answer it, warnings first.
 
-    Raises:
-        TooCostly: examining it would exceed the limits of time or memory.
+    Raises ``TooCostly`` if examining it would exceed the limits of time or memory.
     """
     if isinstance(params, CreateMessageRequestParams):
         case = _Case(origin, sampling=params, result=result)
@@ -367,11 +362,7 @@ async def risks_of(
 
 
 async def mask_in_side_process(asked: Asked) -> Asked | None:
-    """Return a request or an answer with all secrets masked; ``None`` if it contains none.
-
-    Raises:
-        TooCostly: examining it would exceed the limits of time or memory.
-    """
+    """Return a request or an answer with all secrets masked, or ``None`` if it has none; may raise ``TooCostly``."""
     if len(encode_value(asked)) <= MAX_HERE:
         return mask_content(asked) if has_secrets(asked) else None
     job = mask_request if isinstance(asked, CreateMessageRequestParams) else mask_result
@@ -380,11 +371,7 @@ async def mask_in_side_process(asked: Asked) -> Asked | None:
 
 
 async def kept_json(value: msgspec.Struct) -> str:
-    """Return a message as JSON with all secrets in its texts masked.
-
-    Raises:
-        TooCostly: examining it would exceed the limits of time or memory.
-    """
+    """Return a message as JSON with all secrets in its texts masked; may raise ``TooCostly``."""
     if len(encode_value(value)) <= MAX_HERE:
         return masked_json(value)
     if isinstance(value, CreateMessageRequestParams):

@@ -46,11 +46,7 @@ _TOP_BLOCKS = (TextContent, ImageContent, AudioContent, ToolUseContent, ToolResu
 
 
 def validate_request(params: CreateMessageRequestParams) -> None:
-    """Check a request.
-
-    Raises:
-        InvalidParams: the request is not valid; the message and ``data.place`` name the place.
-    """
+    """Check a request; raise ``InvalidParams``, which names the place, if it is not valid."""
     check_counts(params)
     _check_numbers(params)
     _check_tools(params)
@@ -63,9 +59,7 @@ def validate_request(params: CreateMessageRequestParams) -> None:
 def validate_result(result: CreateMessageResult, params: CreateMessageRequestParams) -> None:
     """Check the answer of a provider or a person before it is handed to the server.
 
-    Raises:
-        InvalidParams: the answer is not valid; the message names the place. The mistake is on our side, so this error
-            must not be sent to the server.
+    An answer that is not valid raises ``InvalidParams``. The mistake is ours, so the server must not get this error.
     """
     if result.role != "assistant":
         refuse_place("role", 'an answer comes from the "assistant"')
@@ -200,11 +194,7 @@ class Media(NamedTuple):
 
 
 def inspect_media(data: str, declared: str) -> Media:
-    """Decode base64 and determine the format.
-
-    Raises:
-        ValueError: it is not base64, has no accepted format, not the declared type, or too many pixels.
-    """
+    """Check base64 data: its format is accepted and the declared one, with few enough pixels; else ``ValueError``."""
     try:
         raw = binascii.a2b_base64(data, strict_mode=True)
     except (binascii.Error, ValueError):

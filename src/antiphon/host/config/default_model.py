@@ -58,10 +58,7 @@ def model_of(provider: str, model: str | None, environ: Mapping[str, str]) -> Mo
     """Make a model from the name of a provider and, optionally, of a model, at the address in the environment.
 
     At an address of the user's own, any model may be served. To be usable without a file, it is assumed to accept tools
-    and images, and to cost as much as the vendor's default model.
-
-    Raises:
-        ConfigError: there is no such provider.
+    and images, and to cost as much as the vendor's default model. An unknown provider raises ``ConfigError``.
     """
     if provider not in PROVIDERS:
         raise ConfigError(f'There is no provider "{provider}"; there are: {", ".join(("manual", *PROVIDERS))}')

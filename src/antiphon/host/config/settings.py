@@ -323,14 +323,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     profiles: dict[str, Profile] = {}
 
     def profile(self, name: str | None) -> Profile:
-        """Return a profile; without a name, one that chooses everything.
-
-        Args:
-            name: name of the profile.
-
-        Raises:
-            ConfigError: there is no such profile; the message lists the existing ones.
-        """
+        """Return the profile of a name; without a name, one that chooses everything."""
         if name is None:
             return Profile()
         if name not in self.profiles:
@@ -339,11 +332,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return self.profiles[name]
 
     def tool_lists(self, profile: Profile) -> list[Mapping[str, tuple[str, ...]]]:
-        """Return all lists of globs by server that a tool must pass; ``"*"`` is every server.
-
-        Args:
-            profile: the profile in force.
-        """
+        """Return all lists of globs by server that a tool must pass; ``"*"`` is every server."""
         return [
             {
                 **({} if every is None else {"*": every}),
@@ -358,29 +347,17 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return {name: served.start_timeout for name, served in self.servers.items() if served.start_timeout is not None}
 
     def prefixes(self, profile: Profile) -> dict[str, str]:
-        """Return the prefixes by server; a profile's replaces a general one.
-
-        Args:
-            profile: the profile in force.
-        """
+        """Return the prefixes by server; a profile's prefix replaces a general one."""
         both = (*self.servers.items(), *profile.servers.items())
         return {name: served.prefix for name, served in both if served.prefix is not None}
 
     def owned(self, profile: Profile) -> dict[str, tuple[str, ...]]:
-        """Return the globs over URIs that a server owns, by server.
-
-        Args:
-            profile: the profile in force.
-        """
+        """Return the globs over URIs that a server owns, by server."""
         both = (*self.servers.items(), *profile.servers.items())
         return {name: served.owns for name, served in both if served.owns}
 
     def renamed(self, profile: Profile) -> dict[str, dict[str, str]]:
-        """Return the names given by hand, by server and its own names; a profile's replace general ones.
-
-        Args:
-            profile: the profile in force.
-        """
+        """Return the names given by hand, by server and its own names; a profile's replace general ones."""
         names: dict[str, dict[str, str]] = {}
         for name, served in (*self.servers.items(), *profile.servers.items()):
             names[name] = {**names.get(name, {}), **served.rename}
@@ -431,11 +408,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return self.settings.budget != STANDARD.budget or any(each.budget != ServerBudget() for each in entries)
 
     def catalogue(self) -> ModelCatalogue:
-        """Collect the models.
-
-        Raises:
-            ConfigError: a name refers to no model.
-        """
+        """Collect the models; raise ``ConfigError`` if a name refers to no model."""
         return ModelCatalogue(self.models, default=self.default, order=self.order)
 
     def for_server(self, *identities: str) -> ServerSettings:

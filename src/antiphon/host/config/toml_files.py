@@ -44,11 +44,8 @@ def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder:
     """Read the configuration, with what is publicly known about its models filled in.
 
     ``file``: the only one to read; it must exist. Without a file, or a model in it, there is one model: that of the
-    vendor whose key is in the environment, or one that refuses for want of a key.
-
-    Raises:
-        ConfigError: a file cannot be read or says something it may not; the message has file and line, and says what to
-            do.
+    vendor whose key is in the environment, or one that refuses for want of a key. Raises ``ConfigError``, with file and
+    line, if a file cannot be read or says something it may not.
     """
     user, project = config_paths(environ, folder)
     if file is not None:
@@ -65,10 +62,9 @@ def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder:
 
 
 def _is_there(path: Path) -> bool:
-    """Tell whether there is a file to read. One that exists but cannot be read must not be ignored.
+    """Return whether there is a file to read.
 
-    Raises:
-        ConfigError: it is a folder, a broken link or the like, so that its rules would not apply.
+    Raises ``ConfigError`` for a folder, a broken link or the like: its rules would silently not apply.
     """
     try:
         path.lstat()
@@ -221,11 +217,7 @@ class ConfigDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_document(text: str, file: str) -> ConfigDocument:
-    """Parse a text; ``file`` is its name in messages.
-
-    Raises:
-        ConfigError: it is not TOML, or says something it may not; the message has the line and says what to do.
-    """
+    """Parse a text. Errors are ``ConfigError``, and name ``file`` and the line."""
     return _Reader(text, file).document()
 
 

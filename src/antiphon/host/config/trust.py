@@ -80,8 +80,8 @@ class Trust:
     def all(self) -> list[Trusted]:
         """Return the allowed files, oldest first.
 
-        Raises:
-            ConfigError: the record cannot be read, or other users may write it, so that it cannot be trusted.
+        Raises ``ConfigError`` if the record cannot be read, or if other users may write it, so that it cannot be
+        trusted.
         """
         try:
             with open_file(self.place) as file:

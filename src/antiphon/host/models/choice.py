@@ -90,9 +90,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 class NoModel(Exception):
     """None of the models may answer; the text says why for each, and is for the person on this side.
 
-    Args:
-        why: the reasons.
-        is_budget: whether a model could answer if more of the budget were left; default false.
+    ``is_budget``: whether a model could answer if more of the budget were left.
     """
 
     def __init__(self, why: str, *, is_budget: bool = False) -> None:
@@ -153,11 +151,6 @@ def make_chooser(
 
 
 def names_of(provider: Provider, allowed: Collection[str] | None) -> tuple[str, ...]:
-    """Return the names of a provider's models.
-
-    Args:
-        provider: the provider.
-        allowed: globs of the names that are returned; ``None`` for all.
-    """
+    """Return the names of a provider's models that match one of the globs ``allowed``; ``None`` allows all."""
     names = [model.name for model in provider.catalogue] if isinstance(provider, _Selecting) else [provider.name]
     return tuple(name for name in names if allowed is None or any(fnmatchcase(name, glob) for glob in allowed))

@@ -49,16 +49,9 @@ class Models:
         patience: RetryPatience | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Take the models; nothing is opened yet.
+        """Take the models; open nothing yet. API keys are looked up in ``environ``; tests replace ``sleep``.
 
-        Args:
-            catalogue: the models.
-            environ: environment variables, where API keys are looked up.
-            patience: how often and how long to retry.
-            sleep: waits for some seconds; replaced in tests.
-
-        Raises:
-            ConfigError: the catalogue is empty.
+        Raises ``ConfigError`` if the catalogue is empty.
         """
         if not len(catalogue):
             raise ConfigError("there is no model: name one in antiphon.toml")
@@ -105,10 +98,8 @@ class Models:
     async def warm(self, model: str | None = None) -> None:
         """Load what a model needs and make its client, so that its first completion need not wait for that.
 
-        Best called while a person reviews: a vendor's libraries take a second or two to load. May be repeated.
-
-        Raises:
-            ConfigError: a package is missing or the provider is unknown; the message says what to do.
+        Best called while a person reviews: a vendor's libraries take a second or two to load. May be repeated. Raises
+        ``ConfigError`` if a package is missing or the provider is unknown.
         """
         chosen = self.catalogue.get(model or self.name)
         if chosen.provider != Echo.name:
@@ -123,11 +114,8 @@ class Models:
     ) -> Completion:
         """Complete, and return the usage as well. Retries, then tries the fallbacks; cancelling stops it at once.
 
-        Without ``model`` one is chosen here, without an allowlist or a budget.
-
-        Raises:
-            ProviderFailure: all attempts failed; this is the last failure.
-            ConfigError: there is no such model, or a package for it is missing.
+        Without ``model`` one is chosen here, without an allowlist or a budget. Raises the last ``ProviderFailure`` if
+        all attempts failed, and ``ConfigError`` if there is no such model, or a package for it is missing.
         """
         return await self._complete_with_model(params, model, fallbacks, None)
 
@@ -161,12 +149,7 @@ class Models:
             raise ProviderFailure("timeout", f"{model}: no answer in {self._patience.deadline} seconds") from None
 
     async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
-        """Make the vectors of some texts with the named model, or with one chosen here. Retries, and has no fallback.
-
-        Raises:
-            ProviderFailure: all attempts failed; this is the last failure.
-            ConfigError: there is no such model, or a package for it is missing.
-        """
+        """Make the vectors of some texts. Chooses, retries and fails as ``generate`` does, and has no fallback."""
         if model is None:
             selection = self.select(params)
             if selection.winner is None:

@@ -15,11 +15,7 @@ __all__ = ["Echo", "Manual", "Provider", "Scripted", "make_named_provider"]
 
 
 def make_named_provider(name: str) -> Provider:
-    """Make the provider of a name: ``"echo"`` or ``"manual"``.
-
-    Raises:
-        ConfigError: there is none; the message lists the names.
-    """
+    """Make the provider ``"echo"`` or ``"manual"``; for another name raise ``ConfigError``."""
     if name == "echo":
         return Echo()
     if name == "manual":

@@ -175,12 +175,7 @@ async def completion_of(
 ) -> Completion:
     """Complete with any provider, including the usage if the provider reports it.
 
-    Args:
-        provider: who completes.
-        params: the request.
-        model: the model that was chosen; ``None`` for the provider's default.
-        fallbacks: the models that may stand in, in turn.
-        growth: is told how the answer grows, if the provider can stream; ``None`` if nobody looks.
+    ``growth`` is told how the answer grows if the provider can stream; ``None`` if nobody looks.
     """
     if growth is not None and isinstance(provider, Streaming):
         return await provider.stream(params, growth, model=model, fallbacks=fallbacks)

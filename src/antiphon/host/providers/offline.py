@@ -30,12 +30,7 @@ _CHARACTERS_PER_VECTOR = 10_000
 
 
 async def make_echo_vectors(params: EmbeddingParams, model: str) -> Embedded:
-    """Make vectors without a model: each from the words of its text, so that texts with the same words are close.
-
-    Args:
-        params: the request.
-        model: the name that the vectors are said to be from.
-    """
+    """Make vectors from the words of each text, so that texts with the same words are close. ``model`` signs them."""
     size = params.dimensions or _DIMENSIONS
     vectors: list[bytes] = []
     for text in params.texts:

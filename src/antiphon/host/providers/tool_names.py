@@ -14,13 +14,9 @@ LONGEST_NAME = 64
 
 
 def plain_names(originals: Sequence[str], longest: int = LONGEST_NAME) -> list[str]:
-    """Return a name for each of some tools that every service accepts, each of them once.
+    """Return a name for each tool that every service accepts, each name once.
 
     A tool keeps its own name if the services accept it, and no tool before it has it.
-
-    Args:
-        originals: the names that the tools have.
-        longest: most characters of a name.
     """
     used: set[str] = set()
     given: list[str | None] = []

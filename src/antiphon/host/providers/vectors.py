@@ -119,11 +119,7 @@ class Embeds(Protocol):
 
 
 def check_texts(params: EmbeddingParams) -> None:
-    """Check that there are texts, not too many, and none of them empty.
-
-    Raises:
-        InvalidParams: one of these does not hold; the message begins with the place, which is also ``data.place``.
-    """
+    """Check the numbers of texts and dimensions, and that no text is empty; else raise ``InvalidParams``."""
     texts = params.texts
     empty = next((f"input[{at}]" for at, text in enumerate(texts) if not text), None)
     problem = "there is no text" if not texts else f"more than {MAX_TEXTS} texts" if len(texts) > MAX_TEXTS else None
@@ -137,13 +133,9 @@ def check_texts(params: EmbeddingParams) -> None:
 
 
 def join_portions(portions: Sequence[Embedded]) -> Embedded:
-    """Put the vectors of several portions of a request together.
+    """Join the vectors of a request's portions, given in the order of their texts.
 
-    Args:
-        portions: in the order of their texts, at least one.
-
-    Raises:
-        ProviderFailure: they are too large together, or of different models.
+    Raises ``ProviderFailure`` if they are too large together, or of different models.
     """
     if sum(len(vector) for portion in portions for vector in portion.vectors) > _BYTES * MAX_VALUES:
         raise ProviderFailure("invalid", "the vectors are too large: ask for fewer texts at once")
@@ -159,14 +151,7 @@ def join_portions(portions: Sequence[Embedded]) -> Embedded:
 
 
 def pack_vectors(vectors: Iterable[Sequence[float]]) -> tuple[bytes, ...]:
-    """Pack vectors as ``Embedded`` has them.
-
-    Args:
-        vectors: their numbers.
-
-    Raises:
-        ProviderFailure: something in them is not a number that fits four bytes.
-    """
+    """Pack vectors as ``Embedded`` has them; raise ``ProviderFailure`` for anything but numbers of four bytes."""
     made: list[bytes] = []
     for vector in vectors:
         try:

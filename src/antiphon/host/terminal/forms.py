@@ -79,8 +79,7 @@ def to_form(params: CreateMessageRequestParams) -> str:
 def from_form(form: str, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
     """Convert an edited form of this request back.
 
-    Raises:
-        ValueError: it cannot be read, or changes what may not be changed; the text names the place.
+    Raises ``ValueError``, which names the place, if it cannot be read, or changes what may not be changed.
     """
     try:
         data = tomllib.loads(form)
@@ -215,10 +214,8 @@ async def edit_text(text: str, editor: str, terminal: str | None) -> str:
     """Let the person edit a text, and return it.
 
     ``terminal``: its path; ``None`` for an editor that needs none, such as a script, on our own standard streams.
-    Cancelling ends the editor and restores the terminal.
-
-    Raises:
-        ValueError: the editor cannot be started, failed, or left no text; the message says so.
+    Cancelling ends the editor and restores the terminal. Raises ``ValueError`` if the editor cannot be started, failed,
+    or left no text.
     """
     with _text_file(text) as path, _open_terminal(terminal) as fd:
         try:

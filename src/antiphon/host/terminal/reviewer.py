@@ -126,28 +126,16 @@ class TerminalReviewer:
         return "a full-screen program uses this terminal" if reads_keys(path) else None
 
     async def review(self, item: ReviewItem) -> Decision:
-        """Show a request, or an answer if ``item.result`` is set, and wait for the decision.
-
-        Raises:
-            NoReviewer: there is no terminal, or it is gone.
-        """
+        """Show a request, or an answer if ``item.result`` is set; wait for the decision, or raise ``NoReviewer``."""
         kind = "request" if item.result is None else "response"
         return _get_decision(await self._talk(item, kind))
 
     async def confirm(self, item: ToolItem) -> Decision:
-        """Show the call of a tool and wait for the decision.
-
-        Raises:
-            NoReviewer: there is no terminal, or it is gone.
-        """
+        """Show the call of a tool; wait for the decision, or raise ``NoReviewer``."""
         return _get_decision(await self._talk(item, "tool"))
 
     async def elicit(self, item: ElicitItem) -> ElicitResult | Filled | Deny:
-        """Show an elicitation and let the person fill in the form, accept the address, or refuse.
-
-        Raises:
-            NoReviewer: there is no terminal, or it is gone.
-        """
+        """Let the person fill in a form, accept an address, or refuse; raise ``NoReviewer`` without a terminal."""
         made = await self._talk(item, "elicitation")
         return made if isinstance(made, ElicitResult | Filled | Deny) else Deny()
 
@@ -228,16 +216,7 @@ class TerminalReviewer:
 
 
 class Talk:
-    """The conversation with the person about one question.
-
-    Args:
-        console: the person's terminal.
-        item: what is to be decided.
-        shown: the same, as it is shown.
-        words: the texts, in the person's language.
-        editor: command of the editor; ``None`` for the person's own.
-        opener: opens an address in a browser.
-    """
+    """The conversation with the person about one question. ``shown`` is ``item`` as it is shown."""
 
     def __init__(
         self, console: Console, item: AnyItem, shown: Shown, words: Texts, *, editor: str | None, opener: Opener

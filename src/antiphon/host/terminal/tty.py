@@ -99,11 +99,7 @@ def _read_console_mode() -> int | None:
 
 
 def open_terminal(path: str) -> Tty:
-    """Open the terminal that ``find_terminal`` has found.
-
-    Raises:
-        NoReviewer: it cannot be opened.
-    """
+    """Open the terminal that ``find_terminal`` has found, or raise ``NoReviewer``."""
     if path == "CON":
         return WindowsTty()
     return Tty(path)
@@ -113,11 +109,7 @@ class Tty:
     """An open terminal, for one reader at a time."""
 
     def __init__(self, path: str) -> None:
-        """Open the terminal.
-
-        Raises:
-            NoReviewer: it cannot be opened.
-        """
+        """Open the terminal, or raise ``NoReviewer``."""
         self.path = path
         try:
             self._fd = os.open(path, _FLAGS)
@@ -174,9 +166,7 @@ class Tty:
     async def read_line(self) -> str:
         """Wait for a line and return it without its end. Cancelling loses nothing that was typed.
 
-        Raises:
-            EndOfInput: the person pressed Ctrl-D.
-            NoReviewer: the terminal is gone.
+        Raises ``EndOfInput`` if the person pressed Ctrl-D, and ``NoReviewer`` if the terminal is gone.
         """
         while b"\n" not in self._pending:
             chunk = await self._read()
@@ -239,15 +229,8 @@ class Keyboard(Protocol):
 class WindowsTty(Tty):
     """The console of a Windows program, for one reader at a time.
 
-    Keys are read one by one, and shown here. A line that the console itself reads could be neither waited for without
-    a thread nor discarded.
-
-    Args:
-        keyboard: reads keys; default the module ``msvcrt``.
-        screen: shows text; default the console, ``CONOUT$``.
-
-    Raises:
-        NoReviewer: the process has no console.
+    Keys are read one by one by ``keyboard`` (the module ``msvcrt``), and shown on ``screen`` (the console). A line that
+    the console itself reads could be neither waited for without a thread nor discarded.
     """
 
     def __init__(self, keyboard: Keyboard | None = None, screen: TextIO | None = None) -> None:
@@ -284,13 +267,7 @@ class WindowsTty(Tty):
             self._keyboard.getwch()
 
     async def read_line(self) -> str:
-        """Wait for a line and return it without its end. Cancelling loses nothing that was typed.
-
-        Raises:
-            EndOfInput: the person pressed Ctrl-Z on an empty line.
-            KeyboardInterrupt: the person pressed Ctrl-C.
-            NoReviewer: the console is gone.
-        """
+        """Wait for a line as ``Tty.read_line`` does: Ctrl-Z ends the input, and Ctrl-C is a ``KeyboardInterrupt``."""
         while True:
             while self._keyboard.kbhit():
                 key = self._keyboard.getwch()

@@ -100,11 +100,7 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
 def asked_for(
     body: Mapping[str, Any], table: tuple[DialectMember, ...], own: Own, *, offers_tools: bool
 ) -> DialectRequest:
-    """Read the parts of a request that all vendors write alike, and make the request for the host.
-
-    Raises:
-        Failure: a member cannot be used.
-    """
+    """Read the parts of a request that all vendors write alike, and make the request for the host."""
     noted = noted_in(body, table)
     model, temperature = read_text(body.get("model"), "model"), body.get("temperature")
     params = wire.CreateMessageRequestParams(
@@ -156,11 +152,7 @@ def only_tool(tools: Sequence[Tool], name: str, place: str) -> list[Tool]:
 def _ask_for_json(
     params: wire.CreateMessageRequestParams, schema: Mapping[str, Any] | None, *, offers_tools: bool
 ) -> tuple[wire.CreateMessageRequestParams, AnswerForm]:
-    """Return a request that asks for JSON, and the form of its answer.
-
-    Raises:
-        Failure: the schema cannot be used.
-    """
+    """Return a request that asks for JSON, and the form of its answer; raise ``Failure`` for an unusable schema."""
     if schema is None:
         return _in_words(params, _BY_WORDS), AnswerForm()
     try:
@@ -183,11 +175,7 @@ def _in_words(params: wire.CreateMessageRequestParams, words: str) -> wire.Creat
 
 
 async def read_answer(completion: Completion, asked: DialectRequest) -> DialectAnswer:
-    """Read an answer.
-
-    Raises:
-        Failure: it is not in the form that was asked for.
-    """
+    """Read an answer; raise ``Failure`` if it is not in the form that was asked for."""
     result = completion.result
     texts = [block.text for block in result.blocks if isinstance(block, TextContent)]
     uses = tuple(block for block in result.blocks if isinstance(block, ToolUseContent))

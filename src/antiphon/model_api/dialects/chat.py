@@ -94,11 +94,7 @@ class Chat:
 
     @staticmethod
     def read(body: Mapping[str, Any], *, offers_tools: bool) -> DialectRequest:
-        """Read a request.
-
-        Raises:
-            Failure: it cannot be used.
-        """
+        """Read a request, or raise ``Failure``."""
         system, messages = _read_conversation(body.get("messages"))
         tools = tools_in(body, partial(function_tool, nested="function"))
         tools, choice = tool_choice(tools, body.get("tool_choice"), nested="function")

@@ -20,14 +20,7 @@ NO_RETRY = (b"x-should-retry", b"false")
 
 
 class Failure(Exception):
-    """A request that gets no answer.
-
-    Args:
-        status: HTTP status.
-        code: a short name for programs, such as ``"refused_user"``.
-        message: one sentence.
-        param: the member of the request that is wrong, if one is.
-    """
+    """A request that gets no answer. ``code`` is a short name for programs, ``param`` the member that is wrong."""
 
     def __init__(self, status: int, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)

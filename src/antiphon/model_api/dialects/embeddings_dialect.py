@@ -43,11 +43,7 @@ class EmbeddingsRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_request(body: Mapping[str, Any]) -> EmbeddingsRequest:
-    """Read a request.
-
-    Raises:
-        Failure: it cannot be used.
-    """
+    """Read a request, or raise ``Failure``."""
     noted = noted_in(body, EMBEDDINGS)
     wanted = body.get("dimensions")
     form = optional_text(body.get("encoding_format"), "encoding_format") or "float"

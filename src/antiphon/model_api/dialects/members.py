@@ -187,11 +187,7 @@ EMBEDDINGS: tuple[DialectMember, ...] = (
 
 
 def noted_in(body: Mapping[str, Any], table: tuple[DialectMember, ...]) -> tuple[str, ...]:
-    """Return the names of the members that have no effect, including those that are not in the table.
-
-    Raises:
-        Failure: a member is refused.
-    """
+    """Return the names of members without effect, unknown ones too; raise ``Failure`` if a member is refused."""
     known = {member.name: member for member in table}
     noted: list[str] = []
     for name, value in body.items():

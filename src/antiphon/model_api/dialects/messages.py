@@ -88,11 +88,7 @@ class Messages:
 
     @staticmethod
     def read(body: Mapping[str, Any], *, offers_tools: bool, counting: bool = False) -> DialectRequest:
-        """Read a request. ``counting``: only its tokens are to be counted, so it needs no ``max_tokens``.
-
-        Raises:
-            Failure: it cannot be used.
-        """
+        """Read a request, or raise ``Failure``. ``counting``: only count its tokens, so it needs no ``max_tokens``."""
         tools, choice = _read_choice(tools_in(body, _read_tool), body.get("tool_choice"))
         stops, schema = body.get("stop_sequences"), _read_schema(body)
         own = Own(

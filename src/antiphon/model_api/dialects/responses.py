@@ -104,11 +104,7 @@ class Responses:
 
     @staticmethod
     def read(body: Mapping[str, Any], *, offers_tools: bool) -> DialectRequest:
-        """Read a request.
-
-        Raises:
-            Failure: it cannot be used.
-        """
+        """Read a request, or raise ``Failure``."""
         system, messages = _read_conversation(body.get("input"))
         instructions = typed.optional_text(body.get("instructions"), "instructions")
         tools, choice = tool_choice(tools_in(body, function_tool), body.get("tool_choice"))

@@ -70,21 +70,16 @@ class Vendor:
     """A model of a vendor."""
 
     def __init__(self, model: Model, key: str | None, *, ready: TheirModel | None = None) -> None:
-        """Make the client; nothing is sent. ``ready``: is asked instead, and stays open.
-
-        Raises:
-            ConfigError: the provider is not known, or a package is missing.
-        """
+        """Make the client as ``connect_model`` does; send nothing. ``ready`` is asked instead, and stays open."""
         self._model = model
         self._connected = None if model.embeddings or ready else connect_model(model, key)
         self._asked = self._connected.model if self._connected else ready
         self._embedder = connect_embedder(model, key) if model.embeddings else None
 
     async def generate(self, params: CreateMessageRequestParams, growth: Growth | None = None) -> Completion:
-        """Ask once; ``growth`` is told of the text while it comes. Cancelling it closes the connection.
+        """Ask once; ``growth`` is told of the text while it comes. Cancelling closes the connection.
 
-        Raises:
-            ProviderFailure: of any kind; its text contains nothing that was received.
+        Every error is a ``ProviderFailure`` whose text contains nothing that was received.
         """
         if self._asked is None:
             raise ProviderFailure("unsupported", f"{self._model.name} makes embeddings only")
@@ -139,11 +134,7 @@ class Vendor:
         return response
 
     async def embed(self, params: EmbeddingParams) -> Embedded:
-        """Ask once for the vectors of some texts. Cancelling it closes the connection.
-
-        Raises:
-            ProviderFailure: of any kind; its text contains nothing that was received.
-        """
+        """Ask once for the vectors of some texts; cancelling and errors are as for ``generate``."""
         if self._embedder is None:
             raise ProviderFailure("unsupported", f"{self._model.name} makes no embeddings")
         texts, wanted = params.texts, params.dimensions

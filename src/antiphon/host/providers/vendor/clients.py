@@ -64,21 +64,16 @@ class ConnectedEmbedder(NamedTuple):
 
 
 def connect_model(model: Model, key: str | None) -> Connected:
-    """Make a client for a model. Nothing is sent yet.
+    """Make a client for a model; send nothing yet.
 
-    Raises:
-        ConfigError: its key or a package is missing, or its provider is unknown; the message says what to do.
+    Raises ``ConfigError`` if its key or a package is missing, or its provider is unknown.
     """
     client = _open_keyed_client(model, key)
     return Connected(_make_keyed(model, key, client, _MAKERS.get(model.provider, _make_other)), client)
 
 
 def connect_embedder(model: Model, key: str | None) -> ConnectedEmbedder:
-    """Make a client for a model that makes embeddings. Nothing is sent yet.
-
-    Raises:
-        ConfigError: its key or a package is missing, or embeddings of its provider are not supported.
-    """
+    """Make a client for a model that makes embeddings, as ``connect_model`` does for others."""
     client = _open_keyed_client(model, key)
     return ConnectedEmbedder(_make_keyed(model, key, client, _make_embedder), client)
 

@@ -76,11 +76,7 @@ class _Plain(NamedTuple):
 
 
 def convert_request(params: CreateMessageRequestParams, model: Model) -> VendorRequest:
-    """Convert a request for a model.
-
-    Raises:
-        ProviderFailure: a vendor does not support something in it.
-    """
+    """Convert a request for a model; raise ``ProviderFailure`` if vendors do not support something in it."""
     uses = [block for message in params.messages for block in message.blocks if isinstance(block, ToolUseContent)]
     plain = _Plain(
         names=_map_plain_names(
@@ -180,11 +176,7 @@ def _convert_answer(block: SamplingContent, plain: _Plain) -> ModelResponsePart:
 
 
 def translate_block(block: object) -> str | BinaryContent:
-    """Convert a block of text, media or a resource.
-
-    Raises:
-        ProviderFailure: it cannot be sent to a model.
-    """
+    """Convert a block of text, media or a resource; raise ``ProviderFailure`` if no model can be sent it."""
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, ImageContent | AudioContent):
@@ -218,8 +210,7 @@ def convert_completion(
 ) -> Completion:
     """Convert an answer. ``names``: the names of tools as they were sent, each with the server's own.
 
-    Raises:
-        ProviderFailure: the model refused, or the answer cannot be used.
+    Raises ``ProviderFailure`` if the model refused, or the answer cannot be used.
     """
     blocks = [block for part in response.parts if (block := _convert_block(part, names)) is not None]
     if response.finish_reason == "content_filter" and not blocks:
