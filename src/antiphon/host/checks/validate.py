@@ -194,7 +194,7 @@ class Media(NamedTuple):
 
 
 def inspect_media(data: str, declared: str) -> Media:
-    """Check base64 data: its format is accepted and the declared one, with few enough pixels; else ``ValueError``."""
+    """Return the properties of base64 data; raise ``ValueError`` unless its format is accepted and declared."""
     try:
         raw = binascii.a2b_base64(data, strict_mode=True)
     except (binascii.Error, ValueError):
