@@ -197,7 +197,7 @@ class Audit:
         Args:
             known: ends of the chain that were noted earlier; the chain must contain each of them.
         """
-        noted = _noted(known)
+        noted = chain.noted_heads([known] if isinstance(known, chain.Head) else known or ())
         kept = await self._store.head()
         spent, counted = await self._store.spending()
         sums: dict[SpentKey, SpentRow] = {}
@@ -289,40 +289,14 @@ def _before(first: chain.Entry) -> chain.Head:
     return chain.Head(seq=first.seq - 1, hash=str(linked.get("prev", chain.GENESIS)))
 
 
-def _noted(known: chain.Head | Iterable[chain.Head] | None) -> chain.Noted:
-    if known is None:
-        return {}
-    return chain.noted_heads([known] if isinstance(known, chain.Head) else known)
-
-
 def _cut(head: chain.Head, kept: chain.Head) -> chain.Fault:
     if head.seq == kept.seq:
         return chain.Fault(seq=head.seq, problem="the last record is not the one noted beside the chain")
     return chain.Fault(seq=head.seq + 1, problem=f"the chain was cut off: there were {kept.seq} records")
 
 
-_COLUMNS = (
-    "at",
-    "ask",
-    "identity",
-    "method",
-    "step",
-    "outcome",
-    "digest",
-    "host",
-    "call",
-    "server",
-    "tool",
-    "task",
-    "model",
-    "input_tokens",
-    "output_tokens",
-    "money",
-    "grant",
-    "by",
-    "reason",
-    "told",
-)
+_COLUMNS = tuple(name for name in Record.__struct_fields__ if name != "content")
+"""Content may be as large as a request, and has line ends: it is exported as JSON only."""
 # In many countries spreadsheets split at ";", even inside quotes made for ",": a formula may begin after any
 # separator, blanks and quotes. Some also evaluate the full-width forms of these characters.
 _FORMULA = re.compile(r"(?:^|(?<=[,;|]))(?=[\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20])")
