@@ -238,9 +238,7 @@ def format_dollars(money: int) -> str:
 
 def brief_dollars(money: int) -> str:
     """Format nano-dollars for people: with cents from one dollar on, below that with two digits, ``"$0.0042"``."""
-    amount = Decimal(abs(money)) / DOLLAR
-    last = min(-2, amount.adjusted() - 1) if 0 < amount < 1 else -2
-    return _write_amount(money, f"{amount.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP):,f}")
+    return _round_dollars(money, ROUND_HALF_UP)
 
 
 def rounded_dollars(money: int, *, up: bool = True) -> str:
@@ -248,9 +246,12 @@ def rounded_dollars(money: int, *, up: bool = True) -> str:
 
     ``up`` rounds up, for what will be spent; else down, for what is left.
     """
+    return _round_dollars(money, ROUND_CEILING if up == (money >= 0) else ROUND_FLOOR)
+
+
+def _round_dollars(money: int, towards: str) -> str:
     amount = Decimal(abs(money)) / DOLLAR
     last = min(-2, amount.adjusted() - 1) if 0 < amount < 1 else -2
-    towards = ROUND_CEILING if up == (money >= 0) else ROUND_FLOOR
     return _write_amount(money, f"{amount.quantize(Decimal(1).scaleb(last), towards):,f}")
 
 
@@ -264,57 +265,34 @@ def _make_range(first: int, last: int) -> bytes:
     return bytes(range(first, last + 1))
 
 
-GROUPS: Mapping[str, bytes] = {
-    "letters": b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-    "space": b" ",
-    "digits": b"0123456789",
-    "signs": bytes(code for code in range(0x80) if not chr(code).isalnum() and code != 0x20),
+_TABLE: Mapping[str, tuple[bytes, int]] = {
+    "letters": (b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", 44),
+    "space": (b" ", 44),
+    "digits": (b"0123456789", 100),
+    "signs": (bytes(code for code in range(0x80) if not chr(code).isalnum() and code != 0x20), 82),
     # A character of UTF-8 is identified by its first byte, so each group takes one pass over the text.
-    "Latin": _make_range(0xC2, 0xCB),
-    "marks": _make_range(0xCC, 0xCD),
-    "Greek": _make_range(0xCE, 0xCF),
-    "Cyrillic": _make_range(0xD0, 0xD3),
-    "Armenian": _make_range(0xD4, 0xD5),
-    "Hebrew": _make_range(0xD6, 0xD7),
-    "Arabic": _make_range(0xD8, 0xDB),
-    "Syriac": _make_range(0xDC, 0xDF),
-    "Indic, Thai": b"\xe0",
-    "Georgian, Burmese, Khmer": b"\xe1",
-    "symbols": b"\xe2",
-    "Kana": b"\xe3",
-    "Han": _make_range(0xE4, 0xE9),
-    "Hangul": _make_range(0xEA, 0xED),
-    "wide forms": _make_range(0xEE, 0xEF),
-    "emoji, rare scripts": _make_range(0xF0, 0xF4),
+    "Latin": (_make_range(0xC2, 0xCB), 177),
+    "marks": (_make_range(0xCC, 0xCD), 205),
+    "Greek": (_make_range(0xCE, 0xCF), 134),
+    "Cyrillic": (_make_range(0xD0, 0xD3), 101),
+    "Armenian": (_make_range(0xD4, 0xD5), 269),
+    "Hebrew": (_make_range(0xD6, 0xD7), 121),
+    "Arabic": (_make_range(0xD8, 0xDB), 160),
+    "Syriac": (_make_range(0xDC, 0xDF), 200),
+    "Indic, Thai": (b"\xe0", 311),
+    "Georgian, Burmese, Khmer": (b"\xe1", 311),
+    "symbols": (b"\xe2", 298),
+    "Kana": (b"\xe3", 124),
+    "Han": (_make_range(0xE4, 0xE9), 190),
+    "Hangul": (_make_range(0xEA, 0xED), 183),
+    "wide forms": (_make_range(0xEE, 0xEF), 300),
+    "emoji, rare scripts": (_make_range(0xF0, 0xF4), 400),
 }
-"""The groups of characters that are counted together, each by first bytes in UTF-8."""
-
-
-_TABLE: Mapping[str, int] = {
-    "letters": 44,
-    "space": 44,
-    "digits": 100,
-    "signs": 82,
-    "Latin": 177,
-    "marks": 205,
-    "Greek": 134,
-    "Cyrillic": 101,
-    "Armenian": 269,
-    "Hebrew": 121,
-    "Arabic": 160,
-    "Syriac": 200,
-    "Indic, Thai": 311,
-    "Georgian, Burmese, Khmer": 311,
-    "symbols": 298,
-    "Kana": 124,
-    "Han": 190,
-    "Hangul": 183,
-    "wide forms": 300,
-    "emoji, rare scripts": 400,
-}
-"""Tokens per hundred characters: what 99.9 % of all windows of 200 characters do not exceed, over nine tokenizers:
-cl100k, o200k, Claude's of 2023, DeepSeek's, two of Qwen, Mistral's Tekken and two by SentencePiece. Measured on
-translations in a hundred languages; where these are too few, and for digits and signs, on random characters."""
+"""By group of characters: first bytes in UTF-8, and tokens per hundred characters. 99.9 % of all windows of 200
+characters do not exceed these, over nine tokenizers: cl100k, o200k, Claude's of 2023, DeepSeek's, two of Qwen,
+Mistral's Tekken and two by SentencePiece. Measured on translations in a hundred languages; where these are too few, and
+for digits and signs, on random characters."""
+GROUPS: Mapping[str, bytes] = {name: leads for name, (leads, _) in _TABLE.items()}
 _MARGIN = 110
 """Per cent, as a margin for tokenizers that are not available."""
 MEASURED = 1024 * 1024
@@ -346,5 +324,5 @@ def estimate_tokens(texts: Iterable[str]) -> int:
             rest += size
         else:
             left -= size
-            hundredths += sum(_TABLE[name] * count for name, count in counts_of(text).items())
+            hundredths += sum(_TABLE[name][1] * count for name, count in counts_of(text).items())
     return -(-hundredths * _MARGIN // 10_000) + rest
