@@ -18,7 +18,7 @@ from antiphon.host.providers.base import Completion, Provider, ProviderFailure
 from antiphon.host.providers.vectors import Embedded
 from antiphon.telemetry import find_current_telemetry
 from antiphon.wire.elicitation import ElicitResult
-from antiphon.wire.sampling import CreateMessageRequestParams
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
 if TYPE_CHECKING:
     from antiphon.telemetry.operations import Attributes, Measure, Operation, Telemetry
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["watched_completion", "watched_embeddings", "watched_review"]
 
 T = TypeVar("T")
+Made = TypeVar("Made", Completion, Embedded)
 
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = tuple(4.0**power for power in range(14))
@@ -52,7 +53,12 @@ def watched_completion(
     ``model``: the chosen one, ``None`` for the provider's own.
     """
     telemetry = find_current_telemetry()
-    return completing if telemetry is None else _measure_completion(telemetry, completing, provider, params, model)
+    if telemetry is None:
+        return completing
+    asked: Attributes = {"gen_ai.request.max_tokens": params.max_tokens}
+    if params.temperature is not None:
+        asked["gen_ai.request.temperature"] = params.temperature
+    return _measure(telemetry, completing, "chat", provider, model, asked)
 
 
 async def watched_review(reviewing: Awaitable[T]) -> T:
@@ -86,58 +92,37 @@ def watched_embeddings(making: Awaitable[Embedded], provider: Provider, model: s
     ``model``: the chosen one, ``None`` for the provider's own.
     """
     telemetry = find_current_telemetry()
-    return making if telemetry is None else _measure_embedding(telemetry, making, provider, model)
+    return making if telemetry is None else _measure(telemetry, making, "embeddings", provider, model, {})
 
 
-async def _measure_embedding(
-    telemetry: Telemetry, making: Awaitable[Embedded], provider: Provider, model: str | None
-) -> Embedded:
-    labels = _make_labels("embeddings", provider, model)
-    operation = telemetry.begin(f"embeddings {labels['gen_ai.request.model']}", "client", labels)
+async def _measure(
+    telemetry: Telemetry,
+    working: Awaitable[Made],
+    name: str,
+    provider: Provider,
+    model: str | None,
+    asked: Attributes,
+) -> Made:
+    """Report how long the provider works, and what it has made. ``asked``: what was asked for, beside the model."""
+    vendor, called = _find_vendor(provider, model)
+    labels: Attributes = {
+        "gen_ai.operation.name": name,
+        "gen_ai.provider.name": vendor,
+        "gen_ai.request.model": called,
+    }
+    operation = telemetry.begin(f"{name} {called}", "client", {**labels, **asked})
     with operation.watched(lambda error: _end_operation(telemetry, operation, labels, _kind_of(error))):
-        made = await making
-    operation.span.set_attribute("gen_ai.response.model", made.model)
+        made = await working
+    result = made.result if isinstance(made, Completion) else made
+    operation.span.set_attribute("gen_ai.response.model", result.model)
+    if isinstance(result, CreateMessageResult) and result.stop_reason is not None:
+        operation.span.set_attribute("gen_ai.response.finish_reasons", [result.stop_reason])
     if made.usage is not None:
         _count_tokens(telemetry, operation, labels, "input", made.usage.input_tokens)
+        if isinstance(made, Completion):
+            _count_tokens(telemetry, operation, labels, "output", made.usage.output_tokens)
     _end_operation(telemetry, operation, labels, None)
     return made
-
-
-def _make_labels(name: str, provider: Provider, model: str | None) -> Attributes:
-    vendor, called = _find_vendor(provider, model)
-    return {"gen_ai.operation.name": name, "gen_ai.provider.name": vendor, "gen_ai.request.model": called}
-
-
-async def _measure_completion(
-    telemetry: Telemetry,
-    completing: Awaitable[Completion],
-    provider: Provider,
-    params: CreateMessageRequestParams,
-    model: str | None,
-) -> Completion:
-    labels = _make_labels("chat", provider, model)
-    asked: Attributes = {**labels, "gen_ai.request.max_tokens": params.max_tokens}
-    if params.temperature is not None:
-        asked["gen_ai.request.temperature"] = params.temperature
-    operation = telemetry.begin(f"chat {labels['gen_ai.request.model']}", "client", asked)
-    with operation.watched(lambda error: _end_operation(telemetry, operation, labels, _kind_of(error))):
-        completion = await completing
-    _describe_completion(telemetry, operation, labels, completion)
-    _end_operation(telemetry, operation, labels, None)
-    return completion
-
-
-def _describe_completion(
-    telemetry: Telemetry, operation: Operation, labels: Attributes, completion: Completion
-) -> None:
-    result, usage, span = completion.result, completion.usage, operation.span
-    span.set_attribute("gen_ai.response.model", result.model)
-    if result.stop_reason is not None:
-        span.set_attribute("gen_ai.response.finish_reasons", [result.stop_reason])
-    if usage is None:
-        return
-    for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-        _count_tokens(telemetry, operation, labels, kind, tokens)
 
 
 def _count_tokens(telemetry: Telemetry, operation: Operation, labels: Attributes, kind: str, tokens: int) -> None:
