@@ -5,7 +5,7 @@ Pure: no person, no clock, no I/O. Remembered permissions are in ``grants``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -233,7 +233,8 @@ def _mismatch(rule: Rule, params: Asked, origin: Origin) -> str | None:
     if rule.background is not None and rule.background != (origin.call is None):
         return "the ask belongs to a call" if rule.background else "the ask belongs to no call"
     kind = _find_kind(params)
-    if rule.kind not in (None, kind) or any(about(rule) for other, about in _ABOUT.items() if other != kind):
+    foreign = [name for other, names in _ABOUT.items() if other != kind for name in names]
+    if rule.kind not in (None, kind) or any(getattr(rule, name) is not None for name in foreign):
         return f"it is {_SAID[kind]}"
     if kind == "sampling" and isinstance(params, CreateMessageRequestParams):
         return _sampling_mismatch(rule, params)
@@ -270,15 +271,11 @@ def _sampling_mismatch(rule: Rule, params: CreateMessageRequestParams) -> str | 
     return None
 
 
-def _is_about_sampling(rule: Rule) -> bool:
-    return any(condition is not None for condition in (rule.tools, rule.max_tokens, rule.over_tokens))
-
-
-def _is_about_tools(rule: Rule) -> bool:
-    return any(condition is not None for condition in (rule.name, rule.read_only, rule.when))
-
-
-_ABOUT: dict[Kind, Callable[[Rule], bool]] = {"sampling": _is_about_sampling, "tool": _is_about_tools}
+_ABOUT: dict[Kind, tuple[str, ...]] = {
+    "sampling": ("tools", "max_tokens", "over_tokens"),
+    "tool": ("name", "read_only", "when"),
+}
+"""The conditions of a rule that only asks of one kind can meet."""
 _SAID: dict[Kind, str] = {
     "sampling": "sampling",
     "elicitation": "an elicitation",
