@@ -17,7 +17,7 @@ import tomllib
 import webbrowser
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -160,18 +160,14 @@ def _read_message(entry: object, place: str, kept: list[SamplingContent]) -> Sam
     if ("text" in data) == ("content" in data):
         raise ValueError(f"{place}: needs either a text or content")
     if "text" in data:
-        return SamplingMessage(role=_read_role(role), content=_read_text(place, data["text"]))
+        return SamplingMessage(role=role, content=_read_text(place, data["text"]))
     content = data["content"]
     if not isinstance(content, list):
         raise ValueError(f"{place}.content: must be [[messages.content]] tables")
     entries = enumerate(cast("list[object]", content))
     return SamplingMessage(
-        role=_read_role(role), content=[_read_block(each, f"{place}.content[{at}]", kept) for at, each in entries]
+        role=role, content=[_read_block(each, f"{place}.content[{at}]", kept) for at, each in entries]
     )
-
-
-def _read_role(role: str) -> Literal["user", "assistant"]:
-    return "user" if role == "user" else "assistant"
 
 
 def _read_block(entry: object, place: str, kept: list[SamplingContent]) -> SamplingContent:

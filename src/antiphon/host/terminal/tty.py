@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TextIO, cast
 
@@ -146,7 +147,8 @@ class Tty:
             try:
                 left = left[os.write(self._fd, left) :]
             except BlockingIOError:
-                await self._writable()
+                loop = asyncio.get_running_loop()
+                await self._wait_ready(loop.add_writer, loop.remove_writer)
             except OSError as error:
                 raise NoReviewer(f"the terminal is gone: {error.strerror}") from None
 
@@ -180,8 +182,9 @@ class Tty:
         return codecs.decode(line, "utf-8", "replace").rstrip("\r")
 
     async def _read(self) -> bytes:
+        loop = asyncio.get_running_loop()
         while True:
-            await self._readable()
+            await self._wait_ready(loop.add_reader, loop.remove_reader)
             try:
                 return os.read(self._fd, 65536)
             except BlockingIOError:
@@ -189,23 +192,14 @@ class Tty:
             except OSError as error:
                 raise NoReviewer(f"the terminal is gone: {error.strerror}") from None
 
-    async def _readable(self) -> None:
-        loop = asyncio.get_running_loop()
-        ready = loop.create_future()
-        loop.add_reader(self._fd, _finish_wait, ready)
+    async def _wait_ready(self, add: Callable[..., object], remove: Callable[[int], object]) -> None:
+        """Wait until the terminal can be read or written: ``add`` and ``remove`` are the loop's methods for either."""
+        ready = asyncio.Event()
+        add(self._fd, ready.set)
         try:
-            await ready
+            await ready.wait()
         finally:
-            loop.remove_reader(self._fd)
-
-    async def _writable(self) -> None:
-        loop = asyncio.get_running_loop()
-        ready = loop.create_future()
-        loop.add_writer(self._fd, _finish_wait, ready)
-        try:
-            await ready
-        finally:
-            loop.remove_writer(self._fd)
+            remove(self._fd)
 
     def close(self) -> None:
         """Close the terminal."""
@@ -303,8 +297,3 @@ class WindowsTty(Tty):
 
 def _open_screen() -> TextIO:
     return Path("CONOUT$").open("w", encoding="utf-8")
-
-
-def _finish_wait(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
