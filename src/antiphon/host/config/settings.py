@@ -263,12 +263,7 @@ STANDARD = ServerSettings(
     review="ask",
     review_response="never",
     caps=Caps(**{name: getattr(_LIMITS, name) for name in Caps.__struct_fields__}),
-    budget=ServerBudget(
-        call=_get_dollars(_SPENDING.call),
-        server=_get_dollars(_SPENDING.server),
-        day=_get_dollars(_SPENDING.day),
-        total=_get_dollars(_SPENDING.total),
-    ),
+    budget=ServerBudget(**{name: _get_dollars(getattr(_SPENDING, name)) for name in ServerBudget.__struct_fields__}),
 )
 """The defaults: the host's own limits."""
 

@@ -103,9 +103,9 @@ def _combine_documents(
         default=chosen.model or said.defaults.model,
         # By default the order of the models in the file.
         order=order if order is not None else tuple(model.name for model in said.models),
-        settings=settings.override_settings(said.defaults.settings, settings.STANDARD),
+        settings=settings.override_settings(said.defaults, settings.STANDARD),
         servers=said.servers,
-        tightened=project.defaults.settings if project else settings.ServerSettings(),
+        tightened=project.defaults if project else settings.ServerSettings(),
         tightened_servers=project.servers if project else (),
         policy=said.policy,
         notify=said.notify,
@@ -163,16 +163,13 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*')
 _LONG = ('"""', "'''")
 
 
-class DefaultsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DefaultsTable(settings.ServerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The ``[defaults]`` table: settings for every server, and settings that concern no server."""
 
     model: str | None = None
     """The model that answers if nothing favours another one."""
     order: tuple[str, ...] | None = None
     """The models in the user's order; by default that of the file."""
-    models: tuple[str, ...] | None = None
-    review: settings.Review | None = None
-    review_response: settings.ReviewResponse | None = None
     review_timeout: float | None = None
     generate_timeout: float | None = None
     attempts: int | None = None
@@ -180,25 +177,12 @@ class DefaultsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     keep_content: bool | None = None
     """Where the host keeps reviews, grants, budgets and the audit: a file (beside this one, if it has no folder),
     ``postgresql://...``, ``"default"`` for the user's own, ``"memory"`` for none."""
-    caps: settings.Caps = settings.Caps()
-    budget: settings.ServerBudget = settings.ServerBudget()
 
     def __post_init__(self) -> None:
         for name in ("review_timeout", "generate_timeout", "attempts"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} is above 0")
-
-    @property
-    def settings(self) -> settings.ServerSettings:
-        """Return those of its settings that apply to servers."""
-        return settings.ServerSettings(
-            models=self.models,
-            review=self.review,
-            review_response=self.review_response,
-            caps=self.caps,
-            budget=self.budget,
-        )
 
 
 class ConfigDocument(msgspec.Struct, frozen=True, kw_only=True):
