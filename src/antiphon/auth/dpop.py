@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
+import secrets
 import time
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
@@ -23,7 +23,7 @@ TYPE = "dpop+jwt"
 
 
 def hash_of(token: str) -> str:
-    """Return the ``ath`` of a token: its SHA-256, base64url without padding."""
+    """Return the SHA-256 of a text, base64url without padding: the ``ath`` of a token."""
     return base64.urlsafe_b64encode(hashlib.sha256(token.encode("ascii")).digest()).rstrip(b"=").decode()
 
 
@@ -60,7 +60,7 @@ class ProofKey:
         from joserfc import jwt
 
         claims: dict[str, Any] = {
-            "jti": base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode(),
+            "jti": secrets.token_urlsafe(16),
             "htm": method,
             "htu": proof_target(url),
             "iat": int(time.time()),

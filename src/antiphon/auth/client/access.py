@@ -51,46 +51,40 @@ def access_to(
         raise ConfigError(f"auth= would send a token in plain text to {show_address(server)}: use https")
     if isinstance(auth, OAuth):
         return SignedIn(auth, server, ssl=ssl, proxy=proxy)
-    if isinstance(auth, str):
-        if not auth.isascii() or not auth.isprintable() or not auth or " " in auth:
-            raise ConfigError("auth= is no token: it has to be visible ASCII without spaces")
-        return GivenToken(server, _give_token(auth))
+    if isinstance(auth, str) and (not auth.isascii() or not auth.isprintable() or not auth or " " in auth):
+        raise ConfigError("auth= is no token: it has to be visible ASCII without spaces")
     return GivenToken(server, auth)
 
 
-def _give_token(token: str) -> Callable[[], Awaitable[str]]:
-    async def give() -> str:
-        return token
-
-    return give
-
-
 class GivenToken:
-    """Sends a token that the application provides."""
+    """Sends a token that the application provides, or what its function returns."""
 
-    def __init__(self, server: URL, give: Callable[[], Awaitable[str]]) -> None:
-        self._origin = origin_of(server)
-        self._give = give
+    def __init__(self, server: URL, given: str | Callable[[], Awaitable[str]]) -> None:
+        self.origin = origin_of(server)
+        self._given = given
 
     def begin(self) -> _Giving:
         """Begin the authorization of one request."""
-        return _Giving(self._origin, self._give)
+        return _Giving(self)
+
+    async def give(self) -> str:
+        """Return the token for one request."""
+        return self._given if isinstance(self._given, str) else await self._given()
 
 
 class _Giving:
     """One request with a given token."""
 
-    def __init__(self, origin: tuple[str, str | None, int | None], give: Callable[[], Awaitable[str]]) -> None:
-        self._origin = origin
-        self._give = give
+    def __init__(self, access: GivenToken) -> None:
+        self._access = access
         self._sent = ""
         self._asked_again = False
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        if origin_of(URL(url)) != self._origin:
+        if origin_of(URL(url)) != self._access.origin:
             return {}
         if not self._asked_again:
-            self._sent = await self._give()
+            self._sent = await self._access.give()
         return {"Authorization": f"Bearer {self._sent}"}
 
     async def refused(self, status: int, headers: Mapping[str, str], lines: Sequence[str], *, ask: bool) -> bool:
@@ -98,7 +92,7 @@ class _Giving:
         if status != 401 or self._asked_again:
             return False
         sent, self._asked_again = self._sent, True
-        self._sent = await self._give()
+        self._sent = await self._access.give()
         return self._sent != sent
 
     def answered(self, headers: Mapping[str, str]) -> None:

@@ -9,9 +9,7 @@ path and state counts.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import hashlib
 import hmac
 import re
 import secrets
@@ -27,6 +25,7 @@ from antiphon.auth.client.addresses import checked_address
 from antiphon.auth.client.discovery import OFFLINE
 from antiphon.auth.client.exchange import TokenAnswer
 from antiphon.auth.client.grants import Wanted
+from antiphon.auth.dpop import hash_of
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized
 
@@ -74,8 +73,7 @@ class Expected(Struct, frozen=True, kw_only=True):
     @property
     def challenge(self) -> str:
         """The S256 challenge of the verifier (RFC 7636, section 4.2)."""
-        digest = hashlib.sha256(self.verifier.encode()).digest()
-        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        return hash_of(self.verifier)
 
     def __repr__(self) -> str:
         return f"Expected({self.issuer})"
@@ -213,18 +211,15 @@ class Receiver:
 
         Raises ``OSError`` if the port is in use, ``ConfigError`` if the address is not of this machine.
         """
-        if redirect_uri is None:
-            made = cls("")
-            made._server = await asyncio.start_server(made._serve, "127.0.0.1", 0, limit=MAX_HEAD)
-            port = made._server.sockets[0].getsockname()[1]
-            made.redirect_uri, made._path = f"http://127.0.0.1:{port}{PATH}", PATH
-            return made
-        parts = urlsplit(redirect_uri)
+        address = f"http://127.0.0.1:0{PATH}" if redirect_uri is None else redirect_uri
+        parts = urlsplit(address)
         if parts.scheme != "http" or parts.hostname not in ("127.0.0.1", "localhost", "::1") or parts.port is None:
             raise ConfigError("redirect_uri is not http at a port of this machine: give open_page, too, to sign in")
-        made = cls(redirect_uri)
+        made = cls(address)
         # "localhost" may be IPv4 or IPv6; browsers try both.
         made._server = await asyncio.start_server(made._serve, parts.hostname, parts.port, limit=MAX_HEAD)
+        if redirect_uri is None:
+            made.redirect_uri = f"http://127.0.0.1:{made._server.sockets[0].getsockname()[1]}{PATH}"
         return made
 
     def expect(self, state: str) -> None:

@@ -104,14 +104,12 @@ async def _send_renewal(store: LoginStore, fetch: Fetch, login: Login, owner: st
     # If this is cancelled, the request may have arrived: the claim stays, and others wait until it expires.
     try:
         answer = await endpoint.request(form)
-    except Refused as refused:
-        forget = refused.error in _FORGOTTEN
-        await store.change(lambda kept: _give_up(kept, login, owner, forget=forget))
-        if forget:
+    except Unauthorized as error:
+        is_over = isinstance(error, Refused) and error.error in _FORGOTTEN
+        left = None if is_over else structs.replace(login, claim=None)
+        await store.change(lambda kept: _write_renewed(kept, left, login, owner))
+        if is_over:
             return None
-        raise
-    except Unauthorized:
-        await store.change(lambda kept: _give_up(kept, login, owner, forget=False))
         raise
     found = FoundServer(server=login.metadata, resource=login.resource)
     renewed = login_of(
@@ -132,23 +130,17 @@ async def _send_renewal(store: LoginStore, fetch: Fetch, login: Login, owner: st
     return await store.change(lambda kept: _write_renewed(kept, renewed, login, owner))
 
 
-def _write_renewed(kept: Document, renewed: Login, login: Login, owner: str) -> Login | None:
+def _write_renewed(kept: Document, renewed: Login | None, login: Login, owner: str) -> Login | None:
+    """Replace a login that is still claimed by ``owner``, or delete it; return the login stored after that."""
     current = kept.find(login.server, login.label)
     if current is None or current.claim is None or current.claim.owner != owner:
         # The login was deleted, replaced or taken over meanwhile: the stored one counts.
         return current
-    kept.put(renewed)
-    return renewed
-
-
-def _give_up(kept: Document, login: Login, owner: str, *, forget: bool) -> None:
-    current = kept.find(login.server, login.label)
-    if current is None or current.claim is None or current.claim.owner != owner:
-        return
-    if forget:
+    if renewed is None:
         kept.drop(login.server, login.label)
     else:
-        kept.put(structs.replace(current, claim=None))
+        kept.put(renewed)
+    return renewed
 
 
 def this_process() -> tuple[int, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, cast
 from urllib.parse import parse_qs, urlsplit
@@ -131,12 +131,12 @@ async def _prepare_grant(
 ) -> AsyncGenerator[_Entered]:
     """Register the client if necessary, and listen for the redirect if the grant needs a browser."""
     choice = choose_registration(settings, found.server)
-    kept = await _find_kept_registration(settings, found) if choice == "dynamic" else None
     if choice == "preregistered":
         identity = find_preregistered_client(settings, found.server, None if before is None else before.metadata.issuer)
     elif choice == "document":
         identity = ClientIdentity(client_id=settings.client_metadata_url or "", method="none")
     else:
+        kept = (await settings.store.read()).registration(found.server.issuer, time.time())
         identity = None if kept is None else kept.identity
     receiver, redirect_uri, is_same = await _open_receiver(settings, identity)
     try:
@@ -148,10 +148,6 @@ async def _prepare_grant(
     finally:
         if receiver is not None:
             await receiver.close()
-
-
-async def _find_kept_registration(settings: OAuth, found: FoundServer) -> Registered | None:
-    return (await settings.store.read()).registration(found.server.issuer, time.time())
 
 
 async def _open_receiver(settings: OAuth, identity: ClientIdentity | None) -> tuple[Receiver | None, str | None, bool]:
@@ -263,10 +259,10 @@ async def register_client(
     if answer.status not in (200, 201):
         refused = refusal_of(answer, server.issuer)
         raise Unauthorized(f"{refused.message} while registering a client: register one there by hand")
-    return _read_registration(answer, server.issuer, redirect_uri, time.time)
+    return _read_registration(answer, server.issuer, redirect_uri)
 
 
-def _read_registration(answer: Answer, issuer: str, redirect_uri: str | None, clock: Callable[[], float]) -> Registered:
+def _read_registration(answer: Answer, issuer: str, redirect_uri: str | None) -> Registered:
     said = answer.json()
     client_id, secret, method = (
         said.get(name) for name in ("client_id", "client_secret", "token_endpoint_auth_method")
@@ -274,7 +270,7 @@ def _read_registration(answer: Answer, issuer: str, redirect_uri: str | None, cl
     if not isinstance(client_id, str) or not 0 < len(client_id) <= 2048 or not client_id.isprintable():
         raise Unauthorized(f"signing in failed: {issuer} registered a client without a client_id that can be used")
     expires = said.get("client_secret_expires_at")
-    lasts = isinstance(secret, str) and isinstance(expires, int | float) and expires > clock()
+    lasts = isinstance(secret, str) and isinstance(expires, int | float) and expires > time.time()
     return Registered(
         issuer=issuer,
         identity=ClientIdentity(

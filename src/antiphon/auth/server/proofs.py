@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from antiphon.auth.dpop import TYPE, hash_of
 from antiphon.auth.server.access_token import Invalid, decode_unpadded, has_signature, read_header, split_token
 from antiphon.auth.server.key_set import PublicKey
 from antiphon.errors import ConfigError
@@ -125,13 +126,13 @@ class Proofs:
         """
         claims, key = self._read(proof)
         now = self._clock()
-        if _compute_thumbprint(key) != thumbprint:
+        if key.key.thumbprint() != thumbprint:
             raise Invalid("the proof was made with another key")
         if claims.htm != method:
             raise Invalid("the proof is for another method")
         if _parse_target(claims.htu) != _parse_target(url):
             raise Invalid("the proof is for another address")
-        if not hmac.compare_digest(claims.ath.encode(), _hash_token(token)):
+        if not hmac.compare_digest(claims.ath.encode(), hash_of(token.decode()).encode()):
             raise Invalid("the proof is for another token")
         if not abs(now - claims.iat) <= self.options.max_age:
             raise Invalid("the proof is too old, or from the future")
@@ -144,8 +145,8 @@ class Proofs:
         if parts is None:
             raise Invalid("the proof is no signed token, or is too long")
         header = read_header(parts[0])
-        if header.typ.lower() != "dpop+jwt":
-            raise Invalid("the typ of the proof is not dpop+jwt")
+        if header.typ.lower() != TYPE:
+            raise Invalid(f"the typ of the proof is not {TYPE}")
         try:
             words = _decode_key(decode_unpadded(parts[0])).jwk
             claims = _decode_claims(decode_unpadded(parts[1]))
@@ -213,19 +214,7 @@ class Proofs:
     @staticmethod
     def _seal_data(at: int, key: bytes) -> str:
         seal = hmac.digest(key, b"antiphon dpop nonce %d" % at, "sha256")[:16]
-        return f"{at}.{_decode_text(seal).decode()}"
-
-
-def _decode_text(data: bytes) -> bytes:
-    return base64.urlsafe_b64encode(data).rstrip(b"=")
-
-
-def _hash_token(token: bytes) -> bytes:
-    return _decode_text(hashlib.sha256(token).digest())
-
-
-def _compute_thumbprint(key: PublicKey) -> str:
-    return str(key.key.thumbprint())
+        return f"{at}.{base64.urlsafe_b64encode(seal).rstrip(b'=').decode()}"
 
 
 _PORTS: Mapping[str, int] = {"https": 443, "http": 80}

@@ -122,7 +122,7 @@ class ResourceServer:
             ),
             Proofs(dpop),
         )
-        self._document = encode_document(
+        self._document = msgspec.json.encode(
             MetadataDocument(
                 resource=self.url,
                 authorization_servers=[issuer.url for issuer in taken],
@@ -342,11 +342,6 @@ def resource_address(url: str) -> SplitResult:
     if parts.fragment or parts.query:
         raise ConfigError(f"ResourceServer(url=): {url!r} has a query or a fragment; leave it out")
     return parts
-
-
-def encode_document(document: MetadataDocument) -> bytes:
-    """Encode the document as JSON."""
-    return msgspec.json.encode(document)
 
 
 def build_challenge(scheme: str, parameters: Mapping[str, str | None]) -> bytes:
