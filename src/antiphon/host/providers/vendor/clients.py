@@ -7,7 +7,7 @@ that is meant for it, never another one from the environment.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx2
@@ -23,7 +23,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.api_keys import key_variables
 
-__all__ = ["MAX_RESPONSE", "Connected", "ConnectedEmbedder", "connect_embedder", "connect_model"]
+__all__ = ["MAX_RESPONSE", "Connected", "connect_embedder", "connect_model"]
 
 MAX_RESPONSE = 64 * 1024 * 1024
 """Most bytes of one answer: three times the media that one request may contain."""
@@ -38,10 +38,10 @@ _GOOGLE = "https://generativelanguage.googleapis.com"
 _Made = TypeVar("_Made")
 
 
-class Connected(NamedTuple):
-    """A model and its client, which must be closed."""
+class Connected(NamedTuple, Generic[_Made]):
+    """A model, or one for embeddings, and its client, which must be closed."""
 
-    model: TheirModel
+    model: _Made
     client: httpx2.AsyncClient
 
     async def aclose(self) -> None:
@@ -52,47 +52,28 @@ class Connected(NamedTuple):
             _close_google(theirs)
 
 
-class ConnectedEmbedder(NamedTuple):
-    """A model for embeddings and its client, which must be closed."""
-
-    model: EmbeddingModel
-    client: httpx2.AsyncClient
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self.client.aclose()
-
-
-def connect_model(model: Model, key: str | None) -> Connected:
+def connect_model(model: Model, key: str | None) -> Connected[TheirModel]:
     """Make a client for a model; send nothing yet.
 
     Raises ``ConfigError`` if its key or a package is missing, or its provider is unknown.
     """
-    client = _open_keyed_client(model, key)
-    return Connected(_make_keyed(model, key, client, _MAKERS.get(model.provider, _make_other)), client)
+    return _connect(model, key, _MAKERS.get(model.provider, _make_other))
 
 
-def connect_embedder(model: Model, key: str | None) -> ConnectedEmbedder:
+def connect_embedder(model: Model, key: str | None) -> Connected[EmbeddingModel]:
     """Make a client for a model that makes embeddings, as ``connect_model`` does for others."""
-    client = _open_keyed_client(model, key)
-    return ConnectedEmbedder(_make_keyed(model, key, client, _make_embedder), client)
+    return _connect(model, key, _make_embedder)
 
 
-def _open_keyed_client(model: Model, key: str | None) -> httpx2.AsyncClient:
+def _connect(
+    model: Model, key: str | None, make: Callable[[Model, str | None, httpx2.AsyncClient], _Made]
+) -> Connected[_Made]:
     if key is None and (variables := key_variables(model)):
         # Without a key, the vendor's library would take any key from the environment.
         raise ConfigError(f"{model.name}: the environment has no {' or '.join(variables)}")
-    return _make_client()
-
-
-def _make_keyed(
-    model: Model,
-    key: str | None,
-    client: httpx2.AsyncClient,
-    make: Callable[[Model, str | None, httpx2.AsyncClient], _Made],
-) -> _Made:
+    client = _make_client()
     try:
-        return make(model, key, client)
+        return Connected(make(model, key, client), client)
     except ImportError as error:
         # This message only names the package and how to install it.
         raise ConfigError(f"{model.name}: {error}") from None
