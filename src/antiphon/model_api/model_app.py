@@ -172,12 +172,16 @@ class App:
         origins = [_make_origin(token) for _ in range(asked.n)]
         call = self._call(http, token, body.digest, origins, lambda call: self._answered(asked, origins, call))
         async with _wait_for_call(http, token, call) as gone:
+            note = _make_note_header(asked.noted)
             if asked.streams:
                 streamed = EventStream(http, dialect.stream(asked), call, dialect.keep_alive, every=self._keep_alive)
-                delivered = await streamed.run(gone, _make_note_header(asked.noted))
+                is_delivered = await streamed.run(gone, note)
             else:
-                delivered = await self._whole(http, dialect, asked, call, gone)
-            if delivered:
+                outcome = await _wait_for_outcome(call, gone)
+                is_delivered = outcome is not None
+                if outcome is not None:
+                    await send_json(http, 200, dialect.respond(asked, outcome), note)
+            if is_delivered:
                 call.note_delivery()
 
     async def _embed_texts(self, http: Http, token: Token) -> None:
@@ -190,16 +194,11 @@ class App:
 
         call = self._call(http, token, body.digest, [origin], made, keeps=False)
         async with _wait_for_call(http, token, call) as gone:
-            await asyncio.wait([call.task, gone], return_when=asyncio.FIRST_COMPLETED)
-            outcome = call.outcome
-            if outcome is None or gone.done():
-                return
-            if isinstance(outcome, Failure):
-                raise outcome
-            await _send_pieces(
-                http, embeddings_dialect.write_response(outcome, wanted), _make_note_header(wanted.noted)
-            )
-            call.note_delivery()
+            outcome = await _wait_for_outcome(call, gone)
+            if outcome is not None:
+                pieces = embeddings_dialect.write_response(outcome, wanted)
+                await _send_pieces(http, pieces, _make_note_header(wanted.noted))
+                call.note_delivery()
 
     def _call(
         self,
@@ -249,24 +248,6 @@ class App:
         if not task.cancelled():
             task.exception()
 
-    async def _whole(
-        self,
-        http: Http,
-        dialect: _Dialect,
-        asked: DialectRequest,
-        call: ModelCall[list[DialectAnswer]],
-        gone: asyncio.Future[None],
-    ) -> bool:
-        """Send the whole response; return whether it was sent."""
-        await asyncio.wait([call.task, gone], return_when=asyncio.FIRST_COMPLETED)
-        outcome = call.outcome
-        if outcome is None or gone.done():
-            return False
-        if isinstance(outcome, Failure):
-            raise outcome
-        await send_json(http, 200, dialect.respond(asked, outcome), _make_note_header(asked.noted))
-        return True
-
 
 # --- requests ---------------------------------------------------------------------------------------------------------
 
@@ -301,6 +282,15 @@ async def _wait_for_call(http: Http, token: Token, call: ModelCall[Any]) -> Asyn
     finally:
         gone.cancel()
         token.calls.detach(call)
+
+
+async def _wait_for_outcome(call: ModelCall[Answered], gone: asyncio.Future[None]) -> Answered | None:
+    """Return the answer to a call, or ``None`` once the client is gone; raise the failure if there is none."""
+    await asyncio.wait([call.task, gone], return_when=asyncio.FIRST_COMPLETED)
+    outcome = call.outcome
+    if isinstance(outcome, Failure) and not gone.done():
+        raise outcome
+    return None if gone.done() or isinstance(outcome, Failure) else outcome
 
 
 def _make_origin(token: Token) -> Origin:

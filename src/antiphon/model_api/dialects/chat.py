@@ -32,7 +32,7 @@ from antiphon.wire.content import (
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool
 
-__all__ = ["DEFAULT_TOKENS", "MAX_CHOICES", "Chat", "image_of"]
+__all__ = ["DEFAULT_TOKENS", "MAX_CHOICES", "Chat", "function_tool", "image_of", "read_schema", "tool_choice"]
 
 DEFAULT_TOKENS = 4_096
 """Most tokens of an answer if the request sets no bound; the reservation needs one."""
@@ -110,7 +110,7 @@ class Chat:
             tools=tools,
             choice=choice,
             stops=_read_stops(body.get("stop")),
-            schema=_read_schema(body.get("response_format")),
+            schema=read_schema(body.get("response_format"), "response_format", nested="json_schema"),
             n=n,
             counts=typed.read_boolean(options.get("include_usage") or False, "stream_options.include_usage"),
         )
@@ -248,13 +248,10 @@ def _read_assistant(message: Mapping[str, Any], place: str) -> Iterator[Sampling
         parts: list[Any] = [content] if isinstance(content, str) else typed.read_items(content, f"{place}.content")
         for part in parts:
             said = part if isinstance(part, str) else typed.read_members(part, f"{place}.content")
-            yield TextContent(text=said if isinstance(said, str) else _read_words(said, place))
+            text = said if isinstance(said, str) else said.get("text", said.get("refusal"))
+            yield TextContent(text=typed.read_text(text, f"{place}.content"))
     for call, at in typed.read_objects(message.get("tool_calls") or [], f"{place}.tool_calls"):
         yield _read_tool_use(call, at)
-
-
-def _read_words(part: Mapping[str, Any], place: str) -> str:
-    return typed.read_text(part.get("text", part.get("refusal")), f"{place}.content")
 
 
 def _read_tool_use(call: Mapping[str, Any], place: str) -> ToolUseContent:
@@ -303,16 +300,18 @@ def _read_stops(value: object) -> list[str] | None:
     return [typed.read_text(each, f"stop[{at}]") for at, each in enumerate(typed.read_items(value, "stop"))]
 
 
-def _read_schema(value: object) -> tuple[Mapping[str, Any] | None] | None:
-    """Return the schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text."""
+def read_schema(value: object, place: str, *, nested: str = "") -> tuple[Mapping[str, Any] | None] | None:
+    """Return the schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text.
+
+    ``nested``: as for ``function_tool``.
+    """
     if value is None:
         return None
-    wanted = typed.read_members(value, "response_format")
-    if wanted.get("type") == "json_schema":
-        named = typed.read_members(wanted.get("json_schema"), "response_format.json_schema")
-        return (typed.read_members(named.get("schema"), "response_format.json_schema.schema"),)
-    if wanted.get("type") == "json_object":
-        return (None,)
-    if wanted.get("type") != "text":
-        raise typed.make_unusable_failure("response_format.type", "must be text, json_object or json_schema")
-    return None
+    form = typed.read_members(value, place)
+    kind = form.get("type", None if nested else "text")
+    if kind == "json_schema":
+        named, at = _read_description(form, place, nested)
+        return (typed.read_members(named.get("schema"), f"{at}.schema"),)
+    if kind not in ("json_object", "text"):
+        raise typed.make_unusable_failure(f"{place}.type", "must be text, json_object or json_schema")
+    return (None,) if kind == "json_object" else None

@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.model_api.dialects import members as typed
 from antiphon.model_api.dialects.asked import DialectAnswer, DialectRequest, Own, asked_for, content_of, tools_in
-from antiphon.model_api.dialects.chat import DEFAULT_TOKENS, function_tool, image_of, tool_choice
+from antiphon.model_api.dialects.chat import DEFAULT_TOKENS, function_tool, image_of, read_schema, tool_choice
 from antiphon.model_api.dialects.dialect_errors import Failure, openai_error
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage
@@ -115,7 +115,7 @@ class Responses:
             max_tokens=DEFAULT_TOKENS if most is None else typed.read_whole_number(most, "max_output_tokens"),
             tools=tools,
             choice=choice,
-            schema=_read_schema(body.get("text")),
+            schema=read_schema(typed.read_members(body.get("text") or {}, "text").get("format") or None, "text.format"),
         )
         return asked_for(body, typed.RESPONSES, own, offers_tools=offers_tools)
 
@@ -266,16 +266,3 @@ def _read_part(part: Mapping[str, Any], place: str) -> TextContent | ImageConten
     if kind == "input_image":
         return image_of(typed.read_text(part.get("image_url"), f"{place}.image_url"), f"{place}.image_url")
     raise typed.make_unusable_failure(f"{place}.type", "must be input_text, output_text or input_image")
-
-
-def _read_schema(value: object) -> tuple[Mapping[str, Any] | None] | None:
-    """Return the schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text."""
-    form = typed.read_members(typed.read_members(value or {}, "text").get("format") or {}, "text.format")
-    kind = form.get("type", "text")
-    if kind == "json_schema":
-        return (typed.read_members(form.get("schema"), "text.format.schema"),)
-    if kind == "json_object":
-        return (None,)
-    if kind != "text":
-        raise typed.make_unusable_failure("text.format.type", "must be text, json_object or json_schema")
-    return None
