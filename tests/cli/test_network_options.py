@@ -65,8 +65,9 @@ def test_half_of_it_is_refused(given: dict[str, object], message: str):
 def test_what_was_given_is_named(monkeypatch: pytest.MonkeyPatch):
     """For a command that has no use for it; the token of the environment may be for another one."""
     monkeypatch.setenv("ANTIPHON_TOKEN", "t")
-    assert ListenOptions(token="t", public_url=URL).given == "--public-url"
-    assert "auth" in ListenOptions(token="t", issuer=[ISSUER], public_url=URL).options(None)
+    assert ListenOptions(public_url=URL).given == "--public-url"
+    assert "check_token" in ListenOptions().options(None)
+    assert "auth" in ListenOptions(issuer=[ISSUER], public_url=URL).options(None)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -7,32 +10,54 @@ import click
 import pytest
 from msgspec import Struct
 
-from antiphon.cli.signatures import Argument, ClickCommand, CommandOption
+from antiphon.cli.main import COMMANDS
+from antiphon.cli.signatures import ClickCommand
 
 
 class Wide(Struct, frozen=True, kw_only=True):
-    level: Annotated[Literal["low", "high"] | None, CommandOption("--level", help="How much.")] = None
-    tag: Annotated[list[str] | None, CommandOption("--tag", "-t", help="A tag.")] = None
+    """An option set.
+
+    Usage:
+        --level: How much.
+    """
+
+    level: Literal["low", "high"] | None = None
+    tag: Annotated[list[str] | None, "--tag, -t: A tag."] = None
 
 
 def order(
-    item: Annotated[Path, Argument(metavar="ITEM", help="The item.")],
-    notes: Annotated[list[str] | None, Argument(metavar="[NOTE]...")] = None,
+    item: Path,
+    notes: Annotated[list[str] | None, "[NOTE]..."] = None,
     *,
     wide: Wide,
-    count: Annotated[int, CommandOption("--count", metavar="N", min=1, max=9, help="How many.")] = 1,
-    wrap: Annotated[bool | None, CommandOption("--wrap/--no-wrap", help="Wrap it.")] = None,
-    gift: Annotated[bool, CommandOption("--gift", help="A gift.")] = False,
+    count: Annotated[int, click.IntRange(1, 9)] = 1,
+    wrap: bool | None = None,
+    gift: bool = False,
 ) -> int:
     """Order an item. It is sent at once.
 
     More is in the manual.
+
+    Usage:
+        ITEM: The item.
+        --count N: How
+            many.
+        --wrap/--no-wrap: Wrap it.
+        --gift: A gift.
     """
     taken.append((item, notes, wide, count, wrap, gift))
     return 7
 
 
 taken: list[tuple[Any, ...]] = []
+
+
+async def wait(*, interrupted: bool = False) -> int | None:
+    """Wait."""
+    await asyncio.sleep(0)
+    if interrupted:
+        raise KeyboardInterrupt
+    return None
 
 
 @pytest.mark.parametrize(
@@ -78,3 +103,30 @@ def test_the_help_explains_arguments_and_options():
     assert "\nArguments:\n  ITEM       The item.\n  [NOTE]...\n\nOptions:\n  --level [low|high]  How much.\n" in text
     assert "[default: 1; 1<=x<=9]" in text
     assert command.get_short_help_str(10) == "Order an item."
+
+
+def test_a_coroutine_function_is_run_to_its_end():
+    """Nothing returned is success, and Ctrl-C has the exit code that shells expect."""
+    command = ClickCommand("wait", wait)
+    assert command.main([], "wait", standalone_mode=False) is None
+    assert command.main(["--interrupted"], "wait", standalone_mode=False) == 130
+
+
+def list_commands(name: str, module: str) -> Iterator[click.Command]:
+    """Yield a command of the program and all commands below it."""
+    path, _, function = f"antiphon.cli.commands.{module}".partition(":")
+    found = import_module(path)
+    waiting = [getattr(found, "commands", None) or ClickCommand(name, getattr(found, function or "command"))]
+    while waiting:
+        command = waiting.pop()
+        yield command
+        waiting += command.commands.values() if isinstance(command, click.Group) else ()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_option_of_the_program_is_explained(name: str):
+    """A line below Usage that no parameter takes would leave its option without a help."""
+    commands = list(list_commands(name, COMMANDS[name][0]))
+    options = [one for command in commands for one in command.params if isinstance(one, click.Option)]
+    assert [one.opts for one in options if not one.help] == []
+    assert [command.name for command in commands if not command.help] == []

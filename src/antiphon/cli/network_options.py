@@ -8,12 +8,11 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.cli.signatures import CommandOption
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import AccessTokens
 from antiphon.machine.loopback import LOOPBACK, is_loopback
@@ -56,93 +55,45 @@ class ListenPlace(Struct, frozen=True, kw_only=True):
 
 
 class ListenOptions(Struct, frozen=True, kw_only=True):
-    """The options of a command that serves on a network, as given: an option set."""
+    """The options of a command that serves on a network, as given: an option set.
 
-    http: Annotated[str | None, CommandOption("--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp.")] = (
-        None
-    )
-    sse: Annotated[
-        str | None,
-        CommandOption("--sse", metavar="HOST:PORT", help="Serve HTTP+SSE (the oldest HTTP transport) at /sse."),
-    ] = None
-    ws: Annotated[str | None, CommandOption("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.")] = None
-    allow_host: Annotated[
-        list[str] | None,
-        CommandOption(
-            "--allow-host",
-            metavar="NAME",
-            help="A host name that clients may use to reach the server; may be repeated. Default: the "
-            "names of this machine.",
-        ),
-    ] = None
-    allow_origin: Annotated[
-        list[str] | None,
-        CommandOption(
-            "--allow-origin",
-            metavar="ORIGIN",
-            help="The origin of a web page that may call the server, such as https://app.example; may be "
-            "repeated. Default: pages of this machine.",
-        ),
-    ] = None
-    tls_cert: Annotated[
-        str | None, CommandOption("--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate (a PEM file).")
-    ] = None
-    tls_key: Annotated[
-        str | None,
-        CommandOption(
-            "--tls-key",
-            metavar="FILE",
-            help="The certificate's private key (a PEM file); if it has a password, that is read from "
-            "ANTIPHON_TLS_PASSWORD.",
-        ),
-    ] = None
-    token: Annotated[
-        str | None,
-        CommandOption(
-            "--token",
-            metavar="TOKEN",
-            envvar=_TOKEN,
-            help="Let in only clients that send this token ('Authorization: Bearer TOKEN'). Better set "
-            "ANTIPHON_TOKEN, which does not show in the list of processes.",
-        ),
-    ] = None
-    issuer: Annotated[
-        list[str] | None,
-        CommandOption(
-            "--issuer",
-            metavar="URL",
-            help="Let in only clients with an access token of this authorization server (OAuth); may be "
-            "repeated. More settings are in [auth] of antiphon.toml.",
-        ),
-    ] = None
-    audience: Annotated[
-        list[str] | None,
-        CommandOption(
-            "--audience",
-            metavar="NAME",
-            help="The audience (aud) that a token must have; may be repeated. Default: the public URL.",
-        ),
-    ] = None
-    public_url: Annotated[
-        str | None,
-        CommandOption(
-            "--public-url",
-            metavar="URL",
-            help="The URL under which clients reach the server, such as https://host/mcp.",
-        ),
-    ] = None
-    scope: Annotated[
-        list[str] | None,
-        CommandOption("--scope", metavar="SCOPE", help="A scope that every token must have; may be repeated."),
-    ] = None
+    Usage:
+        --http HOST:PORT: Serve Streamable HTTP at /mcp.
+        --sse HOST:PORT: Serve HTTP+SSE (the oldest HTTP transport) at /sse.
+        --ws HOST:PORT: Serve WebSocket at /ws.
+        --allow-host NAME: A host name that clients may use to reach the server; may be repeated. Default: the names of
+            this machine.
+        --allow-origin ORIGIN: The origin of a web page that may call the server, such as https://app.example; may be
+            repeated. Default: pages of this machine.
+        --tls-cert FILE: Serve HTTPS with this certificate (a PEM file).
+        --tls-key FILE: The certificate's private key (a PEM file); if it has a password, that is read from
+            ANTIPHON_TLS_PASSWORD.
+        --token TOKEN: Let in only clients that send this token ('Authorization: Bearer TOKEN'). Better set
+            ANTIPHON_TOKEN, which does not show in the list of processes.
+        --issuer URL: Let in only clients with an access token of this authorization server (OAuth); may be repeated.
+            More settings are in [auth] of antiphon.toml.
+        --audience NAME: The audience (aud) that a token must have; may be repeated. Default: the public URL.
+        --public-url URL: The URL under which clients reach the server, such as https://host/mcp.
+        --scope SCOPE: A scope that every token must have; may be repeated.
+    """
+
+    http: str | None = None
+    sse: str | None = None
+    ws: str | None = None
+    allow_host: list[str] | None = None
+    allow_origin: list[str] | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    token: str | None = None
+    issuer: list[str] | None = None
+    audience: list[str] | None = None
+    public_url: str | None = None
+    scope: list[str] | None = None
 
     @property
     def given(self) -> str:
         """The options that were given on the command line, for a message; empty if there are none."""
         said = [name for name in self.__struct_fields__ if name not in _PLACES and getattr(self, name)]
-        # The environment's token may be meant for another server.
-        if self.token is not None and self.token == os.environ.get(_TOKEN):
-            said.remove("token")
         return ", ".join(f"--{name.replace('_', '-')}" for name in said)
 
     @property
@@ -173,10 +124,11 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
         """
         options: ServeOptions = {}
         auth = self._auth(accepts, environ)
+        token = self.token if self.token is not None else environ.get(_TOKEN) or None
         if auth is not None:
             options["auth"] = auth
-        elif self.token is not None:
-            options["check_token"] = _make_token_check(self.token)
+        elif token is not None:
+            options["check_token"] = _make_token_check(token)
         hosts = self.allow_host or ([_host_of(auth.url), *LOOPBACK] if auth is not None else None)
         if hosts:
             options["allowed_hosts"] = hosts
@@ -205,7 +157,7 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
             )
         if not chosen and accepts is None:
             return None
-        if self.issuer and "--token" in self.given:
+        if self.issuer and self.token is not None:
             raise ConfigError("--token and --issuer exclude each other: take one of them")
         known = {} if accepts is None else msgspec.structs.asdict(accepts)
         try:

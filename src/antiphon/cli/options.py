@@ -14,7 +14,6 @@ import click
 from msgspec import Struct
 
 from antiphon.cli.config_files import list_names
-from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.errors import ConfigError
 from antiphon.wire.revisions import REVISIONS
 
@@ -61,129 +60,73 @@ def complete_server(context: click.Context, _parameter: click.Parameter, incompl
 
 TargetText = Annotated[
     str,
-    Argument(
-        metavar="TARGET",
-        help="A URL, a command line in quotes, a .py file (or FILE.py:NAME), or the name of a server in a "
-        "configuration file.",
-        complete=complete_server,
-    ),
+    "TARGET: A URL, a command line in quotes, a .py file (or FILE.py:NAME), or the name of a server in a "
+    "configuration file.",
+    complete_server,
 ]
 Arguments = Annotated[
     list[str] | None,
-    Argument(
-        metavar="[KEY=VALUE]...",
-        help="Arguments of the tool: key=value (read as the type that the tool wants), or key:=JSON. Or all of them "
-        "as one JSON object: given here, in a file (@FILE), or on standard input (-).",
-    ),
+    "[KEY=VALUE]...: Arguments of the tool: key=value (read as the type that the tool wants), or key:=JSON. Or "
+    "all of them as one JSON object: given here, in a file (@FILE), or on standard input (-).",
 ]
-Texts = Annotated[list[str] | None, Argument(metavar="[KEY=VALUE]...", help="Arguments of the prompt, as key=value.")]
+Texts = Annotated[list[str] | None, "[KEY=VALUE]...: Arguments of the prompt, as key=value."]
 Config = Annotated[
     Path | None,
-    CommandOption(
-        "--config",
-        help="Look up server names only in this file (mcpServers format). A file whose name ends in "
-        ".toml is read as the configuration instead, and no other one is.",
-        metavar="FILE",
-    ),
+    "--config FILE: Look up server names only in this file (mcpServers format). A file whose name ends in .toml "
+    "is read as the configuration instead, and no other one is.",
 ]
 Provider = Annotated[
     str | None,
-    CommandOption(
-        "--provider",
-        metavar="NAME",
-        help="Who answers when the server asks for a completion: echo (repeats the question; needs no "
-        "key), manual (you type the answer), or a vendor such as openai. Default: the configured "
-        "models.",
-    ),
+    "--provider NAME: Who answers when the server asks for a completion: echo (repeats the question; needs no "
+    "key), manual (you type the answer), or a vendor such as openai. Default: the configured models.",
 ]
 ModelName = Annotated[
     str | None,
-    CommandOption(
-        "--model",
-        metavar="NAME",
-        help="The model that answers: its name in antiphon.toml or, with --provider, the vendor's name for it.",
-    ),
+    "--model NAME: The model that answers: its name in antiphon.toml or, with --provider, the vendor's name for it.",
 ]
 Review = Annotated[
     ReviewAt | None,
-    CommandOption(
-        "--review",
-        metavar="terminal|page|queue",
-        help="Where you are asked: at this terminal, on a page in the browser, or by antiphon review, "
-        "for which questions wait in the store.",
-    ),
+    "--review terminal|page|queue: Where you are asked: at this terminal, on a page in the browser, or by "
+    "antiphon review, for which questions wait in the store.",
 ]
 StorePlace = Annotated[
-    str | None,
-    CommandOption(
-        "--store", metavar="URL|PATH", help="The store: a file, or postgresql://... By default the configured one."
-    ),
+    str | None, "--store URL|PATH: The store: a file, or postgresql://... By default the configured one."
 ]
-ConfigFile = Annotated[
-    Path | None, CommandOption("--config", metavar="FILE.toml", help="Read this configuration file only.")
-]
-RevisionName = Annotated[
-    str, CommandOption("--revision", help=f'Protocol revision: "auto", or one of {_NAMES}.', metavar="NAME")
-]
-Json = Annotated[bool, CommandOption("--json", help="Print the result as JSON, one object on each line.")]
+ConfigFile = Annotated[Path | None, "--config FILE.toml: Read this configuration file only."]
+RevisionName = Annotated[str, f'--revision NAME: Protocol revision: "auto", or one of {_NAMES}.']
+Json = Annotated[bool, "--json: Print the result as JSON, one object on each line."]
 For = Annotated[
     str | None,
-    CommandOption(
-        "--for",
-        metavar="PRINCIPAL",
-        help="Use the logins that antiphon gateway --http keeps for one of its clients: the client's "
-        "issuer and subject, as the gateway's message names them.",
-    ),
+    "--for PRINCIPAL: Use the logins that antiphon gateway --http keeps for one of its clients: the client's "
+    "issuer and subject, as the gateway's message names them.",
 ]
-Messages = Annotated[
-    bool, CommandOption("--messages/--no-messages", help="Print every message that is sent or received.")
-]
+Messages = Annotated[bool, "--messages/--no-messages: Print every message that is sent or received."]
 ModelApi = Annotated[
     bool,
-    CommandOption(
-        "--model-api",
-        help="For a server that calls a vendor's model itself: give it an address on this machine and "
-        "a token in place of the key, so that those calls are decided here as well.",
-    ),
+    "--model-api: For a server that calls a vendor's model itself: give it an address on this machine and a token"
+    " in place of the key, so that those calls are decided here as well.",
 ]
-Yes = Annotated[bool, CommandOption("--yes", help="Approve what the server asks without asking you.")]
-By = Annotated[
-    str | None,
-    CommandOption(
-        "--by", metavar="NAME", help="Name of the person who decides, for the audit. Default: your user name."
-    ),
-]
+Yes = Annotated[bool, "--yes: Approve what the server asks without asking you."]
+By = Annotated[str | None, "--by NAME: Name of the person who decides, for the audit. Default: your user name."]
 
 
 class Reach(Struct, frozen=True, kw_only=True):
-    """How a command connects to its server: the options that all such commands have."""
+    """How a command connects to its server: the options that all such commands have.
+
+    Usage:
+        --header, -H 'NAME: VALUE': An HTTP header to send with every request to a URL, such as 'Authorization: Bearer
+            ...'; may be repeated.
+        --timeout SECONDS: Most seconds for one call, not counting the time that you take to answer.
+        --verbose, -v: Show what the server writes to its standard error.
+    """
 
     config: Config = None
-    header: Annotated[
-        list[str] | None,
-        CommandOption(
-            "--header",
-            "-H",
-            metavar="'NAME: VALUE'",
-            help="An HTTP header to send with every request to a URL, such as 'Authorization: Bearer ...';"
-            " may be repeated.",
-        ),
-    ] = None
+    header: list[str] | None = None
     """As typed: ``NAME: VALUE``."""
     revision: RevisionName = "auto"
-    timeout: Annotated[
-        float,
-        CommandOption(
-            "--timeout",
-            metavar="SECONDS",
-            min=0.001,
-            help="Most seconds for one call, not counting the time that you take to answer.",
-        ),
-    ] = 60.0
+    timeout: Annotated[float, click.FloatRange(0.001)] = 60.0
     messages: Messages = False
-    verbose: Annotated[
-        bool, CommandOption("--verbose", "-v", help="Show what the server writes to its standard error.")
-    ] = False
+    verbose: bool = False
 
     @property
     def headers(self) -> dict[str, str] | None:
@@ -203,12 +146,14 @@ class Reach(Struct, frozen=True, kw_only=True):
 
 
 class AnswerOptions(Struct, frozen=True, kw_only=True):
-    """Who answers what a server asks: the options of the commands during which it may ask."""
+    """Who answers what a server asks: the options of the commands during which it may ask.
+
+    Usage:
+        --deny: Refuse everything that the server asks, without asking you.
+    """
 
     yes: Yes = False
-    deny: Annotated[
-        bool, CommandOption("--deny", help="Refuse everything that the server asks, without asking you.")
-    ] = False
+    deny: bool = False
     provider: Provider = None
     model: ModelName = None
     store: StorePlace = None
@@ -216,17 +161,14 @@ class AnswerOptions(Struct, frozen=True, kw_only=True):
 
 
 class PageAnswers(AnswerOptions, frozen=True, kw_only=True):
-    """The same for a command whose terminal is somebody else's: by default a person is asked on the page."""
+    """The same for a command whose terminal is somebody else's: by default a person is asked on the page.
 
-    review: Annotated[
-        ReviewAt,
-        CommandOption(
-            "--review",
-            metavar="page|queue|terminal",
-            help="Ask on a page in the browser, leave questions in the store for antiphon review, or ask at this "
-            "terminal (the gateway only with --http, --sse or --ws).",
-        ),
-    ] = "page"
+    Usage:
+        --review page|queue|terminal: Ask on a page in the browser, leave questions in the store for antiphon review, or
+            ask at this terminal (the gateway only with --http, --sse or --ws).
+    """
+
+    review: ReviewAt = "page"
 
 
 def user_name() -> str | None:

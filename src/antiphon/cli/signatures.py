@@ -1,98 +1,57 @@
 """Commands of typed functions: each parameter is an argument or an option of the command line.
 
-A parameter is annotated with its type and an ``CommandOption`` or ``Argument``; its default is that of the command
-line. Owns what each type means there. Several options that belong together are one parameter: a struct whose members
-are annotated in the same way, an option set.
+Its type and default are those of the Python parameter. How it is typed and its help stand in the docstring of the
+function, below ``Usage:``, in a line such as::
+
+    --limit, -n N: How many of the latest records.
+
+Parameters that several commands share are annotated with this line. An annotation may also contain a type of click, and
+a function that completes words. Several options that belong together are one parameter: a struct whose members are
+described in the same way, an option set.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 import click
 from msgspec import structs
 
-__all__ = ["Argument", "ClickCommand", "CommandOption", "Complete"]
+__all__ = ["INTERRUPTED", "ClickCommand"]
 
-Complete = Callable[[click.Context, click.Parameter, str], list[str]]
-"""Lists the words that a shell may put in place of the one that was begun."""
-
-_RANGES: dict[Any, Any] = {int: click.IntRange, float: click.FloatRange}
-
-
-class Argument(NamedTuple):
-    """An argument on the command line; required unless its parameter has a default."""
-
-    metavar: str
-    """How the help names it."""
-    help: str = ""
-    min: float | None = None
-    complete: Complete | None = None
-
-    def make(self, name: str, kind: Any, *, is_many: bool, **settings: Any) -> click.Parameter:
-        """Make the parameter of click."""
-        required = "default" not in settings
-        many = {"nargs": -1} if is_many else {}
-        return click.Argument([name], type=_make_type(kind, self.min), metavar=self.metavar, required=required,
-                              shell_complete=self.complete, **many, **settings)  # fmt: skip
-
-
-class CommandOption:
-    """An option on the command line, by one of its names."""
-
-    def __init__(
-        self,
-        *names: str,
-        help: str,
-        metavar: str | None = None,
-        min: float | None = None,
-        max: float | None = None,
-        complete: Complete | None = None,
-        envvar: str | None = None,
-    ) -> None:
-        self._names = names
-        self._bounds = min, max
-        self._settings = {"help": help, "metavar": metavar, "envvar": envvar, "shell_complete": complete}
-
-    def make(self, name: str, kind: Any, *, is_many: bool, **settings: Any) -> click.Parameter:
-        """Make the parameter of click."""
-        type_ = {"is_flag": True} if kind is bool else {"type": _make_type(kind, *self._bounds), "multiple": is_many}
-        return click.Option([*self._names, name], show_default=True, **type_, **self._settings, **settings)
+INTERRUPTED = 130
+"""The exit code that shells expect after Ctrl-C: 128 and the number of the signal."""
+_OPTION = re.compile(r"(?P<names>-[^ ,:]+(?:, -[^ ,:]+)*)(?: (?P<metavar>'.*?'|[^ :]\S*?))?(?:: (?P<help>.*))?")
 
 
 class ClickCommand(click.Command):
-    """The command that a function carries out; its docstring is the help."""
+    """The command that a function or a coroutine function carries out; its docstring is the help."""
 
-    def __init__(self, name: str | None, callback: Callable[..., int], **_settings: object) -> None:
+    def __init__(self, name: str | None, callback: Callable[..., Any], **_settings: object) -> None:
         self._function = callback
         self._sets: dict[str, Any] = {}
         self._arguments: list[tuple[str, str]] = []
-        super().__init__(name, callback=self._call, params=[*self._parameters()], help=callback.__doc__)
+        usage, params = _Usage(callback), list[click.Parameter]()
+        for each, one in inspect.signature(callback, eval_str=True).parameters.items():
+            if hasattr(one.annotation, "__struct_fields__"):
+                self._sets[each] = one.annotation
+                said = _Usage(*reversed(one.annotation.__mro__))
+                params += [
+                    said.make_option(each.name, each.type, each.default) for each in structs.fields(one.annotation)
+                ]
+            elif one.kind is one.KEYWORD_ONLY:
+                params.append(usage.make_option(each, one.annotation, one.default))
+            else:
+                params.append(usage.make_argument(each, one.annotation, one.default, self._arguments))
+        super().__init__(name, callback=self._call, params=params, help=usage.text)
 
-    def _parameters(self) -> Iterator[click.Parameter]:
-        for name, one in inspect.signature(self._function, eval_str=True).parameters.items():
-            if not hasattr(one.annotation, "__struct_fields__"):
-                yield self._parameter(name, one.annotation, one.default, one.empty)
-                continue
-            self._sets[name] = one.annotation
-            for member in structs.fields(one.annotation):
-                yield self._parameter(member.name, member.type, member.default, ...)
-
-    def _parameter(self, name: str, annotation: Any, default: Any, empty: Any) -> click.Parameter:
-        kind, marker = get_args(annotation)
-        if get_origin(kind) in (Union, UnionType):
-            [kind] = [one for one in get_args(kind) if one is not NoneType]
-        is_many = get_origin(kind) is list
-        if isinstance(marker, Argument):
-            self._arguments.append((marker.metavar, marker.help))
-        settings = {} if default is empty else {"default": default}
-        return marker.make(name, get_args(kind)[0] if is_many else kind, is_many=is_many, **settings)
-
-    def _call(self, **given: Any) -> int:
+    def _call(self, **given: Any) -> int | None:
         # What may be repeated is a list, or None if it was not given.
         values: dict[str, Any] = {
             name: [*cast("tuple[Any, ...]", one)] or None if isinstance(one, tuple) else one
@@ -100,7 +59,12 @@ class ClickCommand(click.Command):
         }
         for name, kind in self._sets.items():
             values[name] = kind(**{each: values.pop(each) for each in kind.__struct_fields__})
-        return self._function(**values)
+        result = self._function(**values)
+        try:
+            return asyncio.run(result) if inspect.iscoroutine(result) else result
+        except KeyboardInterrupt:
+            # Caught here, because click would print an empty line.
+            return INTERRUPTED
 
     def get_short_help_str(self, limit: int = 0) -> str:
         """Return the first sentence of the help, whole."""
@@ -114,9 +78,57 @@ class ClickCommand(click.Command):
         super().format_options(ctx, formatter)
 
 
-def _make_type(kind: Any, min: float | None, max: float | None = None) -> Any:
+class _Usage:
+    """How the parameters of a function, or the members of option sets, are typed."""
+
+    def __init__(self, *sources: object) -> None:
+        """Read the docstrings of the sources; a later one may describe a parameter anew."""
+        self.text, lines = "", list[str]()
+        for source in sources:
+            self.text, _, said = inspect.cleandoc(source.__doc__ or "").partition("\n\nUsage:\n")
+            lines += [" ".join(line.split()) for line in re.split(r"^ {4}(?=\S)", said, flags=re.MULTILINE) if line]
+        self._options = {re.split(r"[:,/ ]", line)[0]: line for line in lines if line.startswith("--")}
+        self._arguments = iter([line for line in lines if not line.startswith("--")])
+
+    def make_option(self, name: str, annotation: Any, default: Any) -> click.Option:
+        """Make the option of a parameter."""
+        usual = f"--{name.replace('_', '-')}"
+        kind, line, settings = _read_annotation(annotation, default)
+        found = _OPTION.fullmatch(line or self._options.get(usual, usual))
+        assert found is not None
+        settings |= {"is_flag": True} if kind is bool else {"multiple": settings.pop("nargs", 1) < 0}
+        return click.Option(
+            [*found["names"].split(", "), name],
+            metavar=found["metavar"],
+            help=found["help"],
+            show_default=True,
+            **settings,
+        )
+
+    def make_argument(
+        self, name: str, annotation: Any, default: Any, explained: list[tuple[str, str]]
+    ) -> click.Argument:
+        """Make the argument of a parameter, and append how the help names and explains it."""
+        _, line, settings = _read_annotation(annotation, default)
+        metavar, _, text = (line or next(self._arguments, name.upper())).partition(": ")
+        explained.append((metavar, text))
+        return click.Argument([name], metavar=metavar, required="default" not in settings, **settings)
+
+
+def _read_annotation(annotation: Any, default: Any) -> tuple[Any, str | None, dict[str, Any]]:
+    """Return the type of a value, how the parameter is typed if the annotation says it, and the settings for click."""
+    kind, *marks = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    if get_origin(kind) in (Union, UnionType):
+        [kind] = [one for one in get_args(kind) if one is not NoneType]
+    settings: dict[str, Any] = {} if default is inspect.Parameter.empty else {"default": default}
+    if get_origin(kind) is list:
+        [kind], settings["nargs"] = get_args(kind), -1
+    settings["type"] = next((mark for mark in marks if isinstance(mark, click.ParamType)), None) or _make_type(kind)
+    settings["shell_complete"] = next((mark for mark in marks if inspect.isfunction(mark)), None)
+    return kind, next((mark for mark in marks if isinstance(mark, str)), None), settings
+
+
+def _make_type(kind: Any) -> Any:
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
-    if kind in _RANGES:
-        return _RANGES[kind](min, max)
     return click.Path(path_type=Path) if kind is Path else kind

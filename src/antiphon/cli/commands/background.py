@@ -17,7 +17,6 @@ from antiphon.cli.open_client import open_client, run_coroutine
 from antiphon.cli.options import AnswerOptions, Json, Reach
 from antiphon.cli.output.formats import print_json, print_list
 from antiphon.cli.output.progress import Teller
-from antiphon.cli.signatures import Argument
 from antiphon.client.task import TaskHandle
 from antiphon.errors import InvalidParams
 
@@ -25,7 +24,7 @@ __all__ = ["commands"]
 
 commands = ListGroup(help="List and follow tasks that call --background started. Without a command: list.")
 
-TaskId = Annotated[str, Argument(metavar="ID", help="The task's id, or the beginning of it.")]
+TaskId = Annotated[str, "ID: The task's id, or the beginning of it."]
 
 
 @commands.command("list")

@@ -22,7 +22,6 @@ from antiphon.cli.options import AnswerOptions, Arguments, Json, ModelApi, Reach
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.cli.output.output_files import Output, parts_of, save_parts, text_of_blocks
 from antiphon.cli.output.progress import Teller
-from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError
 from antiphon.host.store.store_location import state_folder
@@ -41,17 +40,6 @@ __all__ = [
     "show_result",
 ]
 
-Background = Annotated[
-    bool,
-    CommandOption(
-        "--background", help="Do not wait if the call becomes a task: print its id; go on with antiphon tasks."
-    ),
-]
-ToolName = Annotated[str, Argument(metavar="TOOL")]
-Roots = Annotated[
-    list[str] | None, CommandOption("--roots", metavar="PATH", help="A folder the server may work in; may be repeated.")
-]
-
 MAX_STARTED = 200
 """Most tasks that are remembered; beyond that, the one started first is forgotten."""
 
@@ -64,14 +52,14 @@ _SHORTEST = 4
 
 def command(
     target: TargetText,
-    tool: ToolName,
+    tool: Annotated[str, "TOOL"],
     arguments: Arguments = None,
     *,
     as_json: Json = False,
     output: Output = None,
-    background: Background = False,
+    background: bool = False,
     answers: AnswerOptions,
-    roots: Roots = None,
+    roots: list[str] | None = None,
     model_api: ModelApi = False,
     reach: Reach,
 ) -> int:
@@ -81,6 +69,10 @@ def command(
     with antiphon review.
 
     Exit code 1 if the tool says that it failed.
+
+    Usage:
+        --background: Do not wait if the call becomes a task: print its id; go on with antiphon tasks.
+        --roots PATH: A folder the server may work in; may be repeated.
     """
     folders = [_make_absolute(path) for path in roots or ()]
     teller = Teller(sys.stderr)

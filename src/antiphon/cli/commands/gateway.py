@@ -10,6 +10,7 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
+import click
 from msgspec import Struct, structs
 
 from antiphon.auth.client.oauth import Auth
@@ -17,7 +18,6 @@ from antiphon.cli.host_options import choose_host, read_configuration
 from antiphon.cli.login_access import auth_for, auth_of_client
 from antiphon.cli.network_options import ListenOptions, ListenPlace
 from antiphon.cli.options import ModelApi, PageAnswers, complete_server
-from antiphon.cli.signatures import CommandOption
 from antiphon.cli.watched_servers import WatchedServers, WatchedSettings
 from antiphon.client.connection.server_files import MAX_FILE
 from antiphon.client.connection.targets import Address, locate_target
@@ -38,109 +38,51 @@ __all__ = ["command"]
 
 Files = Annotated[
     list[Path] | None,
-    CommandOption(
-        "--config",
-        metavar="FILE",
-        help="Take the servers of this file (mcpServers, of any host); repeat. By default those of the files in which "
-        "names are looked up. One that ends in .toml and has no servers configures the host.",
-    ),
-]
-Only = Annotated[
-    list[str] | None,
-    CommandOption(
-        "--only", metavar="NAME", help="Serve this server only; may be repeated for several.", complete=complete_server
-    ),
-]
-Names = Annotated[
-    Style | None,
-    CommandOption(
-        "--names",
-        metavar="prefix|none",
-        help="How tools are called: server__tool, or by the tool's own name unless another tool's "
-        "looks like it. Default: prefix.",
-    ),
-]
-Search = Annotated[
-    bool | None,
-    CommandOption(
-        "--search/--no-search",
-        help="List two tools only, find_tools and call_tool: a model finds all other tools by words, "
-        "and calls them through these.",
-    ),
-]
-ProfileName = Annotated[
-    str | None,
-    CommandOption(
-        "--profile",
-        metavar="NAME",
-        help="Serve what [gateway.profiles.NAME] of antiphon.toml chooses of the servers and their tools.",
-    ),
-]
-Asks = Annotated[
-    Answered,
-    CommandOption(
-        "--asks",
-        metavar="host|relay",
-        help="Who answers what the servers ask: the gateway's host, or the client (relay), as far as it can.",
-    ),
-]
-ElicitIn = Annotated[
-    ElicitsIn,
-    CommandOption(
-        "--elicit-in",
-        metavar="auto|client|host",
-        help="Have forms and addresses shown by clients that are known to show them, by all that offer it, or here. "
-        "Policy and audit are the same.",
-    ),
-]
-StartWhen = Annotated[
-    Start,
-    CommandOption(
-        "--start",
-        metavar="first-use|eager",
-        help="Start a server when something of it is wanted, or with the gateway. One that was never listed starts "
-        "with the gateway.",
-    ),
-]
-Idle = Annotated[
-    float,
-    CommandOption(
-        "--idle", metavar="SECONDS", min=0, help="Seconds without use after which a server is stopped; 0 means never."
-    ),
-]
-MaxProcesses = Annotated[
-    int,
-    CommandOption(
-        "--max-processes",
-        metavar="N",
-        min=1,
-        help="Most servers that run at the same time; for one more, the one that was not used for longest is stopped.",
-    ),
+    "--config FILE: Take the servers of this file (mcpServers, of any host); repeat. By default those of the "
+    "files in which names are looked up. One that ends in .toml and has no servers configures the host.",
 ]
 
 
 def command(
     *,
     config: Files = None,
-    only: Only = None,
+    only: Annotated[list[str] | None, complete_server] = None,
     listening: ListenOptions,
-    names: Names = None,
-    profile: ProfileName = None,
-    search: Search = None,
-    asks: Asks = "host",
-    elicit_in: ElicitIn = "auto",
+    names: Style | None = None,
+    profile: str | None = None,
+    search: bool | None = None,
+    asks: Answered = "host",
+    elicit_in: ElicitsIn = "auto",
     answers: PageAnswers,
     model_api: ModelApi = False,
-    start: StartWhen = "first-use",
-    idle: Idle = IDLE_TIMEOUT,
-    max_processes: MaxProcesses = MAX_PROCESSES,
-    verbose: Annotated[bool, CommandOption("--verbose", "-v", help="Show the servers' standard error.")] = False,
+    start: Start = "first-use",
+    idle: Annotated[float, click.FloatRange(0)] = IDLE_TIMEOUT,
+    max_processes: Annotated[int, click.IntRange(1)] = MAX_PROCESSES,
+    verbose: bool = False,
 ) -> int:
     """Serve all configured servers as one.
 
     Over stdio, for the configuration of a host; or over HTTP, beyond this machine only for clients that sign in. What
     the servers ask (sampling, elicitation) and every call of a tool is decided by a person, by the rules of
     antiphon.toml and by its budgets, whatever the host itself can do.
+
+    Usage:
+        --only NAME: Serve this server only; may be repeated for several.
+        --names prefix|none: How tools are called: server__tool, or by the tool's own name unless another tool's looks
+            like it. Default: prefix.
+        --profile NAME: Serve what [gateway.profiles.NAME] of antiphon.toml chooses of the servers and their tools.
+        --search/--no-search: List two tools only, find_tools and call_tool: a model finds all other tools by words, and
+            calls them through these.
+        --asks host|relay: Who answers what the servers ask: the gateway's host, or the client (relay), as far as it
+            can.
+        --elicit-in auto|client|host: Have forms and addresses shown by clients that are known to show them, by all that
+            offer it, or here. Policy and audit are the same.
+        --start first-use|eager: Start a server when something of it is wanted, or with the gateway. One that was never
+            listed starts with the gateway.
+        --idle SECONDS: Seconds without use after which a server is stopped; 0 means never.
+        --max-processes N: Most servers that run at the same time; for one more, the one that was not used for longest
+            is stopped.
+        --verbose, -v: Show the servers' standard error.
     """
     # Imported here, so that the help and a shell's completion do not load it.
     from antiphon.gateway.gateway import Gateway

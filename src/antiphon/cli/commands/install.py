@@ -18,7 +18,6 @@ from antiphon.cli.arguments import suggest_similar
 from antiphon.cli.config_files import ask_for_trust, describe_servers, find_config_folder, read_config
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list
-from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.client.connection.server_files import substitute_variables
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.installation import KNOWN, FileChange, Installation, place_of
@@ -30,7 +29,7 @@ from antiphon.host.config.trust import Trust
 from antiphon.host.providers.api_keys import key_variables
 from antiphon.host.store.store_location import state_folder
 
-__all__ = ["File", "HostName", "command", "find_installation", "list_hosts", "uninstall"]
+__all__ = ["File", "command", "find_installation", "list_hosts", "uninstall"]
 
 
 def _complete_host(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -38,12 +37,7 @@ def _complete_host(_context: click.Context, _parameter: click.Parameter, incompl
 
 
 _HOST_HELP = f"One of {', '.join(KNOWN)}."
-HostName = Annotated[str, Argument(metavar="HOST", help=_HOST_HELP, complete=_complete_host)]
-OptionalHost = Annotated[str | None, Argument(metavar="[HOST]", help=_HOST_HELP, complete=_complete_host)]
-File = Annotated[
-    Path | None,
-    CommandOption("--file", metavar="PATH", help="The host's configuration file, if it is not in the usual place."),
-]
+File = Annotated[Path | None, "--file PATH: The host's configuration file, if it is not in the usual place."]
 _OF_THE_DESKTOP = (
     *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "BROWSER", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"),
     *("XDG_CONFIG_HOME", "XDG_STATE_HOME"),
@@ -52,22 +46,23 @@ _OF_THE_DESKTOP = (
 
 
 def command(
-    host: OptionalHost = None,
+    host: Annotated[str | None, f"[HOST]: {_HOST_HELP}", _complete_host] = None,
     *,
     file: File = None,
-    keep: Annotated[
-        bool, CommandOption("--keep", help="Leave the host's servers where they are, and only add the gateway.")
-    ] = False,
-    dry_run: Annotated[bool, CommandOption("--dry-run", help="Show what would change, and change nothing.")] = False,
-    trust: Annotated[
-        bool, CommandOption("--trust", help="Trust the servers of a project's file as they are, without being asked.")
-    ] = False,
+    keep: bool = False,
+    dry_run: bool = False,
+    trust: bool = False,
     as_json: Json = False,
 ) -> int:
     """Put the gateway before a host's servers, or list the hosts.
 
     Without HOST, the hosts found here are listed. With one, its servers are moved behind one entry, antiphon gateway,
     which has what they ask answered on the review page. A backup is kept; antiphon uninstall gives the file back.
+
+    Usage:
+        --keep: Leave the host's servers where they are, and only add the gateway.
+        --dry-run: Show what would change, and change nothing.
+        --trust: Trust the servers of a project's file as they are, without being asked.
     """
     if host is None:
         return _print_hosts(as_json=as_json)
@@ -205,7 +200,7 @@ def _find_program() -> str:
     return found
 
 
-def uninstall(host: HostName, *, file: File = None) -> int:
+def uninstall(host: Annotated[str, f"HOST: {_HOST_HELP}", _complete_host], *, file: File = None) -> int:
     """Give a host its own servers back.
 
     The file becomes what it was, to the byte. If it was changed since, only the gateway's entry is taken out.

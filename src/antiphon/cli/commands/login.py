@@ -18,7 +18,6 @@ from antiphon.cli.login_access import chosen_page, describe_validity, of_server,
 from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import Config, For, Json, TargetText
 from antiphon.cli.output.formats import print_json, print_list, print_text
-from antiphon.cli.signatures import CommandOption
 from antiphon.cli.target_text import address_of, resolve_target
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address
@@ -27,55 +26,19 @@ from antiphon.host.checks.visible import make_inert
 
 __all__ = ["command", "logins", "logout"]
 
-ClientId = Annotated[
-    str | None,
-    CommandOption(
-        "--client-id",
-        metavar="ID",
-        help="ID of an OAuth client that you have registered; its secret, if it has one, is read from "
-        "ANTIPHON_CLIENT_SECRET.",
-    ),
-]
-MetadataUrl = Annotated[
-    str | None,
-    CommandOption(
-        "--client-metadata",
-        metavar="URL",
-        help="URL of a document that describes the client; the URL is then its client ID.",
-    ),
-]
-Scopes = Annotated[
-    list[str] | None, CommandOption("--scope", metavar="SCOPE", help="Ask for this scope, too; may be repeated.")
-]
-Issuer = Annotated[
-    str | None, CommandOption("--issuer", metavar="URL", help="Sign in at this authorization server only.")
-]
-RedirectUri = Annotated[
-    str | None,
-    CommandOption(
-        "--redirect-uri", metavar="URL", help="The URL the browser returns to, as registered for the client."
-    ),
-]
-Paste = Annotated[
-    bool,
-    CommandOption(
-        "--paste",
-        help="Print an address to open in a browser on any machine, and paste here the address at which it ends.",
-    ),
-]
-OnDevice = Annotated[bool, CommandOption("--device", help="Show a code to enter on another device, such as a phone.")]
+Issuer = Annotated[str | None, "--issuer URL: Sign in at this authorization server only."]
 
 
 def command(
     target: TargetText,
     *,
-    client_id: ClientId = None,
-    client_metadata: MetadataUrl = None,
-    scope: Scopes = None,
+    client_id: str | None = None,
+    client_metadata: str | None = None,
+    scope: list[str] | None = None,
     issuer: Issuer = None,
-    redirect_uri: RedirectUri = None,
-    paste: Paste = False,
-    device: OnDevice = False,
+    redirect_uri: str | None = None,
+    paste: bool = False,
+    device: bool = False,
     principal: For = None,
     config: Config = None,
 ) -> int:
@@ -83,6 +46,15 @@ def command(
 
     A browser opens. Where there is none, the address to open is printed, and you paste the address at which the browser
     ends.
+
+    Usage:
+        --client-id ID: ID of an OAuth client that you have registered; its secret, if it has one, is read from
+            ANTIPHON_CLIENT_SECRET.
+        --client-metadata URL: URL of a document that describes the client; the URL is then its client ID.
+        --scope SCOPE: Ask for this scope, too; may be repeated.
+        --redirect-uri URL: The URL the browser returns to, as registered for the client.
+        --paste: Print an address to open in a browser on any machine, and paste here the address at which it ends.
+        --device: Show a code to enter on another device, such as a phone.
     """
     settings = OAuth(
         client_id=client_id,

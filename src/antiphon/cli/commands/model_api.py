@@ -14,7 +14,6 @@ from typing import Annotated
 from antiphon.cli.host_options import choose_host
 from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import ConfigFile, PageAnswers
-from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.errors import ConfigError
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.identity import launch_of
@@ -23,16 +22,14 @@ from antiphon.wire.origin import Equipment, Origin, describe_target, identify_ta
 
 __all__ = ["command"]
 
-Line = Annotated[list[str], Argument(metavar="-- COMMAND...", help="The program and its arguments, after two dashes.")]
-Name = Annotated[str | None, CommandOption("--as", metavar="NAME", help="The program's name in reviews.")]
 _GRACE = 2.0
 """Seconds that the program has to end after it was told to."""
 
 
 def command(
-    line: Line,
+    line: Annotated[list[str], "-- COMMAND...: The program and its arguments, after two dashes."],
     *,
-    name: Name = None,
+    name: Annotated[str | None, "--as NAME: The program's name in reviews."] = None,
     answers: PageAnswers,
     config: ConfigFile = None,
 ) -> int:

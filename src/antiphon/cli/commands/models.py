@@ -16,7 +16,6 @@ from antiphon.cli.options import Config, Json
 from antiphon.cli.output.formats import print_json, print_list, print_text
 from antiphon.cli.output.scores import describe_verdict, make_score_columns
 from antiphon.cli.request_file import read_request
-from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.models.models import Models
@@ -25,45 +24,29 @@ from antiphon.host.providers.api_keys import key_variables, missing_key
 
 __all__ = ["command"]
 
-Action = Annotated[
-    Literal["list", "explain"],
-    Argument(
-        metavar="[list|explain]", help="list the models (usual), or explain which of them would answer a request."
-    ),
-]
-RequestFile = Annotated[
-    Path | None,
-    Argument(
-        metavar="[REQUEST.json]",
-        help="For explain: a file with the params of sampling/createMessage, or a message with them; -"
-        " for standard input.",
-    ),
-]
-Server = Annotated[
-    str | None, CommandOption("--server", metavar="IDENTITY", help="For explain: choose as for this server.")
-]
-Left = Annotated[
-    str | None,
-    CommandOption(
-        "--left", metavar="DOLLARS", help="For explain: choose as if this many US dollars were left to spend."
-    ),
-]
+Server = Annotated[str | None, "--server IDENTITY: For explain: choose as for this server."]
 
 
 def command(
-    action: Action = "list",
-    request: RequestFile = None,
+    action: Literal["list", "explain"] = "list",
+    request: Path | None = None,
     *,
     as_json: Json = False,
     config: Config = None,
     server: Server = None,
-    left: Left = None,
+    left: str | None = None,
 ) -> int:
     """List the models, or explain a choice.
 
     Keys are never shown, only whether they are there. Nothing is sent anywhere.
 
     Exit code 1 if no model could answer the request that was to be explained.
+
+    Usage:
+        [list|explain]: list the models (usual), or explain which of them would answer a request.
+        [REQUEST.json]: For explain: a file with the params of sampling/createMessage, or a message with them; - for
+            standard input.
+        --left DOLLARS: For explain: choose as if this many US dollars were left to spend.
     """
     configured = read_configuration(config, os.environ)
     models = Models(configured.catalogue(), os.environ)

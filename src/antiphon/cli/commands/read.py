@@ -13,7 +13,6 @@ from antiphon.cli.open_client import open_client, run_coroutine
 from antiphon.cli.options import AnswerOptions, Json, Reach, TargetText, Texts
 from antiphon.cli.output.formats import is_terminal, print_json, print_text
 from antiphon.cli.output.output_files import Output, contents_text, data_of, part_of, save_parts, text_of_block
-from antiphon.cli.signatures import Argument
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, PeerError
 from antiphon.wire.content import ResourceContents
@@ -24,7 +23,7 @@ __all__ = ["command", "prompt"]
 
 def command(
     target: TargetText,
-    uri: Annotated[str, Argument(metavar="URI")],
+    uri: Annotated[str, "URI"],
     *,
     output: Output = None,
     as_json: Json = False,
@@ -79,7 +78,7 @@ def _show_contents(contents: ResourceContents) -> None:
 
 def prompt(
     target: TargetText,
-    name: Annotated[str, Argument(metavar="PROMPT")],
+    name: Annotated[str, "PROMPT"],
     arguments: Texts = None,
     *,
     as_json: Json = False,

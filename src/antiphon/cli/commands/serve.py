@@ -11,9 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
+import click
+
 from antiphon.cli.error_messages import Failed
 from antiphon.cli.network_options import ListenOptions, ListenPlace
-from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.server.app import Server
@@ -22,33 +23,8 @@ from antiphon.server.serving.run import MAX_WORKERS
 
 __all__ = ["command", "find_server", "load_file"]
 
-File = Annotated[
-    str, Argument(metavar="FILE[:NAME]", help="A Python file and, if it has several servers, the name of the variable.")
-]
-ConfigFile = Annotated[
-    Path | None,
-    CommandOption("--config", metavar="FILE", help="Read from [auth] of this antiphon.toml who may connect."),
-]
-
-Stateless = Annotated[
-    bool,
-    CommandOption(
-        "--stateless",
-        help="Keep no sessions for clients of the older revisions, so that any process can serve any request. "
-        "Only for servers that ask nothing of such clients; with --http.",
-    ),
-]
-
-Workers = Annotated[
-    int,
-    CommandOption(
-        "--workers",
-        metavar="N",
-        min=1,
-        max=MAX_WORKERS,
-        help="Number of processes that serve. Ctrl-C or SIGTERM ends them all, SIGHUP replaces them one by one.",
-    ),
-]
+File = Annotated[str, "FILE[:NAME]: A Python file and, if it has several servers, the name of the variable."]
+ConfigFile = Annotated[Path | None, "--config FILE: Read from [auth] of this antiphon.toml who may connect."]
 
 
 def command(
@@ -56,12 +32,17 @@ def command(
     *,
     listening: ListenOptions,
     config: ConfigFile = None,
-    stateless: Stateless = False,
-    workers: Workers = 1,
+    stateless: bool = False,
+    workers: Annotated[int, click.IntRange(1, MAX_WORKERS)] = 1,
 ) -> int:
     """Serve the server that a Python file defines.
 
     Over stdio, until the client disconnects; or, with --http, --sse or --ws, over a network until Ctrl-C.
+
+    Usage:
+        --stateless: Keep no sessions for clients of the older revisions, so that any process can serve any request.
+            Only for servers that ask nothing of such clients; with --http.
+        --workers N: Number of processes that serve. Ctrl-C or SIGTERM ends them all, SIGHUP replaces them one by one.
     """
     path, name = _split_name(file)
     # Standard output belongs to the protocol, so what the file prints while loading goes to standard error.

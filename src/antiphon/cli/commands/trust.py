@@ -11,7 +11,6 @@ from antiphon.cli.groups import ListGroup
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list, print_text
 from antiphon.cli.quantities import format_time as moment
-from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.client.connection.server_files import read_servers
 from antiphon.host.config.trust import Trust, Trusted
 
@@ -23,7 +22,7 @@ commands = ListGroup(
     "trust it as it is. When it changes, you are asked again.",
 )
 
-Files = Annotated[list[Path], Argument(metavar="FILE...", help="The files, such as .mcp.json.")]
+Files = Annotated[list[Path], "FILE...: The files, such as .mcp.json."]
 
 
 @commands.command("list")
@@ -47,14 +46,13 @@ def list_(*, as_json: Json = False) -> int:
 def add(
     files: Files,
     *,
-    environment: Annotated[
-        bool,
-        CommandOption(
-            "--environment", help="Also let a gateway give their servers your whole environment, with the keys in it."
-        ),
-    ] = False,
+    environment: bool = False,
 ) -> int:
-    """Trust files as they are now, and show what they may start and what they are given."""
+    """Trust files as they are now, and show what they may start and what they are given.
+
+    Usage:
+        --environment: Also let a gateway give their servers your whole environment, with the keys in it.
+    """
     for path in files:
         data = read_bytes(path)
         servers = read_servers(data, path)

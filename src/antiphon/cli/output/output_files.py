@@ -12,7 +12,6 @@ from typing import Annotated, NamedTuple
 
 from antiphon.cli.error_messages import WRONG_USAGE, Failed
 from antiphon.cli.output.formats import json_line
-from antiphon.cli.signatures import CommandOption
 from antiphon.wire.content import (
     AudioContent,
     EmbeddedResource,
@@ -35,13 +34,7 @@ __all__ = [
 ]
 
 Output = Annotated[
-    Path | None,
-    CommandOption(
-        "--output",
-        "-o",
-        metavar="PATH",
-        help="Write the contents to this file; or, if it is a folder, each part to a file in it.",
-    ),
+    Path | None, "--output, -o PATH: Write the contents to this file; or, if it is a folder, each part to a file in it."
 ]
 
 

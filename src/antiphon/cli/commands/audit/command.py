@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+import click
+
 from antiphon.cli.commands.audit.list import By, list_records, show_records, show_spending
 from antiphon.cli.commands.audit.verify import (
     Format,
@@ -25,7 +27,6 @@ from antiphon.cli.groups import ListGroup
 from antiphon.cli.options import Json, complete_server
 from antiphon.cli.output.formats import write_line
 from antiphon.cli.quantities import parse_past_time
-from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.cli.store import StoreOptions, run_on_store
 from antiphon.cli.target_text import identities_of, names_of
 from antiphon.errors import ConfigError
@@ -39,18 +40,9 @@ commands = ListGroup(
     "Without a command: list. The record holds steps, figures and hashes; what was said only if you asked for it.",
 )
 
-Since = Annotated[
-    str | None,
-    CommandOption("--since", metavar="WHEN", help="Only what happened since: 30m, 12h or 7d ago, or a date (UTC)."),
-]
+Since = Annotated[str | None, "--since WHEN: Only what happened since: 30m, 12h or 7d ago, or a date (UTC)."]
 Server = Annotated[
-    str | None,
-    CommandOption(
-        "--server",
-        metavar="TARGET",
-        help="Only this server: a target as for antiphon call, or an identity.",
-        complete=complete_server,
-    ),
+    str | None, "--server TARGET: Only this server: a target as for antiphon call, or an identity.", complete_server
 ]
 
 
@@ -59,21 +51,21 @@ def list_(
     *,
     since: Since = None,
     server: Server = None,
-    step: Annotated[Step | None, CommandOption("--step", help="Only records of this step.")] = None,
-    outcome: Annotated[
-        str | None,
-        CommandOption("--outcome", metavar="WORD", help="Only records with this outcome, as the list shows it."),
-    ] = None,
-    call: Annotated[
-        str | None, CommandOption("--call", metavar="ID", help="Only records of the tool call with this ID.")
-    ] = None,
-    limit: Annotated[
-        int, CommandOption("--limit", "-n", min=0, metavar="N", help="How many of the latest records; 0 means all.")
-    ] = 50,
+    step: Step | None = None,
+    outcome: str | None = None,
+    call: str | None = None,
+    limit: Annotated[int, click.IntRange(0)] = 50,
     as_json: Json = False,
     where: StoreOptions,
 ) -> int:
-    """List the latest records, the newest last; the usual command."""
+    """List the latest records, the newest last; the usual command.
+
+    Usage:
+        --step: Only records of this step.
+        --outcome WORD: Only records with this outcome, as the list shows it.
+        --call ID: Only records of the tool call with this ID.
+        --limit, -n N: How many of the latest records; 0 means all.
+    """
     search = RecordSearch(
         since=parse_past_time(since, time.time()),
         identities=() if server is None else identities_of(server),
@@ -87,36 +79,26 @@ def list_(
 
 @commands.command()
 def show(
-    record: Annotated[
-        int, Argument(metavar="RECORD", min=1, help="The record's number, as antiphon audit list shows it.")
-    ],
+    record: Annotated[int, click.IntRange(1)],
     *,
     as_json: Json = False,
     where: StoreOptions,
 ) -> int:
-    """Show every step of the ask that a record belongs to."""
+    """Show every step of the ask that a record belongs to.
+
+    Usage:
+        RECORD: The record's number, as antiphon audit list shows it.
+    """
     names = names_of(where.settings)
     return run_on_store(where, lambda opened: show_records(opened, record, names, as_json=as_json))
 
 
 @commands.command()
 def verify(
-    file: Annotated[
-        Path | None, Argument(metavar="[FILE]", help="Check this exported file (JSON Lines) in place of the store.")
-    ] = None,
+    file: Path | None = None,
     *,
-    known: Annotated[
-        str | None,
-        CommandOption("--known", metavar="HEAD", help="A head that you noted earlier, which the record must contain."),
-    ] = None,
-    anchors: Annotated[
-        Path | None,
-        CommandOption(
-            "--anchors",
-            metavar="FILE",
-            help="A file in which antiphon audit anchor noted heads, all of which the record must contain.",
-        ),
-    ] = None,
+    known: str | None = None,
+    anchors: Path | None = None,
     as_json: Json = False,
     where: StoreOptions,
 ) -> int:
@@ -125,6 +107,11 @@ def verify(
     Exit code 1 if a record was changed, left out, put in, moved or cut off; the first is named. Somebody who can write
     the whole store can compute a new record of everything, or cut off its end: have antiphon audit anchor note the head
     elsewhere, and give that as --anchors or --known later.
+
+    Usage:
+        [FILE]: Check this exported file (JSON Lines) in place of the store.
+        --known HEAD: A head that you noted earlier, which the record must contain.
+        --anchors FILE: A file in which antiphon audit anchor noted heads, all of which the record must contain.
     """
     head = read_head(known)
     heads = ([] if head is None else [head]) + ([] if anchors is None else read_anchors(anchors))
@@ -139,15 +126,10 @@ def verify(
 
 @commands.command("anchor")
 def anchor_(
-    file: Annotated[
-        Path | None,
-        Argument(metavar="[FILE]", help="Append the head to this file, for antiphon audit verify --anchors."),
-    ] = None,
+    file: Path | None = None,
     *,
-    webhook: Annotated[
-        str | None, CommandOption("--webhook", metavar="URL", help="Send the head to this URL, as JSON.")
-    ] = None,
-    log: Annotated[bool, CommandOption("--log", help="Write the head to the system's log.")] = False,
+    webhook: str | None = None,
+    log: bool = False,
     as_json: Json = False,
     where: StoreOptions,
 ) -> int:
@@ -155,6 +137,11 @@ def anchor_(
 
     The record is checked first, also against what the file has already; exit code 1 if it is broken, and nothing is
     noted. Let a timer run this: what is cut off is found back to the last head that was noted.
+
+    Usage:
+        [FILE]: Append the head to this file, for antiphon audit verify --anchors.
+        --webhook URL: Send the head to this URL, as JSON.
+        --log: Write the head to the system's log.
     """
     if file is None and webhook is None and not log:
         raise ConfigError("say where: a FILE, --webhook or --log")
@@ -164,18 +151,15 @@ def anchor_(
 @commands.command("export")
 def export_(
     *,
-    form: Annotated[
-        Format, CommandOption("--format", help="jsonl can be checked again; csv is for spreadsheets.")
-    ] = "jsonl",
-    output: Annotated[
-        Path | None,
-        CommandOption(
-            "--output", "-o", metavar="FILE", help="Write to this file, which only you may read (mode 0600)."
-        ),
-    ] = None,
+    form: Annotated[Format, "--format: jsonl can be checked again; csv is for spreadsheets."] = "jsonl",
+    output: Path | None = None,
     where: StoreOptions,
 ) -> int:
-    """Write all records, for other programs."""
+    """Write all records, for other programs.
+
+    Usage:
+        --output, -o FILE: Write to this file, which only you may read (mode 0600).
+    """
 
     async def exported(opened: Store) -> None:
         count = await export_records(opened, form, output)
@@ -188,12 +172,7 @@ def export_(
 @commands.command("spend")
 def spend_(
     *,
-    by: Annotated[
-        By,
-        CommandOption(
-            "--by", help="What each row sums up: a day, a server or a model; all: each combination of the three."
-        ),
-    ] = "day",
+    by: By = "day",
     since: Since = None,
     as_json: Json = False,
     where: StoreOptions,
@@ -201,6 +180,9 @@ def spend_(
     """Show what was spent, as a table and bars. Days are whole, in UTC.
 
     With --json, a line for each day, server and model, money in nano-dollars as well.
+
+    Usage:
+        --by: What each row sums up: a day, a server or a model; all: each combination of the three.
     """
     names = names_of(where.settings)
     moment = parse_past_time(since, time.time())

@@ -14,6 +14,7 @@ from pathlib import Path
 from shutil import which
 from typing import Annotated
 
+import click
 from msgspec import structs
 
 from antiphon.cli.bell import ring_for_questions
@@ -24,7 +25,6 @@ from antiphon.cli.host_options import choose_host, read_configuration
 from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import AnswerOptions, Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
 from antiphon.cli.output.formats import is_terminal
-from antiphon.cli.signatures import CommandOption
 from antiphon.cli.store import configured_place
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask_text
@@ -41,45 +41,21 @@ __all__ = ["command"]
 _QUICK, _HUMAN = 0.2, 2.0
 """Seconds between two products: for a program, and for a person who reads along."""
 
-Products = Annotated[
-    int,
-    CommandOption(
-        "--products",
-        "-n",
-        metavar="N",
-        min=1,
-        max=MOST_PRODUCTS,
-        help="How many new products to wait for before the demo ends.",
-    ),
-]
-StoreFile = Annotated[
-    Path | None, CommandOption("--store", metavar="FILE", help="Keep the shop's products in this SQLite file.")
-]
-Interval = Annotated[
-    float | None,
-    CommandOption(
-        "--interval",
-        metavar="SECONDS",
-        min=0.0,
-        help="About how many seconds pass between two new products. Default: 0.2 with --yes, else 2.",
-    ),
-]
-
 
 def command(
     *,
     yes: Yes = False,
-    products: Products = 3,
+    products: Annotated[int, click.IntRange(1, MOST_PRODUCTS)] = 3,
     as_json: Json = False,
     revision: RevisionName = "auto",
     messages: Messages = True,
-    store: StoreFile = None,
-    interval: Interval = None,
+    store: Path | None = None,
+    interval: Annotated[float | None, click.FloatRange(0.0)] = None,
     provider: Provider = None,
     model: ModelName = None,
     config: Config = None,
     review: Review = None,
-    web: Annotated[bool, CommandOption("--web", help="Decide on a page in the browser.")] = False,
+    web: bool = False,
     port: Port = 0,
     browse: Browse = True,
 ) -> int:
@@ -90,6 +66,12 @@ def command(
     address is printed, and what waits is kept in your store. No key is needed: where none is in the environment
     and no model configured, the demo chooses an offline provider that only echoes, and says so.
     Exit code 0 only if every product was described and stored.
+
+    Usage:
+        --products, -n N: How many new products to wait for before the demo ends.
+        --store FILE: Keep the shop's products in this SQLite file.
+        --interval SECONDS: About how many seconds pass between two new products. Default: 0.2 with --yes, else 2.
+        --web: Decide on a page in the browser.
     """
     if web and (yes or review is not None):
         raise ConfigError("--web asks in the browser: leave --yes and --review out")

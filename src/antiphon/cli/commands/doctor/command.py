@@ -18,26 +18,18 @@ from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import Json, Reach, complete_server
 from antiphon.cli.output.formats import print_json
 from antiphon.cli.output.progress import Teller
-from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.errors import ConfigError, Unauthorized
 
 __all__ = ["command"]
-
-OptionalTarget = Annotated[
-    str | None,
-    Argument(metavar="[TARGET]", help="A server to connect to and examine.", complete=complete_server),
-]
 
 _MARKS = {"ok": "ok  ", "note": "note", "odd": "odd ", "failed": "FAIL"}
 _STYLES = {"ok": "green", "note": "", "odd": "yellow", "failed": "bold red"}
 
 
 def command(
-    target: OptionalTarget = None,
+    target: Annotated[str | None, complete_server] = None,
     *,
-    models: Annotated[
-        bool, CommandOption("--models", help="Also ask each configured model for one word, to see that it works.")
-    ] = False,
+    models: bool = False,
     as_json: Json = False,
     reach: Reach,
 ) -> int:
@@ -47,6 +39,10 @@ def command(
     Of a server: what it is, how fast it answers, and what is odd about it.
 
     Exit code 1 if anything failed; what is only odd is not a failure.
+
+    Usage:
+        [TARGET]: A server to connect to and examine.
+        --models: Also ask each configured model for one word, to see that it works.
     """
     if target is None:
         return run_coroutine(_check_installation(as_json=as_json, config=reach.config, models=models))

@@ -15,7 +15,6 @@ from antiphon.cli.commands.policy.show import find_effective_policy, show_policy
 from antiphon.cli.groups import ListGroup, ShowGroup
 from antiphon.cli.host_options import read_configuration
 from antiphon.cli.options import ConfigFile, Json, complete_server
-from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.cli.store import StoreOptions, run_on_store
 from antiphon.cli.target_text import identities_of, names_of
 
@@ -26,13 +25,7 @@ grants = ListGroup(help="List and revoke what you allowed for more than once. Wi
 blocks = ListGroup(help="List servers you blocked, and let them ask again. Without a command: list.")
 
 Server = Annotated[
-    str | None,
-    CommandOption(
-        "--server",
-        metavar="TARGET",
-        help="The server: a target as for antiphon call, or an identity.",
-        complete=complete_server,
-    ),
+    str | None, "--server TARGET: The server: a target as for antiphon call, or an identity.", complete_server
 ]
 
 
@@ -47,27 +40,24 @@ def show_(*, server: Server = None, as_json: Json = False, config: ConfigFile = 
 
 @commands.command()
 def explain(
-    request: Annotated[
-        Path,
-        Argument(
-            metavar="REQUEST.json",
-            help="A file with the params of sampling/createMessage, or with a whole message of "
-            "sampling/createMessage, elicitation/create or tools/call; - for standard input. Or a call as antiphon "
-            'policy test has it: {"tool": "transfer", "arguments": {"amount": 500}}.',
-        ),
-    ],
+    request: Path,
     *,
     server: Server = None,
-    background: Annotated[
-        bool, CommandOption("--background", help="Judge it as a request that belongs to no call of yours.")
-    ] = False,
-    headless: Annotated[bool, CommandOption("--headless", help="Judge it as if no person could be asked.")] = False,
+    background: bool = False,
+    headless: bool = False,
     as_json: Json = False,
     config: ConfigFile = None,
 ) -> int:
     """Show, rule by rule, how a request would be decided. Nothing is sent anywhere.
 
     Exit code 1 if it would be denied.
+
+    Usage:
+        REQUEST.json: A file with the params of sampling/createMessage, or with a whole message of
+            sampling/createMessage, elicitation/create or tools/call; - for standard input. Or a call as antiphon policy
+            test has it: {"tool": "transfer", "arguments": {"amount": 500}}.
+        --background: Judge it as a request that belongs to no call of yours.
+        --headless: Judge it as if no person could be asked.
     """
     judged = judged_request(request, server, background=background, headless=headless)
     policy = find_effective_policy(read_configuration(config, os.environ), *judged.origin.identities)
@@ -76,14 +66,7 @@ def explain(
 
 @commands.command("test")
 def compare(
-    cases: Annotated[
-        Path,
-        Argument(
-            metavar="CASES.toml",
-            help="Tables [[cases]]: tool and expect (allow, ask or deny); also arguments, annotations, server, "
-            "principal, called (names of tools), at (a time), headless and name.",
-        ),
-    ],
+    cases: Path,
     *,
     as_json: Json = False,
     config: ConfigFile = None,
@@ -91,6 +74,10 @@ def compare(
     """Decide calls of tools from a file, and compare with what is expected. Nothing is sent anywhere.
 
     Exit code 1 if one is decided otherwise.
+
+    Usage:
+        CASES.toml: Tables [[cases]]: tool and expect (allow, ask or deny); also arguments, annotations, server,
+            principal, called (names of tools), at (a time), headless and name.
     """
     settings = read_configuration(config, os.environ)
     return tell_cases(
@@ -111,13 +98,15 @@ def list_given(*, as_json: Json = False, where: StoreOptions) -> int:
 
 @grants.command("revoke")
 def revoke_(
-    ids: Annotated[
-        list[str], Argument(metavar="ID...", help="IDs of grants, or as much of their beginnings as is unambiguous.")
-    ],
+    ids: list[str],
     *,
     where: StoreOptions,
 ) -> int:
-    """Revoke grants: you are asked again at the next request."""
+    """Revoke grants: you are asked again at the next request.
+
+    Usage:
+        ID...: IDs of grants, or as much of their beginnings as is unambiguous.
+    """
     return run_on_store(where, lambda opened: revoke_grants(opened, ids))
 
 
@@ -129,11 +118,13 @@ def list_blocked(*, as_json: Json = False, where: StoreOptions) -> int:
 
 @blocks.command("lift")
 def lift_(
-    server: Annotated[
-        str, Argument(metavar="SERVER", help="The server's identity, or as much of its beginning as is unambiguous.")
-    ],
+    server: str,
     *,
     where: StoreOptions,
 ) -> int:
-    """Let a server ask again."""
+    """Let a server ask again.
+
+    Usage:
+        SERVER: The server's identity, or as much of its beginning as is unambiguous.
+    """
     return run_on_store(where, lambda opened: lift_block(opened, server))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
+import click
 from msgspec import Struct
 
 from antiphon.cli.bell import ring_for_questions
@@ -25,7 +26,6 @@ from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import By, Json
 from antiphon.cli.output.formats import print_json, write_line
 from antiphon.cli.quantities import parse_future_time, parse_money
-from antiphon.cli.signatures import Argument, CommandOption
 from antiphon.cli.store import StoreOptions, opened_store, run_on_store
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
@@ -49,41 +49,24 @@ commands = ReviewGroup(
 commands.command("queue")(decide_in_terminal)
 commands.command("web")(web)
 
-Id = Annotated[
-    str, Argument(metavar="ID", help="The review's ID, or as much of its beginning as is unambiguous; or ID:HASH.")
-]
-Ids = Annotated[
-    list[str],
-    Argument(metavar="ID...", help="IDs of the reviews. Either all of them are decided or, if one cannot be, none."),
-]
+Id = Annotated[str, "ID: The review's ID, or as much of its beginning as is unambiguous; or ID:HASH."]
+Ids = Annotated[list[str], "ID...: IDs of the reviews. Either all of them are decided or, if one cannot be, none."]
 Scope = Annotated[
     Literal["once", "call", "session", "always"],
-    CommandOption(
-        "--scope",
-        help="What is approved: this request once, or also similar ones: for the rest of the call, for"
-        " the rest of the session, or always.",
-    ),
+    "--scope: What is approved: this request once, or also similar ones: for the rest of the call, for the rest "
+    "of the session, or always.",
 ]
 
 
-Model = Annotated[
-    str | None,
-    CommandOption(
-        "--model", metavar="NAME", help="Use this model instead: one of those that antiphon review show lists."
-    ),
-]
+Model = Annotated[str | None, "--model NAME: Use this model instead: one of those that antiphon review show lists."]
 
 
 @commands.command("list")
 def list_(
     *,
-    follow: Annotated[bool, CommandOption("--watch", "-w", help="Go on listing new requests, until Ctrl-C.")] = False,
-    limit: Annotated[
-        int, CommandOption("--limit", "-n", min=1, metavar="N", help="How many, the oldest first.")
-    ] = 1000,
-    after: Annotated[
-        str | None, CommandOption("--after", metavar="ID", help="Only requests that came after this one.")
-    ] = None,
+    follow: Annotated[bool, "--watch, -w: Go on listing new requests, until Ctrl-C."] = False,
+    limit: Annotated[int, click.IntRange(1)] = 1000,
+    after: str | None = None,
     as_json: Json = False,
     where: StoreOptions,
 ) -> int:
@@ -91,6 +74,10 @@ def list_(
 
     In a pipe, and with --json, it prints one line for each request; with --watch, another line when one is decided or
     has ended. If more wait than are listed, standard error says how many, and how to list the next ones.
+
+    Usage:
+        --limit, -n N: How many, the oldest first.
+        --after ID: Only requests that came after this one.
     """
 
     async def listed() -> None:
@@ -127,35 +114,12 @@ def approve(
     ids: Ids,
     *,
     scope: Scope = "once",
-    uses: Annotated[
-        int | None,
-        CommandOption("--uses", min=1, metavar="N", help="With --scope: how many more requests are permitted."),
-    ] = None,
-    up_to: Annotated[
-        str | None,
-        CommandOption("--up-to", metavar="$X", help="With --scope: how much those may cost together, in US dollars."),
-    ] = None,
+    uses: Annotated[int | None, click.IntRange(1)] = None,
+    up_to: str | None = None,
     model: Model = None,
-    end: Annotated[
-        str | None,
-        CommandOption(
-            "--until",
-            metavar="WHEN",
-            help="With --scope: until when it holds: 30m, 8h, 7d, or a date.",
-        ),
-    ] = None,
-    unbounded: Annotated[
-        bool,
-        CommandOption("--unbounded", help="With --scope: set no bounds, in place of the usual 10 requests and $0.50."),
-    ] = False,
-    arguments: Annotated[
-        str | None,
-        CommandOption(
-            "--arguments",
-            metavar="JSON",
-            help="For the call of a tool: run it with these arguments instead. The model is told.",
-        ),
-    ] = None,
+    end: Annotated[str | None, "--until WHEN: With --scope: until when it holds: 30m, 8h, 7d, or a date."] = None,
+    unbounded: bool = False,
+    arguments: str | None = None,
     by: By = None,
     as_json: Json = False,
     where: StoreOptions,
@@ -166,6 +130,12 @@ def approve(
     the place of both.
 
     Exit code 1 if one was decided before, or nobody waits for it any more.
+
+    Usage:
+        --uses N: With --scope: how many more requests are permitted.
+        --up-to $X: With --scope: how much those may cost together, in US dollars.
+        --unbounded: With --scope: set no bounds, in place of the usual 10 requests and $0.50.
+        --arguments JSON: For the call of a tool: run it with these arguments instead. The model is told.
     """
     bounds = Terms(uses=uses, money=parse_money("--up-to", up_to), until=parse_future_time(end, time.time()))
     if scope == "once" and (unbounded or bounds.named):
@@ -190,29 +160,10 @@ def approve(
 def deny(
     ids: Ids,
     *,
-    reason: Annotated[str | None, CommandOption("--reason", metavar="TEXT", help="Why, for the audit.")] = None,
-    tell: Annotated[
-        bool,
-        CommandOption(
-            "--tell", help="Tell the reason as well: to the server or, for the call of a tool, to the model."
-        ),
-    ] = False,
-    respond: Annotated[
-        str | None,
-        CommandOption(
-            "--respond",
-            metavar="TEXT",
-            help="For the call of a tool: do not run it, and give this text as its result.",
-        ),
-    ] = None,
-    reach: Annotated[
-        Literal["once", "call", "server"],
-        CommandOption(
-            "--reach",
-            help="What is refused: this request once, also the rest of its call, or everything that its "
-            "server asks from now on.",
-        ),
-    ] = "once",
+    reason: str | None = None,
+    tell: bool = False,
+    respond: str | None = None,
+    reach: Literal["once", "call", "server"] = "once",
     by: By = None,
     as_json: Json = False,
     where: StoreOptions,
@@ -221,6 +172,13 @@ def deny(
 
     Exit code 1 if one was decided before, or nobody waits for it any more. Servers that were refused with
     --reach server are listed by antiphon policy blocks.
+
+    Usage:
+        --reason TEXT: Why, for the audit.
+        --tell: Tell the reason as well: to the server or, for the call of a tool, to the model.
+        --respond TEXT: For the call of a tool: do not run it, and give this text as its result.
+        --reach: What is refused: this request once, also the rest of its call, or everything that its server asks from
+            now on.
     """
     if tell and not reason:
         raise ConfigError("--tell says the reason to the server: give one with --reason")
@@ -256,7 +214,7 @@ def regenerate(
 def edit(
     id: Id,
     *,
-    yes: Annotated[bool, CommandOption("--yes", help="Send what the editor leaves, without asking again.")] = False,
+    yes: bool = False,
     model: Model = None,
     by: By = None,
     as_json: Json = False,
@@ -265,6 +223,9 @@ def edit(
     """Change a request in your editor, and send the changed one.
 
     The editor is $VISUAL or $EDITOR. You see the difference first; a mistake opens the editor again.
+
+    Usage:
+        --yes: Send what the editor leaves, without asking again.
     """
 
     async def done(opened: Store) -> None:
@@ -285,20 +246,9 @@ def edit(
 @commands.command()
 def answer(
     id: Id,
-    words: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[TEXT | - | KEY=VALUE...]",
-            help="The answer, - for standard input, or the fields of a form. Without it you are asked.",
-        ),
-    ] = None,
+    words: list[str] | None = None,
     *,
-    defaults: Annotated[
-        bool,
-        CommandOption(
-            "--defaults", help="For a form: accept the server's suggestions for the fields that you leave out."
-        ),
-    ] = False,
+    defaults: bool = False,
     by: By = None,
     as_json: Json = False,
     where: StoreOptions,
@@ -307,6 +257,10 @@ def answer(
 
     A form of a server is answered as the arguments of a tool are written: key=value, key:=JSON, or a JSON object.
     Nothing that the server suggests is taken unless you give it or say --defaults.
+
+    Usage:
+        [TEXT | - | KEY=VALUE...]: The answer, - for standard input, or the fields of a form. Without it you are asked.
+        --defaults: For a form: accept the server's suggestions for the fields that you leave out.
     """
     text = read_answer(words or [])
 

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -22,7 +22,6 @@ from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import By, user_name
 from antiphon.cli.output.formats import is_interactive
 from antiphon.cli.quantities import format_time
-from antiphon.cli.signatures import CommandOption
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.budget import brief_dollars, format_dollars, rounded_dollars
@@ -70,23 +69,21 @@ _AGAIN = 2.0
 _LEAST_PAUSE = 0.5
 """Least seconds between two lists, for a queue that changes all the time."""
 
-Language = Annotated[
-    Literal["en", "zh"] | None,
-    CommandOption("--language", help="English or 简体中文; by default that of your terminal."),
-]
-NoBell = Annotated[bool, CommandOption("--no-bell", help="Stay silent when something arrives.")]
-
 _DIGITS = 20
 """Characters of an identity that are shown if no name is known, as on the page."""
 
 
 def decide_in_terminal(
-    *, language: Language = None, no_bell: NoBell = False, by: By = None, where: StoreOptions
+    *, language: Literal["en", "zh"] | None = None, no_bell: bool = False, by: By = None, where: StoreOptions
 ) -> int:
     """Show what waits, live, and decide it; usual at a terminal.
 
     Type the beginning of an ID to see that request, and decide it; only Enter takes the first one. h shows what was
     decided, G your permissions, ? the keys. q leaves; requests that wait keep waiting.
+
+    Usage:
+        --language: English or 简体中文; by default that of your terminal.
+        --no-bell: Stay silent when something arrives.
     """
     terminal = find_terminal() if is_interactive() else None
     if terminal is None:
