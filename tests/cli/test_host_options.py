@@ -58,11 +58,14 @@ async def test_what_is_answered_is_recorded(tmp_path: Path, monkeypatch: pytest.
 
 
 async def test_deny_refuses():
-    """By policy."""
+    """By policy; the line says what to do about it."""
     answerer, stream = answering(deny=True)
     with pytest.raises(Rejected):
         await answerer.sample(PARAMS, ORIGIN)
-    assert stream.getvalue() == "sampling request refused (policy)\n"
+    assert stream.getvalue() == (
+        "sampling request refused: the policy of this host refuses it; antiphon policy show lists the rules; "
+        "--deny refuses everything\n"
+    )
     assert (await answerer.elicit(form(a={"type": "string"}), ORIGIN)).action == "decline"
 
 

@@ -23,7 +23,7 @@ from antiphon.host.configured_host import ConfiguredHost, page_over, queue_in
 from antiphon.host.model_catalogue import ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.host.providers import Provider, make_named_provider
-from antiphon.host.review.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem, obstacle_of
+from antiphon.host.review.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem
 from antiphon.host.store import MemoryStore, Store, open_store, usual_store
 from antiphon.host.store.chain import Record
 from antiphon.wire.common import ClientCapabilities
@@ -31,10 +31,21 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Answering", "DefaultReviewer", "choose_host", "read_configuration"]
+__all__ = [
+    "Answering",
+    "DefaultReviewer",
+    "choose_host",
+    "describe_refusal",
+    "read_configuration",
+    "reason_of",
+]
 
-
-_REMEDY = "--yes answers without asking, --review page asks on a page"
+_REMEDIES = {
+    "no-reviewer": "--yes answers without asking, --review page asks on a page",
+    "policy": "antiphon policy show lists the rules; --deny refuses everything",
+    "budget": "antiphon audit spend shows what was spent",
+}
+"""What a person can do about a refusal, by its reason."""
 
 
 class DefaultReviewer:
@@ -170,10 +181,10 @@ class Answering:
                 result = await self.host(params, origin)
         except Rejected as error:
             if origin.round is None:
-                self._teller.say(f"sampling request refused ({_describe_refusal(error, self.host.reviewer)})", "yellow")
-            elif _reason_of(error) == "no-reviewer":
+                self._teller.say(f"sampling request {describe_refusal(error)}", "yellow")
+            elif reason_of(error) == "no-reviewer":
                 # A refused round ends the call, whose error says all the rest, in one line.
-                error.add_note(_REMEDY)
+                error.add_note(_REMEDIES["no-reviewer"])
             raise
         records = self.host.audit.records(origin.id)
         self._teller.say(f"sampling request answered by {result.model!r}{_describe_duration(records)}", "green")
@@ -208,15 +219,15 @@ def _describe_duration(records: Sequence[Record]) -> str:
     return f" in {seconds:.1f} s, {tokens} tokens{f', {format_dollars(money)}' if money else ''}"
 
 
-def _describe_refusal(error: Rejected, reviewer: Reviewer | None) -> str:
-    reason = _reason_of(error)
-    if reason == "no-reviewer":
-        return f"nobody can be asked: {obstacle_of(reviewer)}; {_REMEDY}"
-    if reason == "no-model":
-        return f"{reason}; {error.message}"
-    return "; ".join([reason, *getattr(error, "__notes__", ())]) if reason == "user" else reason
+def describe_refusal(error: Rejected) -> str:
+    """Say who refused, why, and what a person can do about it."""
+    reason = reason_of(error)
+    if reason == "user":
+        return "; ".join(["refused by you", *getattr(error, "__notes__", ())])
+    return "; ".join(filter(None, [f"refused: {error.message}", _REMEDIES.get(reason)]))
 
 
-def _reason_of(error: Rejected) -> str:
+def reason_of(error: Rejected) -> str:
+    """Return the word for the reason of a refusal."""
     data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
     return str(data.get("reason", "user"))

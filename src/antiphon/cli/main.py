@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return run_command(COMMANDS, given)
     except KeyboardInterrupt:
-        return 130  # like ``open_client.INTERRUPTED``, which may not be imported yet
+        return 130  # like ``signatures.INTERRUPTED``, which may not be imported yet
     except SystemExit as end:
         return _get_exit_code(end)
     except Exception as error:

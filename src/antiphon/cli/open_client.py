@@ -1,15 +1,14 @@
-"""Running a command: from its options to an open client, and from a coroutine to an exit code.
+"""An open client from the options of a command.
 
-Owns what all commands that talk to a server have in common. ``failures`` converts errors to messages.
+Owns what all commands that talk to a server have in common. ``error_messages`` converts errors to messages.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import cast
 
 from antiphon.auth.client.oauth import OAuth
 from antiphon.channel import Channel
@@ -29,24 +28,13 @@ from antiphon.transports.recording import Message, RecordingChannel
 from antiphon.wire.common import GATEWAY, LEFT_OUT
 from antiphon.wire.logging import LoggingMessageNotificationParams
 
-__all__ = ["INTERRUPTED", "left_out_of", "log_line", "name_left_out", "open_client", "run_coroutine"]
+__all__ = ["left_out_of", "log_line", "name_left_out", "open_client"]
 
 _SILENT = (
     "It ended without output: a file that only makes a Server has to run it, with server.run() at its end; "
     "or name the object, as in FILE.py:server"
 )
 _SILENT_COMMAND = "It ended without output: is it a server that speaks over standard input and output?"
-INTERRUPTED = 130
-"""The exit code that shells expect after Ctrl-C: 128 and the number of the signal."""
-
-
-def run_coroutine(main: Coroutine[Any, Any, int | None]) -> int:
-    """Run a command's coroutine and return its exit code: 0 for ``None``, and 130 on Ctrl-C."""
-    try:
-        return asyncio.run(main) or 0
-    except KeyboardInterrupt:
-        # Here and not in ``main``, because click would print an empty line.
-        return INTERRUPTED
 
 
 @asynccontextmanager

@@ -123,9 +123,16 @@ def _read_annotation(annotation: Any, default: Any) -> tuple[Any, str | None, di
     settings: dict[str, Any] = {} if default is inspect.Parameter.empty else {"default": default}
     if get_origin(kind) is list:
         [kind], settings["nargs"] = get_args(kind), -1
-    settings["type"] = next((mark for mark in marks if isinstance(mark, click.ParamType)), None) or _make_type(kind)
-    settings["shell_complete"] = next((mark for mark in marks if inspect.isfunction(mark)), None)
-    return kind, next((mark for mark in marks if isinstance(mark, str)), None), settings
+    line, completes, type_ = None, None, None
+    for mark in marks:
+        if isinstance(mark, str):
+            line = mark
+        elif inspect.isfunction(mark):
+            completes = mark
+        else:
+            type_ = mark
+    settings |= {"type": type_ or _make_type(kind), "shell_complete": completes}
+    return kind, line, settings
 
 
 def _make_type(kind: Any) -> Any:

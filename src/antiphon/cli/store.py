@@ -6,22 +6,20 @@ Owns the options that say where it is.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 from antiphon.cli.error_messages import Failed
-from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import ConfigFile, StorePlace
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
 from antiphon.host.store import MemoryStore, Store, open_store
 from antiphon.host.store.base import StoreStalled
 
-__all__ = ["StoreOptions", "configured_place", "opened_store", "read_configured", "run_on_store"]
+__all__ = ["StoreOptions", "opened_store", "run_on_store"]
 
 _WORDS = ("default", "memory")
 """Words that are no path; see ``open_store``."""
@@ -36,7 +34,9 @@ class StoreOptions(Struct, frozen=True, kw_only=True):
     @property
     def settings(self) -> Config:
         """What the configuration says."""
-        return read_configured(self.config)
+        from antiphon.cli.host_options import read_configuration
+
+        return read_configuration(self.config, os.environ)
 
 
 @asynccontextmanager
@@ -73,26 +73,10 @@ async def opened_store(where: StoreOptions, *, make: bool = False) -> AsyncGener
         raise Failed(f"{_show_place(chosen)}: cannot be reached: {_describe_reason(error)}") from error
 
 
-def run_on_store(where: StoreOptions, work: Callable[[Store], Coroutine[Any, Any, int | None]]) -> int:
-    """Run a command's work on the store that was named, and return its exit code; see ``open_client.run``."""
-
-    async def work_on() -> int | None:
-        async with opened_store(where) as opened:
-            return await work(opened)
-
-    return run_coroutine(work_on())
-
-
-def read_configured(config: Path | None) -> Config:
-    """Read the configuration."""
-    from antiphon.cli.host_options import read_configuration
-
-    return read_configuration(config, os.environ)
-
-
-def configured_place(config: Path | None) -> str | None:
-    """Return the place of the configured store; ``None`` for the default file in the user's state folder."""
-    return read_configured(config).store
+async def run_on_store(where: StoreOptions, work: Callable[[Store], Awaitable[int | None]]) -> int | None:
+    """Do a command's work on the store that was named, and return its exit code."""
+    async with opened_store(where) as store:
+        return await work(store)
 
 
 def _check_there(place: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from msgspec import structs
 from antiphon.cli.commands.call import find_task, forget_task, read_all, show_result
 from antiphon.cli.error_messages import FAILED
 from antiphon.cli.groups import ListGroup
-from antiphon.cli.open_client import open_client, run_coroutine
+from antiphon.cli.open_client import open_client
 from antiphon.cli.options import AnswerOptions, Json, Reach
 from antiphon.cli.output.formats import print_json, print_list
 from antiphon.cli.output.progress import Teller
@@ -28,7 +29,7 @@ TaskId = Annotated[str, "ID: The task's id, or the beginning of it."]
 
 
 @commands.command("list")
-def list_(*, as_json: Json = False) -> int:
+def list_(*, as_json: Json = False) -> None:
     """List the tasks started from here, the newest first."""
     print_list(
         read_all(),
@@ -41,34 +42,29 @@ def list_(*, as_json: Json = False) -> int:
         as_json=as_json,
         nothing="No task was started from here.",
     )
-    return 0
 
 
 @commands.command("show")
-def show_(id: TaskId, *, as_json: Json = False, reach: Reach) -> int:
+async def show_(id: TaskId, *, as_json: Json = False, reach: Reach) -> None:
     """Say what has become of a task."""
-
-    async def look(handle: TaskHandle, _teller: Teller) -> int:
+    async with _open_task(id, reach, Teller(sys.stderr)) as handle:
         update = await handle.refresh()
-        if as_json:
-            print_json({"id": handle.id, "status": update.status, "message": update.message})
-        else:
-            print_list([update], {"status": lambda one: one.status, "message": lambda one: one.message or ""},
-                       as_json=False, nothing="")  # fmt: skip
-        return 0
-
-    return run_coroutine(_work_on_task(id, look, reach))
+    if as_json:
+        print_json({"id": handle.id, "status": update.status, "message": update.message})
+        return
+    print_list([update], {"status": lambda one: one.status, "message": lambda one: one.message or ""},
+               as_json=False, nothing="")  # fmt: skip
 
 
 @commands.command()
-def follow(id: TaskId, *, as_json: Json = False, answers: AnswerOptions, reach: Reach) -> int:
+async def follow(id: TaskId, *, as_json: Json = False, answers: AnswerOptions, reach: Reach) -> int:
     """Follow a task to its end and print its result.
 
     What it asks is answered as for antiphon call. The timeout is for each request, and not for the task. Exit code 1
     if the tool says that it failed.
     """
-
-    async def see(handle: TaskHandle, teller: Teller) -> int:
+    teller = Teller(sys.stderr)
+    async with _open_task(id, reach, teller, answers) as handle:
         async with teller.waiting(find_task(id).tool):
             result = await handle.shown(teller.progress)
         if as_json:
@@ -78,34 +74,25 @@ def follow(id: TaskId, *, as_json: Json = False, answers: AnswerOptions, reach: 
         forget_task(handle.id)
         return FAILED if result.is_error else 0
 
-    return run_coroutine(_work_on_task(id, see, reach, answers))
-
 
 @commands.command()
-def cancel(id: TaskId, *, reach: Reach) -> int:
+async def cancel(id: TaskId, *, reach: Reach) -> None:
     """Ask the server to stop a task."""
-
-    async def stop(handle: TaskHandle, _teller: Teller) -> int:
+    async with _open_task(id, reach, Teller(sys.stderr)) as handle:
         await handle.cancel()
         forget_task(handle.id)
-        return 0
-
-    return run_coroutine(_work_on_task(id, stop, reach))
 
 
-async def _work_on_task(
-    id: str,
-    work: Callable[[TaskHandle, Teller], Awaitable[int]],
-    reach: Reach,
-    answers: AnswerOptions | None = None,
-) -> int:
-    """Do something with a task, at its server, whose name is looked up where it was when the task was started."""
+@asynccontextmanager
+async def _open_task(
+    id: str, reach: Reach, teller: Teller, answers: AnswerOptions | None = None
+) -> AsyncGenerator[TaskHandle]:
+    """Connect to the server of a task, whose name is looked up in the same file as when the task was started."""
     task = find_task(id)
     config = reach.config or (None if task.config is None else Path(task.config))
-    teller = Teller(sys.stderr)
     async with open_client(task.target, structs.replace(reach, config=config), answers, teller=teller) as client:
         try:
-            return await work(client.task(task.id, tool=task.tool, started=task.started), teller)
+            yield client.task(task.id, tool=task.tool, started=task.started)
         except InvalidParams:
             # The server does not know the task any more, and never will again.
             forget_task(task.id)

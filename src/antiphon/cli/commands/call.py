@@ -17,7 +17,7 @@ import msgspec
 from antiphon.cli.arguments import read_arguments, suggest_similar
 from antiphon.cli.commands.listings import format_signature
 from antiphon.cli.error_messages import FAILED, prefix_errors
-from antiphon.cli.open_client import open_client, run_coroutine
+from antiphon.cli.open_client import open_client
 from antiphon.cli.options import AnswerOptions, Arguments, Json, ModelApi, Reach, TargetText
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.cli.output.output_files import Output, parts_of, save_parts, text_of_blocks
@@ -50,7 +50,7 @@ _SHORTEST = 4
 """Fewest characters that may stand for an id."""
 
 
-def command(
+async def command(
     target: TargetText,
     tool: Annotated[str, "TOOL"],
     arguments: Arguments = None,
@@ -78,9 +78,7 @@ def command(
     teller = Teller(sys.stderr)
     opening = open_client(target, reach, answers, roots=folders, model_api=model_api, teller=teller)
     leave = partial(_leave_task, target, reach.config, tool, as_json=as_json) if background else None
-    return run_coroutine(
-        _call_tool(opening, teller, tool, arguments or [], as_json=as_json, output=output, leave=leave)
-    )
+    return await _call_tool(opening, teller, tool, arguments or [], as_json=as_json, output=output, leave=leave)
 
 
 async def _call_tool(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from antiphon.cli.open_client import name_left_out, open_client, run_coroutine
+from antiphon.cli.open_client import name_left_out, open_client
 from antiphon.cli.options import Json, Reach, TargetText
 from antiphon.cli.output.formats import first_line, print_list
 from antiphon.client.client import Client
@@ -19,27 +19,17 @@ __all__ = ["format_signature", "prompts", "resources", "tools"]
 T = TypeVar("T")
 
 
-def tools(
-    target: TargetText,
-    *,
-    as_json: Json = False,
-    reach: Reach,
-) -> int:
+async def tools(target: TargetText, *, as_json: Json = False, reach: Reach) -> int:
     """List the tools of a server."""
     columns: dict[str, Callable[[Tool], str]] = {
         "tool": lambda tool: tool.name,
         "arguments": format_signature,
         "description": lambda tool: first_line(tool.description or tool.title),
     }
-    return run_coroutine(_print_all(target, reach, Client.tools, columns, noun="tools", as_json=as_json))
+    return await _print_all(target, reach, Client.tools, columns, noun="tools", as_json=as_json)
 
 
-def resources(
-    target: TargetText,
-    *,
-    as_json: Json = False,
-    reach: Reach,
-) -> int:
+async def resources(target: TargetText, *, as_json: Json = False, reach: Reach) -> int:
     """List what a server lets you read.
 
     Its resources, and the templates of those it makes on demand.
@@ -50,15 +40,10 @@ def resources(
         "name": lambda one: one.title or one.name,
         "description": lambda one: first_line(one.description),
     }
-    return run_coroutine(_print_all(target, reach, _iterate_resources, columns, noun="resources", as_json=as_json))
+    return await _print_all(target, reach, _iterate_resources, columns, noun="resources", as_json=as_json)
 
 
-def prompts(
-    target: TargetText,
-    *,
-    as_json: Json = False,
-    reach: Reach,
-) -> int:
+async def prompts(target: TargetText, *, as_json: Json = False, reach: Reach) -> int:
     """List the prompts of a server."""
     columns: dict[str, Callable[[Prompt], str]] = {
         "prompt": lambda prompt: prompt.name,
@@ -67,7 +52,7 @@ def prompts(
         ),
         "description": lambda prompt: first_line(prompt.description or prompt.title),
     }
-    return run_coroutine(_print_all(target, reach, Client.prompts, columns, noun="prompts", as_json=as_json))
+    return await _print_all(target, reach, Client.prompts, columns, noun="prompts", as_json=as_json)
 
 
 async def _print_all(

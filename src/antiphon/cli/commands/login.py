@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Awaitable
 from typing import Annotated
 
 from antiphon.auth.client.device import Device, DevicePage
@@ -15,7 +16,6 @@ from antiphon.auth.client.store import Document, Login
 from antiphon.auth.client.token_endpoint import revoke_login
 from antiphon.cli.error_messages import Failed, prefix_errors
 from antiphon.cli.login_access import chosen_page, describe_validity, of_server, server_of, usual_logins
-from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import Config, For, Json, TargetText
 from antiphon.cli.output.formats import print_json, print_list, print_text
 from antiphon.cli.target_text import address_of, resolve_target
@@ -41,7 +41,7 @@ def command(
     device: bool = False,
     principal: For = None,
     config: Config = None,
-) -> int:
+) -> Awaitable[None]:
     """Sign in to a server, for all commands.
 
     A browser opens. Where there is none, the address to open is printed, and you paste the address at which the browser
@@ -70,10 +70,10 @@ def command(
     address = address_of(resolve_target(target, config))
     if address is None:
         raise Failed(f"{target}: is started on this machine, and gets its secrets by its environment")
-    return run_coroutine(_sign_in(address, settings))
+    return _sign_in(address, settings)
 
 
-async def _sign_in(address: Address, settings: OAuth) -> int:
+async def _sign_in(address: Address, settings: OAuth) -> None:
     server = server_of(address)
     store, label = settings.store, settings.label
     # A stored login may be another person's, or lack scopes: this command always signs in anew.
@@ -91,10 +91,9 @@ async def _sign_in(address: Address, settings: OAuth) -> int:
     login = await of_server(store, server)
     if login is None:
         print_text(f"{server} lets you in without a login")
-        return 0
+        return
     print_text(f"Signed in to {server} at {login.metadata.issuer}")
     print_text(f"scopes: {' '.join(login.scopes) or 'none named'}; {describe_validity(login)}")
-    return 0
 
 
 def _take_login(kept: Document, server: str, label: str) -> Login | None:
@@ -110,12 +109,8 @@ async def _show_device_page(page: DevicePage) -> None:
     sys.stderr.flush()
 
 
-def logins(*, principal: For = None, as_json: Json = False) -> int:
+async def logins(*, principal: For = None, as_json: Json = False) -> None:
     """List where you are signed in."""
-    return run_coroutine(_list_logins(principal, as_json=as_json))
-
-
-async def _list_logins(principal: str | None, *, as_json: bool) -> None:
     found = sorted((await usual_logins(principal).read()).logins, key=lambda one: one.server)
     if as_json:
         for one in found:
@@ -145,15 +140,15 @@ async def _list_logins(principal: str | None, *, as_json: bool) -> None:
     )
 
 
-def logout(target: TargetText, *, principal: For = None, config: Config = None) -> int:
+def logout(target: TargetText, *, principal: For = None, config: Config = None) -> Awaitable[None]:
     """Forget the login to a server, and have its tokens revoked."""
     address = address_of(resolve_target(target, config))
     if address is None:
         raise Failed(f"{target}: is started on this machine: there is no login to it")
-    return run_coroutine(_forget_login(server_of(address), principal))
+    return _forget_login(server_of(address), principal)
 
 
-async def _forget_login(server: str, principal: str | None) -> int:
+async def _forget_login(server: str, principal: str | None) -> None:
     def forget(kept: Document) -> list[Login]:
         gone = [one for one in kept.logins if one.server == server]
         for login in gone:
@@ -175,4 +170,3 @@ async def _forget_login(server: str, principal: str | None) -> int:
         except Unauthorized as error:
             told = f"its tokens could not be revoked ({error.message})"
         print_text(f"Logged out of {server}; {told}")
-    return 0

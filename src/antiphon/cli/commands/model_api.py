@@ -12,10 +12,8 @@ from itertools import count
 from typing import Annotated
 
 from antiphon.cli.host_options import choose_host
-from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import ConfigFile, PageAnswers
 from antiphon.errors import ConfigError
-from antiphon.host.configured_host import ConfiguredHost
 from antiphon.identity import launch_of
 from antiphon.wire.common import Implementation
 from antiphon.wire.origin import Equipment, Origin, describe_target, identify_target, list_coarser
@@ -26,7 +24,7 @@ _GRACE = 2.0
 """Seconds that the program has to end after it was told to."""
 
 
-def command(
+async def command(
     line: Annotated[list[str], "-- COMMAND...: The program and its arguments, after two dashes."],
     *,
     name: Annotated[str | None, "--as NAME: The program's name in reviews."] = None,
@@ -41,12 +39,7 @@ def command(
 
     The exit code is that of the program.
     """
-    host = choose_host(answers, config=config, soon=True, model_api=True)
-    return run_coroutine(_run_program(host, line, name))
-
-
-async def _run_program(host: ConfiguredHost, line: Sequence[str], name: str | None) -> int:
-    async with host:
+    async with choose_host(answers, config=config, soon=True, model_api=True) as host:
         equipment = await host.equip(_Origins(line, name))
         assert equipment is not None
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Annotated
 
@@ -27,10 +28,9 @@ from antiphon.cli.groups import ListGroup
 from antiphon.cli.options import Json, complete_server
 from antiphon.cli.output.formats import write_line
 from antiphon.cli.quantities import parse_past_time
-from antiphon.cli.store import StoreOptions, run_on_store
+from antiphon.cli.store import StoreOptions, opened_store, run_on_store
 from antiphon.cli.target_text import identities_of, names_of
 from antiphon.errors import ConfigError
-from antiphon.host.store import Store
 from antiphon.host.store.chain import RecordSearch, Step
 
 __all__ = ["commands"]
@@ -57,7 +57,7 @@ def list_(
     limit: Annotated[int, click.IntRange(0)] = 50,
     as_json: Json = False,
     where: StoreOptions,
-) -> int:
+) -> Awaitable[int | None]:
     """List the latest records, the newest last; the usual command.
 
     Usage:
@@ -74,27 +74,24 @@ def list_(
         call=call,
     )
     names = names_of(where.settings)
-    return run_on_store(where, lambda opened: list_records(opened, search, limit, names, as_json=as_json))
+    return run_on_store(where, lambda store: list_records(store, search, limit, names, as_json=as_json))
 
 
 @commands.command()
 def show(
-    record: Annotated[int, click.IntRange(1)],
-    *,
-    as_json: Json = False,
-    where: StoreOptions,
-) -> int:
+    record: Annotated[int, click.IntRange(1)], *, as_json: Json = False, where: StoreOptions
+) -> Awaitable[int | None]:
     """Show every step of the ask that a record belongs to.
 
     Usage:
         RECORD: The record's number, as antiphon audit list shows it.
     """
     names = names_of(where.settings)
-    return run_on_store(where, lambda opened: show_records(opened, record, names, as_json=as_json))
+    return run_on_store(where, lambda store: show_records(store, record, names, as_json=as_json))
 
 
 @commands.command()
-def verify(
+async def verify(
     file: Path | None = None,
     *,
     known: str | None = None,
@@ -117,11 +114,8 @@ def verify(
     heads = ([] if head is None else [head]) + ([] if anchors is None else read_anchors(anchors))
     if file is not None:
         return print_proof(verify_file(file, heads), as_json=as_json)
-
-    async def verified(opened: Store) -> int:
-        return print_proof(await verify_store(opened, heads), as_json=as_json)
-
-    return run_on_store(where, verified)
+    async with opened_store(where) as store:
+        return print_proof(await verify_store(store, heads), as_json=as_json)
 
 
 @commands.command("anchor")
@@ -132,7 +126,7 @@ def anchor_(
     log: bool = False,
     as_json: Json = False,
     where: StoreOptions,
-) -> int:
+) -> Awaitable[int | None]:
     """Note the head of the record outside the store.
 
     The record is checked first, also against what the file has already; exit code 1 if it is broken, and nothing is
@@ -145,38 +139,29 @@ def anchor_(
     """
     if file is None and webhook is None and not log:
         raise ConfigError("say where: a FILE, --webhook or --log")
-    return run_on_store(where, lambda opened: anchor_record(opened, file, webhook, log=log, as_json=as_json))
+    return run_on_store(where, lambda store: anchor_record(store, file, webhook, log=log, as_json=as_json))
 
 
 @commands.command("export")
-def export_(
+async def export_(
     *,
     form: Annotated[Format, "--format: jsonl can be checked again; csv is for spreadsheets."] = "jsonl",
     output: Path | None = None,
     where: StoreOptions,
-) -> int:
+) -> None:
     """Write all records, for other programs.
 
     Usage:
         --output, -o FILE: Write to this file, which only you may read (mode 0600).
     """
-
-    async def exported(opened: Store) -> None:
-        count = await export_records(opened, form, output)
-        if output is not None and str(output) != "-":
-            write_line(f"{count} records in {output}", sys.stderr)
-
-    return run_on_store(where, exported)
+    async with opened_store(where) as store:
+        count = await export_records(store, form, output)
+    if output is not None and str(output) != "-":
+        write_line(f"{count} records in {output}", sys.stderr)
 
 
 @commands.command("spend")
-def spend_(
-    *,
-    by: By = "day",
-    since: Since = None,
-    as_json: Json = False,
-    where: StoreOptions,
-) -> int:
+def spend_(*, by: By = "day", since: Since = None, as_json: Json = False, where: StoreOptions) -> Awaitable[int | None]:
     """Show what was spent, as a table and bars. Days are whole, in UTC.
 
     With --json, a line for each day, server and model, money in nano-dollars as well.
@@ -186,4 +171,4 @@ def spend_(
     """
     names = names_of(where.settings)
     moment = parse_past_time(since, time.time())
-    return run_on_store(where, lambda opened: show_spending(opened, by, moment, names, as_json=as_json))
+    return run_on_store(where, lambda store: show_spending(store, by, moment, names, as_json=as_json))

@@ -11,14 +11,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.cli.commands.demo.server import INTERVAL_VARIABLE, STORE_VARIABLE, Product
+from antiphon.cli.commands.demo.server import INTERVAL_VARIABLE, Product
 from antiphon.cli.error_messages import FAILED, explain_error
+from antiphon.cli.host_options import describe_refusal, reason_of
 from antiphon.cli.output.formats import print_json, print_list
 from antiphon.cli.output.frames import LEGEND, format_message
 from antiphon.cli.output.progress import Teller
@@ -32,7 +32,7 @@ from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Demo", "Display", "Wanted"]
+__all__ = ["Demo", "DemoRun", "Display"]
 
 _PATIENCE = 30.0
 """Seconds the call may take in addition to the time in which products arrive and answers are made."""
@@ -51,7 +51,7 @@ _LINES = {
     "product": "  ● new product   {sku}  {name}, {price:.2f} EUR",
     "ask": "  ? the server asks us for a description (at most {max_tokens} tokens): {prompt}",
     "answer": "  ✓ answered by {model}: {text}",
-    "refused": "  ✗ refused ({reason})",
+    "refused": "  ✗ {why}",
     "stored": "  ■ stored        {sku}  {name}",
     "error": "  ✗ {message}",
     "done": "{stored} of {wanted} new products are described and stored (read back from the server), in {seconds} s.",
@@ -63,13 +63,12 @@ Record: {record}
 }
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
-    """What one run is to show: how many products, in which shop, and who decides where."""
+class DemoRun(Struct, frozen=True, kw_only=True):
+    """What one run shows: how many products, how fast, and where a person decides."""
 
     products: int
     revision: str
     interval: float
-    shop: Path
     is_paged: bool
     record: str
     """Where the host keeps decisions, for people."""
@@ -116,8 +115,8 @@ class Display:
 class Demo:
     """One run of the demonstration."""
 
-    def __init__(self, display: Display, host: ConfiguredHost, wanted: Wanted) -> None:
-        self._display, self._host, self._wanted = display, host, wanted
+    def __init__(self, display: Display, host: ConfiguredHost, run: DemoRun) -> None:
+        self._display, self._host, self._run = display, host, run
         self._calls = 0
         self._asked = Counter[str]()
         """How often the server has asked, and how often it was answered and refused."""
@@ -125,7 +124,7 @@ class Demo:
 
     async def run(self) -> int:
         """Have products described; return the exit code. The last events say what is stored, and what it took."""
-        done: dict[str, Any] = {"stored": None, "wanted": self._wanted.products}
+        done: dict[str, Any] = {"stored": None, "wanted": self._run.products}
         began, spent = time.monotonic(), await self._spent()
         try:
             await self._describe(done)
@@ -140,8 +139,8 @@ class Demo:
             **{name: self._asked[name] for name in ("asks", "answered", "refused")},
             cost=format_dollars(await self._spent() - spent),
             decisions=", ".join(f"{each} ({count})" for each, count in self._decisions.items()) or "none",
-            record=self._wanted.record,
-            next=self._wanted.next,
+            record=self._run.record,
+            next=self._run.next,
         )
         return 0 if done["stored"] == done["wanted"] else FAILED
 
@@ -151,16 +150,15 @@ class Demo:
 
     async def _describe(self, done: dict[str, Any]) -> None:
         """Have the products described; ``done`` gets how many are, by the server's list rather than by our answers."""
-        wanted = self._wanted
-        is_kept = wanted.shop.exists()
-        # In the environment, not in the arguments, which are part of the server's identity: a grant given in one run
-        # then applies in the next.
-        environ = {STORE_VARIABLE: str(wanted.shop.absolute()), INTERVAL_VARIABLE: str(wanted.interval)}
+        run = self._run
+        # The interval is no argument, because arguments are part of the server's identity: a grant that is given in one
+        # run applies in the next.
+        environ = {INTERVAL_VARIABLE: str(run.interval)}
         client = Client(
             {"command": sys.executable, "args": ["-m", "antiphon.cli.commands.demo.server"], "env": environ},
             sampling=self.answer,
-            revision=wanted.revision,
-            timeout=_PATIENCE + wanted.products * wanted.interval * 2,
+            revision=run.revision,
+            timeout=_PATIENCE + run.products * run.interval * 2,
             log_level="info",
             on_log=self._log_message,
             wrap=lambda channel: RecordingChannel(channel, self._display.message),
@@ -168,12 +166,12 @@ class Demo:
         async with client:
             server, done["revision"] = cast("Implementation", client.server_info), client.revision
             self._display.event("connected", server=server.name, version=server.version, revision=client.revision)
-            before = len(await _read_shelf(client)) if is_kept else 0
             # On a page, requests can be seen side by side.
-            calls = min(wanted.products, _AT_ONCE) if wanted.is_paged else 1
-            counts = [len(range(at, wanted.products, calls)) for at in range(calls)]
+            calls = min(run.products, _AT_ONCE) if run.is_paged else 1
+            counts = [len(range(at, run.products, calls)) for at in range(calls)]
             await asyncio.gather(*(self._call(client, count) for count in counts))
-            shelf = (await _read_shelf(client))[before:]
+            contents = (await client.read_resource("shop://products")).contents
+            shelf = msgspec.json.decode(contents[0].bytes, type=list[Product])
         done["stored"] = len(shelf)
         self._display.shelf(shelf)
 
@@ -204,12 +202,11 @@ class Demo:
         number, prompt = self._asked["asks"], params.messages[-1].text
         self._display.event("ask", n=number, prompt=prompt, max_tokens=params.max_tokens, server=origin.target)
         try:
-            with nullcontext() if self._wanted.is_paged else self._display.teller.held():
+            with nullcontext() if self._run.is_paged else self._display.teller.held():
                 result = await self._host(params, origin)
         except Rejected as error:
-            reason = cast("dict[str, object]", error.data).get("reason") if isinstance(error.data, dict) else None
             self._asked["refused"] += 1
-            self._display.event("refused", n=number, reason=reason or "user")
+            self._display.event("refused", n=number, reason=reason_of(error), why=describe_refusal(error))
             raise
         finally:
             self._count_decision(origin)
@@ -226,8 +223,3 @@ class Demo:
 
 def _ignore_progress(progress: float, total: float | None, message: str | None) -> None:
     """Ignore progress; passing a callback makes the server send it, and it is shown among the messages."""
-
-
-async def _read_shelf(client: Client) -> list[Product]:
-    contents = (await client.read_resource("shop://products")).contents
-    return msgspec.json.decode(contents[0].bytes, type=list[Product])

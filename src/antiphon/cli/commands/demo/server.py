@@ -1,17 +1,14 @@
 """The catalogue server of the demonstration: ``python -m antiphon.cli.commands.demo.server``, over stdio.
 
-New products keep arriving; a tool waits for them and has each described by the client's model. The environment names
-the SQLite file with the products, used from one thread: a statement takes far less than a millisecond.
+New products keep arriving; a tool waits for them and has each described by the client's model.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
-import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from itertools import cycle
 from pathlib import Path
 from typing import Annotated
@@ -19,22 +16,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Struct, structs
 
-from antiphon.errors import AntiphonError, ConfigError, Rejected, ToolError
+from antiphon.errors import Rejected, ToolError
 from antiphon.server.app import Server
 from antiphon.server.context import Context
 
-__all__ = [
-    "INTERVAL_VARIABLE",
-    "MOST_PRODUCTS",
-    "STORE_VARIABLE",
-    "Product",
-    "ProductStore",
-    "catalogue",
-    "make_server",
-]
+__all__ = ["INTERVAL_VARIABLE", "MOST_PRODUCTS", "Product", "catalogue", "make_server"]
 
-STORE_VARIABLE = "ANTIPHON_DEMO_STORE"
-"""Environment variable with the file of the shop."""
 INTERVAL_VARIABLE = "ANTIPHON_DEMO_INTERVAL"
 """Environment variable with the seconds between two new products, about; 2 by default."""
 MOST_PRODUCTS = 1_000
@@ -66,44 +53,15 @@ def catalogue() -> list[Product]:
     return msgspec.json.decode(Path(__file__).with_name("products.json").read_bytes(), type=list[Product])
 
 
-class ProductStore:
-    """The products of one shop."""
-
-    def __init__(self, path: str | Path) -> None:
-        """Open the file, or create it.
-
-        Raises:
-            ConfigError: it is no such file, or cannot be written.
-        """
-        try:
-            self._database = sqlite3.connect(path, isolation_level=None)
-            self._database.execute("CREATE TABLE IF NOT EXISTS shelf (number INTEGER PRIMARY KEY, product TEXT)")
-        except sqlite3.Error as error:
-            raise ConfigError(f"{path}: {error}") from None
-
-    def save(self, product: Product) -> None:
-        """Store a product, in place of what its number had."""
-        row = (product.number, msgspec.json.encode(product).decode())
-        self._database.execute("INSERT OR REPLACE INTO shelf VALUES (?, ?)", row)
-
-    def products(self) -> list[Product]:
-        """Return all products, the oldest first."""
-        rows = self._database.execute("SELECT product FROM shelf ORDER BY number")
-        return [msgspec.json.decode(text, type=Product) for (text,) in rows]
-
-    def close(self) -> None:
-        """Close the file."""
-        self._database.close()
-
-
 class _Shop:
-    """The store, and the products that wait for a description."""
+    """The products by number, and those that wait for a description."""
 
-    def __init__(self, store: ProductStore, interval: float) -> None:
-        self.store, self._interval = store, interval
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
         self._arrivals = zip(cycle(catalogue()), cycle(_RHYTHM), strict=False)
         self._arriving = asyncio.Lock()
-        self.waiting = [product for product in store.products() if product.description is None]
+        self.products: dict[int, Product] = {}
+        self.waiting: list[Product] = []
 
     async def take(self) -> Product:
         """Take a product without a description; wait until one arrives, if there is none."""
@@ -112,18 +70,17 @@ class _Shop:
                 return self.waiting.pop(0)
             arrived, pause = next(self._arrivals)
             await asyncio.sleep(self._interval * pause)
-            product = structs.replace(arrived, number=1001 + len(self.store.products()))
-            self.store.save(product)
+            product = structs.replace(arrived, number=1001 + len(self.products))
+            self.products[product.number] = product
             return product
 
 
-def make_server(path: str, interval: float) -> Server:
-    """Make the server with a store in this file, where a product arrives about every ``interval`` seconds."""
+def make_server(interval: float) -> Server:
+    """Make the server of a shop where a product arrives about every ``interval`` seconds."""
 
     @asynccontextmanager
     async def lifespan(_: Server) -> AsyncGenerator[_Shop]:
-        with closing(ProductStore(path)) as store:
-            yield _Shop(store, interval)
+        yield _Shop(interval)
 
     server = Server(
         "catalogue",
@@ -172,7 +129,7 @@ async def _describe_product(product: Product, shop: _Shop, ctx: Context) -> bool
         if not text:
             shop.waiting.append(product)
     if text:
-        shop.store.save(structs.replace(product, description=reply.text, model=reply.model))
+        shop.products[product.number] = structs.replace(product, description=text, model=reply.model)
         await ctx.info({"event": "stored", "sku": product.sku, "name": product.name})
     return bool(text)
 
@@ -180,11 +137,8 @@ async def _describe_product(product: Product, shop: _Shop, ctx: Context) -> bool
 async def products(ctx: Context) -> str:
     """Return the products that have a description, as JSON."""
     shop: _Shop = ctx.state
-    return msgspec.json.encode([each for each in shop.store.products() if each.description]).decode()
+    return msgspec.json.encode([each for each in shop.products.values() if each.description]).decode()
 
 
 if __name__ == "__main__":
-    try:
-        make_server(os.environ[STORE_VARIABLE], float(os.environ.get(INTERVAL_VARIABLE, "2"))).run()
-    except AntiphonError as error:
-        sys.exit(str(error))
+    make_server(float(os.environ.get(INTERVAL_VARIABLE, "2"))).run()

@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 from antiphon.cli.commands.doctor.local import DoctorFinding, local_findings
 from antiphon.cli.commands.doctor.server import examine_server, login_finding
 from antiphon.cli.error_messages import FAILED, exit_code, explain_error
-from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import Json, Reach, complete_server
 from antiphon.cli.output.formats import print_json
 from antiphon.cli.output.progress import Teller
@@ -26,7 +24,7 @@ _MARKS = {"ok": "ok  ", "note": "note", "odd": "odd ", "failed": "FAIL"}
 _STYLES = {"ok": "green", "note": "", "odd": "yellow", "failed": "bold red"}
 
 
-def command(
+async def command(
     target: Annotated[str | None, complete_server] = None,
     *,
     models: bool = False,
@@ -45,24 +43,25 @@ def command(
         --models: Also ask each configured model for one word, to see that it works.
     """
     if target is None:
-        return run_coroutine(_check_installation(as_json=as_json, config=reach.config, models=models))
-    if models:
+        findings = await asyncio.to_thread(local_findings, reach.config)
+        if models:
+            from antiphon.cli.commands.doctor.models import model_findings
+
+            findings += await model_findings(reach.config, os.environ)
+    elif models:
         raise ConfigError("--models asks the models of this installation: leave the server out")
-    return run_coroutine(_check_server(target, reach, as_json=as_json))
+    else:
+        findings = await _check_server(target, reach)
+    teller = Teller(sys.stdout)
+    for finding in findings:
+        if as_json:
+            print_json({"kind": finding.kind, "subject": finding.subject, "text": finding.text})
+        else:
+            teller.say(f"{_MARKS[finding.kind]}  {finding.subject}: {finding.text}", _STYLES[finding.kind])
+    return FAILED if any(finding.kind == "failed" for finding in findings) else 0
 
 
-async def _check_installation(*, as_json: bool, config: Path | None, models: bool) -> int:
-    findings = await asyncio.to_thread(local_findings, config)
-    if models:
-        from antiphon.cli.commands.doctor.models import model_findings
-
-        findings += await model_findings(
-            config if config is not None and config.suffix == ".toml" else None, os.environ
-        )
-    return _show_findings(findings, as_json=as_json)
-
-
-async def _check_server(target: str, reach: Reach, *, as_json: bool) -> int:
+async def _check_server(target: str, reach: Reach) -> list[DoctorFinding]:
     findings: list[DoctorFinding] = []
     try:
         await examine_server(target, reach, findings.append)
@@ -72,14 +71,4 @@ async def _check_server(target: str, reach: Reach, *, as_json: bool) -> int:
         findings.append(DoctorFinding("failed", "connection", explain_error(error)))
         if isinstance(error.__cause__, Unauthorized):
             findings.append(await login_finding(target, reach))
-    return _show_findings(findings, as_json=as_json)
-
-
-def _show_findings(findings: list[DoctorFinding], *, as_json: bool) -> int:
-    teller = Teller(sys.stdout)
-    for finding in findings:
-        if as_json:
-            print_json({"kind": finding.kind, "subject": finding.subject, "text": finding.text})
-        else:
-            teller.say(f"{_MARKS[finding.kind]}  {finding.subject}: {finding.text}", _STYLES[finding.kind])
-    return FAILED if any(finding.kind == "failed" for finding in findings) else 0
+    return findings

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from antiphon.cli.commands.doctor.local import DoctorFinding
+from antiphon.cli.host_options import read_configuration
 from antiphon.errors import AntiphonError
 from antiphon.host.budget import DOLLAR, rounded_dollars
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.config import load_config
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.host.providers.api_keys import missing_key
@@ -41,7 +41,7 @@ async def model_findings(config: Path | None, environ: Mapping[str, str]) -> lis
     Raises:
         ConfigError: the configuration cannot be read.
     """
-    found = await asyncio.to_thread(load_config, environ, file=config)
+    found = await asyncio.to_thread(read_configuration, config, environ)
     return await asyncio.gather(*(_ask_model(model, environ) for model in found.catalogue()))
 
 

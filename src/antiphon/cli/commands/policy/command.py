@@ -6,6 +6,7 @@ Owns the options.
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Annotated
 
@@ -90,10 +91,10 @@ commands.add_command(blocks, "blocks")
 
 
 @grants.command("list")
-def list_given(*, as_json: Json = False, where: StoreOptions) -> int:
+def list_given(*, as_json: Json = False, where: StoreOptions) -> Awaitable[int | None]:
     """List your grants and their use; the usual command."""
     names = names_of(where.settings)
-    return run_on_store(where, lambda opened: list_grants(opened, names, as_json=as_json))
+    return run_on_store(where, lambda store: list_grants(store, names, as_json=as_json))
 
 
 @grants.command("revoke")
@@ -101,19 +102,19 @@ def revoke_(
     ids: list[str],
     *,
     where: StoreOptions,
-) -> int:
+) -> Awaitable[int | None]:
     """Revoke grants: you are asked again at the next request.
 
     Usage:
         ID...: IDs of grants, or as much of their beginnings as is unambiguous.
     """
-    return run_on_store(where, lambda opened: revoke_grants(opened, ids))
+    return run_on_store(where, lambda store: revoke_grants(store, ids))
 
 
 @blocks.command("list")
-def list_blocked(*, as_json: Json = False, where: StoreOptions) -> int:
+def list_blocked(*, as_json: Json = False, where: StoreOptions) -> Awaitable[int | None]:
     """List the servers you blocked; the usual command."""
-    return run_on_store(where, lambda opened: list_blocks(opened, as_json=as_json))
+    return run_on_store(where, lambda store: list_blocks(store, as_json=as_json))
 
 
 @blocks.command("lift")
@@ -121,10 +122,10 @@ def lift_(
     server: str,
     *,
     where: StoreOptions,
-) -> int:
+) -> Awaitable[int | None]:
     """Let a server ask again.
 
     Usage:
         SERVER: The server's identity, or as much of its beginning as is unambiguous.
     """
-    return run_on_store(where, lambda opened: lift_block(opened, server))
+    return run_on_store(where, lambda store: lift_block(store, server))

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
 import click
-from msgspec import Struct
 
 from antiphon.cli.bell import ring_for_questions
 from antiphon.cli.commands.review.answer import agree_in_person, check_named, edit_request, fill_in_person
@@ -22,7 +21,6 @@ from antiphon.cli.commands.review.terminal_queue import decide_in_terminal
 from antiphon.cli.commands.review.web import web
 from antiphon.cli.error_messages import Failed
 from antiphon.cli.groups import ReviewGroup
-from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import By, Json
 from antiphon.cli.output.formats import print_json, write_line
 from antiphon.cli.quantities import parse_future_time, parse_money
@@ -56,20 +54,25 @@ Scope = Annotated[
     "--scope: What is approved: this request once, or also similar ones: for the rest of the call, for the rest "
     "of the session, or always.",
 ]
-
-
 Model = Annotated[str | None, "--model NAME: Use this model instead: one of those that antiphon review show lists."]
 
 
+class DecisionOptions(StoreOptions, frozen=True, kw_only=True):
+    """Options that all deciding commands share: an option set."""
+
+    by: By = None
+    as_json: Json = False
+
+
 @commands.command("list")
-def list_(
+async def list_(
     *,
     follow: Annotated[bool, "--watch, -w: Go on listing new requests, until Ctrl-C."] = False,
     limit: Annotated[int, click.IntRange(1)] = 1000,
     after: str | None = None,
     as_json: Json = False,
     where: StoreOptions,
-) -> int:
+) -> None:
     """List what waits, by calls; usual in a pipe.
 
     In a pipe, and with --json, it prints one line for each request; with --watch, another line when one is decided or
@@ -79,38 +82,29 @@ def list_(
         --limit, -n N: How many, the oldest first.
         --after ID: Only requests that came after this one.
     """
-
-    async def listed() -> None:
-        bell = follow and where.settings.notify.bell
-        async with opened_store(where, make=follow) as opened, ring_for_questions(opened, wanted=bell):
-            await (
-                watch_queue(opened, as_json=as_json) if follow else list_pending(opened, limit, after, as_json=as_json)
-            )
-
-    return run_coroutine(listed())
+    bell = follow and where.settings.notify.bell
+    async with opened_store(where, make=follow) as store, ring_for_questions(store, wanted=bell):
+        await (watch_queue(store, as_json=as_json) if follow else list_pending(store, limit, after, as_json=as_json))
 
 
 @commands.command()
-def show(id: Id, *, as_json: Json = False, where: StoreOptions) -> int:
+async def show(id: Id, *, as_json: Json = False, where: StoreOptions) -> None:
     """Show exactly what will be sent, and all there is to know.
 
     What the host changed in it, risks, tools, the model with its scores, costs, what is left, and for how long it
     waits. What stands behind a bar was written by the server.
     """
-
-    async def shown(opened: Store) -> None:
-        question = await find_question(opened, id)
-        if as_json:
-            print_json(question)
-            return
-        for row in draw_question(question, make_layout(), time.time()):
-            write_line(row)
-
-    return run_on_store(where, shown)
+    async with opened_store(where) as store:
+        question = await find_question(store, id)
+    if as_json:
+        print_json(question)
+        return
+    for row in draw_question(question, make_layout(), time.time()):
+        write_line(row)
 
 
 @commands.command()
-def approve(
+async def approve(
     ids: Ids,
     *,
     scope: Scope = "once",
@@ -120,10 +114,8 @@ def approve(
     end: Annotated[str | None, "--until WHEN: With --scope: until when it holds: 30m, 8h, 7d, or a date."] = None,
     unbounded: bool = False,
     arguments: str | None = None,
-    by: By = None,
-    as_json: Json = False,
-    where: StoreOptions,
-) -> int:
+    told: DecisionOptions,
+) -> None:
     """Approve requests, and answers that wait to be sent.
 
     A --scope without a bound holds for 10 requests and $0.50. If a bound is given (--uses, --up-to, --until), it takes
@@ -143,31 +135,28 @@ def approve(
     if unbounded and bounds.named:
         raise ConfigError("--unbounded is without --uses, --up-to and --until")
     terms = UNBOUNDED if unbounded else bounds if bounds.named else None
-    told = DecisionOptions(by=by, as_json=as_json, where=where)
     if arguments is not None:
         if scope != "once" or model is not None:
             raise ConfigError("--arguments changes one call: leave --scope and --model out")
-        return _decide_questions(
+        return await _decide_questions(
             ids, lambda question: edited_call(question, arguments), "approved as edited", told, verb="approve"
         )
     word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
-    return _decide_questions(
+    return await _decide_questions(
         ids, lambda question: make_approval(question, scope, terms, model), word, told, verb="approve"
     )
 
 
 @commands.command()
-def deny(
+async def deny(
     ids: Ids,
     *,
     reason: str | None = None,
     tell: bool = False,
     respond: str | None = None,
     reach: Literal["once", "call", "server"] = "once",
-    by: By = None,
-    as_json: Json = False,
-    where: StoreOptions,
-) -> int:
+    told: DecisionOptions,
+) -> None:
     """Refuse requests.
 
     Exit code 1 if one was decided before, or nobody waits for it any more. Servers that were refused with
@@ -182,44 +171,29 @@ def deny(
     """
     if tell and not reason:
         raise ConfigError("--tell says the reason to the server: give one with --reason")
-    told = DecisionOptions(by=by, as_json=as_json, where=where)
     if respond is not None:
         if reason or reach != "once":
             raise ConfigError("--respond answers one call: leave --reason and --reach out")
-        return _decide_questions(ids, lambda question: answer_of(question, [respond]), "answered", told, verb="answer")
+        return await _decide_questions(
+            ids, lambda question: answer_of(question, [respond]), "answered", told, verb="answer"
+        )
     word = "denied" if reach == "once" else f"denied (--reach {reach})"
-    return _decide_questions(ids, lambda question: make_denial(question, reason, reach, tell=tell), word, told)
+    return await _decide_questions(ids, lambda question: make_denial(question, reason, reach, tell=tell), word, told)
 
 
 @commands.command()
-def regenerate(
-    ids: Ids,
-    *,
-    model: Model = None,
-    by: By = None,
-    as_json: Json = False,
-    where: StoreOptions,
-) -> int:
+async def regenerate(ids: Ids, *, model: Model = None, told: DecisionOptions) -> None:
     """Ask the model for another answer, before one is sent.
 
     Exit code 1 if one was decided before, or nobody waits for it any more.
     """
-    told = DecisionOptions(by=by, as_json=as_json, where=where)
-    return _decide_questions(
+    return await _decide_questions(
         ids, lambda question: Regenerate(model=model), "to be answered once more", told, verb="regenerate"
     )
 
 
 @commands.command()
-def edit(
-    id: Id,
-    *,
-    yes: bool = False,
-    model: Model = None,
-    by: By = None,
-    as_json: Json = False,
-    where: StoreOptions,
-) -> int:
+async def edit(id: Id, *, yes: bool = False, model: Model = None, told: DecisionOptions) -> None:
     """Change a request in your editor, and send the changed one.
 
     The editor is $VISUAL or $EDITOR. You see the difference first; a mistake opens the editor again.
@@ -227,9 +201,8 @@ def edit(
     Usage:
         --yes: Send what the editor leaves, without asking again.
     """
-
-    async def done(opened: Store) -> None:
-        decider = Decider(opened, by=by, as_json=as_json)
+    async with opened_store(told) as store:
+        decider = Decider(store, by=told.by, as_json=told.as_json)
         [question] = await decider.find([id])
         item = question.item
         if not isinstance(item, ReviewItem) or "edit" not in item.choices:
@@ -240,19 +213,11 @@ def edit(
             [question], [await edit_request(question, item, yes=yes, model=model)], "approved as edited"
         )
 
-    return run_on_store(where, done)
-
 
 @commands.command()
 def answer(
-    id: Id,
-    words: list[str] | None = None,
-    *,
-    defaults: bool = False,
-    by: By = None,
-    as_json: Json = False,
-    where: StoreOptions,
-) -> int:
+    id: Id, words: list[str] | None = None, *, defaults: bool = False, told: DecisionOptions
+) -> Awaitable[int | None]:
     """Answer yourself: nothing is sent to a model.
 
     A form of a server is answered as the arguments of a tool are written: key=value, key:=JSON, or a JSON object.
@@ -264,8 +229,8 @@ def answer(
     """
     text = read_answer(words or [])
 
-    async def done(opened: Store) -> None:
-        decider = Decider(opened, by=by, as_json=as_json)
+    async def give_answer(store: Store) -> None:
+        decider = Decider(store, by=told.by, as_json=told.as_json)
         [question] = await decider.find([id])
         if text or defaults:
             decision = answer_of(question, text, defaults=defaults)
@@ -277,34 +242,23 @@ def answer(
             word += f" {inert_line(encode_value(decision.content).decode())}"
         await decider.decide([question], [decision], word)
 
-    return run_on_store(where, done)
+    return run_on_store(told, give_answer)
 
 
-class DecisionOptions(Struct, frozen=True, kw_only=True):
-    """Options that all deciding commands share."""
-
-    by: str | None
-    as_json: bool
-    where: StoreOptions
-
-
-def _decide_questions(
+async def _decide_questions(
     ids: list[str],
     decision: Callable[[Question], Decision | ElicitResult | Awaitable[Decision]],
     word: str,
     told: DecisionOptions,
     *,
     verb: str = "",
-) -> int:
+) -> None:
     """Decide. ``verb`` names an action that allows something, which is shown first; a refusal is not."""
-
-    async def done(opened: Store) -> None:
-        decider = Decider(opened, by=told.by, as_json=told.as_json)
+    async with opened_store(told) as store:
+        decider = Decider(store, by=told.by, as_json=told.as_json)
         questions = await decider.find(ids)
         made = [decision(question) for question in questions]
         decisions = [await each if isinstance(each, Awaitable) else each for each in made]
         if verb:
             await agree_in_person(questions, ids, verb)
         await decider.decide(questions, decisions, word)
-
-    return run_on_store(told.where, done)

@@ -18,7 +18,6 @@ import msgspec
 from antiphon.cli.bell import ring_for_questions
 from antiphon.cli.commands.review.find import shorten_ids
 from antiphon.cli.commands.review.queue_list import time_left
-from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.options import By, user_name
 from antiphon.cli.output.formats import is_interactive
 from antiphon.cli.quantities import format_time
@@ -73,9 +72,9 @@ _DIGITS = 20
 """Characters of an identity that are shown if no name is known, as on the page."""
 
 
-def decide_in_terminal(
+async def decide_in_terminal(
     *, language: Literal["en", "zh"] | None = None, no_bell: bool = False, by: By = None, where: StoreOptions
-) -> int:
+) -> None:
     """Show what waits, live, and decide it; usual at a terminal.
 
     Type the beginning of an ID to see that request, and decide it; only Enter takes the first one. h shows what was
@@ -88,20 +87,16 @@ def decide_in_terminal(
     terminal = find_terminal() if is_interactive() else None
     if terminal is None:
         raise ConfigError("there is no terminal to ask you at; antiphon review list writes into a pipe")
-
-    async def decided() -> None:
-        settings = where.settings
-        bell = settings.notify.bell and not no_bell
-        words = load_texts(terminal_language(language), PAGE_WORDS)
-        async with opened_store(where, make=True) as store, ring_for_questions(store, wanted=bell):
-            with closing(open_terminal(terminal)) as tty:
-                console = Console(tty, color=None, pause=PAUSE, words=words)
-                person = ReviewQueue(store, console, words, by=by or user_name() or "terminal")
-                person.undo_seconds = settings.review.undo
-                person.names = settings.server_names
-                await person.run()
-
-    return run_coroutine(decided())
+    settings = where.settings
+    bell = settings.notify.bell and not no_bell
+    words = load_texts(terminal_language(language), PAGE_WORDS)
+    async with opened_store(where, make=True) as store, ring_for_questions(store, wanted=bell):
+        with closing(open_terminal(terminal)) as tty:
+            console = Console(tty, color=None, pause=PAUSE, words=words)
+            person = ReviewQueue(store, console, words, by=by or user_name() or "terminal")
+            person.undo_seconds = settings.review.undo
+            person.names = settings.server_names
+            await person.run()
 
 
 class ReviewQueue:

@@ -11,7 +11,6 @@ from typing import Annotated
 import click
 
 from antiphon.cli.bell import ring_for_questions
-from antiphon.cli.open_client import run_coroutine
 from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.host.review_page import page_opener
 
@@ -21,14 +20,14 @@ Port = Annotated[int, "--port N: Port of the page; 0 is any that is free.", clic
 Browse = Annotated[bool, "--open/--no-open: Open a browser, where there is one."]
 
 
-def web(
+async def web(
     *,
     port: Port = 0,
     host: str = "127.0.0.1",
     remote: bool = False,
     browse: Browse = True,
     where: StoreOptions,
-) -> int:
+) -> None:
     """Decide in the browser; also: antiphon review --web.
 
     Prints an address that opens the page once, in one browser; the page's settings make further ones. Only this machine
@@ -38,15 +37,11 @@ def web(
         --host ADDRESS: Address to serve the page at.
         --remote: Allow a --host that others can reach. Nothing is encrypted.
     """
-    opened_page = page_opener()
+    open_page = page_opener()
     settings = where.settings
-
-    async def served() -> None:
-        async with (
-            opened_store(where, make=True) as opened,
-            opened_page(opened, host=host, port=port, config=settings, remote=remote, browse=browse),
-            ring_for_questions(opened, wanted=settings.notify.bell),
-        ):
-            await asyncio.get_running_loop().create_future()
-
-    return run_coroutine(served())
+    async with (
+        opened_store(where, make=True) as store,
+        open_page(store, host=host, port=port, config=settings, remote=remote, browse=browse),
+        ring_for_questions(store, wanted=settings.notify.bell),
+    ):
+        await asyncio.get_running_loop().create_future()
