@@ -30,11 +30,7 @@ _LARGEST = 64 * 1024 * 1024
 
 
 def read_arguments(typed: Iterable[str], schema: Schema) -> dict[str, Any]:
-    """Read the arguments of a tool. A key that is given twice makes a list if the schema wants one.
-
-    Raises:
-        ConfigError: one cannot be read, or the schema has no such argument; the message names it.
-    """
+    """Read the arguments of a tool. A key that is given twice makes a list if the schema wants one."""
     values: dict[str, Any] = {}
     for word in typed:
         if word == "-" or word.startswith("@") or word.lstrip().startswith("{"):
@@ -69,11 +65,7 @@ def _split_word(word: str) -> tuple[str, str, bool]:
 
 
 def _read_word(word: str) -> str:
-    """Return what a word stands for: the content of a file, standard input, or itself.
-
-    Raises:
-        ConfigError: the file cannot be read.
-    """
+    """Return what a word stands for: the content of a file, standard input, or itself."""
     try:
         if word == "-":
             data = sys.stdin.buffer.read(_LARGEST + 1)

@@ -78,11 +78,7 @@ def is_own(path: Path) -> bool:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file, as far as needed to see that it is too large.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
+    """Read a file, as far as needed to see that it is too large."""
     try:
         return read_file(path, MAX_FILE + 1)
     except OSError as error:
@@ -90,11 +86,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_config(path: Path) -> Mapping[str, ServerEntry]:
-    """Read the servers in a file. Variables are not substituted.
-
-    Raises:
-        ConfigError: it cannot be read, or has the wrong form; the message names the place.
-    """
+    """Read the servers in a file. Variables are not substituted."""
     return read_servers(read_bytes(path), path)
 
 
@@ -102,10 +94,6 @@ def find_entry(name: str, config: Path | None) -> FoundEntry | None:
     """Look a name up in the given file, or else in those of ``config_paths``. Variables are substituted.
 
     A project's file must be trusted first; in a file that was named, only an entry with variables must be.
-
-    Raises:
-        ConfigError: a file cannot be read, a variable is not set, or the given file has no such name.
-        Failed: the file is not trusted, and nobody can be asked.
     """
     for path in config_paths() if config is None else [config]:
         if config is None and not path.is_file():
@@ -190,12 +178,7 @@ def _filled_or_faulty(path: Path, name: str, entry: ServerEntry, may_inherit: bo
 
 
 def fill_entry(path: Path, name: str, entry: ServerEntry) -> FoundEntry:
-    """Substitute the variables in an entry of a file.
-
-    Raises:
-        ConfigError: the entry cannot be used, a variable is not set, or the file that it was moved from is no longer
-            trusted; the message names the entry.
-    """
+    """Substitute the variables in an entry of a file."""
     if entry.fault is not None:
         raise ConfigError(f"{path}: {entry.fault}")
     source, trust, may_inherit = path, Trust(), True

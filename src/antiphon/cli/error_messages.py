@@ -1,4 +1,9 @@
-"""Errors as one message for the person at the terminal, and an exit code. Never a traceback."""
+"""Errors as one message for the person at the terminal, and an exit code. Never a traceback.
+
+Any function of the command line may raise ``ConfigError`` if input or configuration is wrong (exit code 2), or
+``Failed`` (exit code 1). Their messages are written for that person, name the place, and say what to do, so the
+docstrings do not list them.
+"""
 
 from __future__ import annotations
 

@@ -90,10 +90,6 @@ def choose_host(
         soon: whether questions are certain to come, so that the usual store is loaded in the meantime.
         model_api: also serve servers that call a vendor's API themselves.
         environ: environment variables, where API keys are looked up.
-
-    Raises:
-        ConfigError: both ``yes`` and ``deny`` are set, there is no such provider or model, or the configuration cannot
-            be read.
     """
     if answers.yes and answers.deny:
         raise ConfigError("--yes and --deny contradict each other")

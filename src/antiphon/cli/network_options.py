@@ -98,11 +98,7 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> ListenPlace | None:
-        """Where to serve; ``None`` for stdio.
-
-        Raises:
-            ConfigError: there are several, or it is no address.
-        """
+        """Where to serve; ``None`` for stdio."""
         given = [(name, text) for name in _PLACES if (text := getattr(self, name))]
         if len(given) > 1:
             raise ConfigError("choose one of --http, --sse and --ws")
@@ -118,9 +114,6 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
         Args:
             accepts: the ``[auth]`` table of the configuration, which options of the command line override.
             environ: environment variables, where secrets are looked up.
-
-        Raises:
-            ConfigError: the options cannot be used; the message says what to do.
         """
         options: ServeOptions = {}
         auth = self._auth(accepts, environ)
@@ -200,11 +193,7 @@ def _host_of(url: str) -> str:
 
 
 def _make_token_check(token: str) -> Callable[[str], str | None]:
-    """Make the check of the token, which takes the same time for right and wrong ones.
-
-    Raises:
-        ConfigError: the token is empty, or cannot be sent in a header.
-    """
+    """Make the check of the token, which takes the same time for right and wrong ones."""
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError("--token is one word of printable ASCII; openssl rand -hex 32 makes one")
     expected = token.encode()

@@ -130,11 +130,7 @@ class Reach(Struct, frozen=True, kw_only=True):
 
     @property
     def headers(self) -> dict[str, str] | None:
-        """The headers for an address; ``None`` for none.
-
-        Raises:
-            ConfigError: one is not written as a header.
-        """
+        """The headers for an address; ``None`` for none."""
         found: dict[str, str] = {}
         for text in self.header or ():
             name, colon, value = text.partition(":")

@@ -20,20 +20,12 @@ _MOST_DOLLARS = 1_000_000_000
 
 
 def parse_past_time(text: str | None, now: float) -> float | None:
-    """Read a time in the past: a duration ago (``7d``), or a date.
-
-    Raises:
-        ConfigError: it is neither.
-    """
+    """Read a time in the past: a duration ago (``7d``), or a date."""
     return None if text is None else parse_moment("--since", text, now, -1)
 
 
 def parse_future_time(text: str | None, now: float) -> float | None:
-    """Read a time in the future: a duration from now (``2h``), or a date.
-
-    Raises:
-        ConfigError: it is neither, or it is over.
-    """
+    """Read a time in the future: a duration from now (``2h``), or a date."""
     if text is None:
         return None
     end = parse_moment("--until", text, now, 1)
@@ -43,11 +35,7 @@ def parse_future_time(text: str | None, now: float) -> float | None:
 
 
 def parse_moment(option: str, text: str, now: float, direction: int) -> float:
-    """Read a duration, counted from now in this direction, or an ISO 8601 date or time (UTC unless it says otherwise).
-
-    Raises:
-        ConfigError: it is neither.
-    """
+    """Read a duration from now in this direction, or an ISO 8601 date or time (UTC unless it says otherwise)."""
     length = _LENGTH.fullmatch(text.strip())
     if length:
         return now + direction * int(length["number"]) * _SECONDS[length["unit"]]
@@ -61,11 +49,7 @@ def parse_moment(option: str, text: str, now: float, direction: int) -> float:
 
 
 def parse_money(option: str, text: str | None) -> int | None:
-    """Read an amount of US dollars as nano-dollars.
-
-    Raises:
-        ConfigError: it is no amount.
-    """
+    """Read an amount of US dollars as nano-dollars."""
     if text is None:
         return None
     try:

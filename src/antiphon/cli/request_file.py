@@ -35,20 +35,12 @@ class _FileMessage(msgspec.Struct):
 
 
 def read_request(path: Path) -> CreateMessageRequestParams:
-    """Read a sampling request; ``-`` is standard input.
-
-    Raises:
-        ConfigError: it cannot be read, or is no valid request.
-    """
+    """Read a sampling request; ``-`` is standard input."""
     return _decode_request(path, read_bytes(path))
 
 
 def read_ask(path: Path) -> Asked:
-    """Read a sampling request, or the message of an elicitation or a tool call, which names its method.
-
-    Raises:
-        ConfigError: it is none of these, or not valid.
-    """
+    """Read a sampling request, or the message of an elicitation or a tool call, which names its method."""
     data = read_bytes(path)
     try:
         message = msgspec.json.decode(data, type=_FileMessage)
@@ -74,11 +66,7 @@ def _decode_request(path: Path, data: bytes) -> CreateMessageRequestParams:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file; ``-`` is standard input.
-
-    Raises:
-        ConfigError: it cannot be read, or is too large.
-    """
+    """Read a file; ``-`` is standard input."""
     try:
         data = sys.stdin.buffer.read(_LARGEST + 1) if str(path) == "-" else read_file(path, _LARGEST + 1)
     except OSError as error:

@@ -70,20 +70,12 @@ def complete_line(root: click.Command, instruction: str) -> int:
 
 
 def print_script(root: click.Command) -> None:
-    """Print the script for the shell at work.
-
-    Raises:
-        ConfigError: there is none for this shell.
-    """
+    """Print the script for the shell at work."""
     print(_make_script(root, _find_shell()), end="")
 
 
 def install_script(root: click.Command) -> None:
-    """Write the script where the shell at work finds it, and say where.
-
-    Raises:
-        ConfigError: there is none for this shell, or it has no such place.
-    """
+    """Write the script where the shell at work finds it, and say where."""
     shell = _find_shell()
     script = _make_script(root, shell)
     if shell not in _PLACES:

@@ -44,10 +44,6 @@ async def opened_store(where: StoreOptions, *, make: bool = False) -> AsyncGener
     """Open the store that was named, by default the configured one, while the context lasts.
 
     ``make``: create a named file that is missing; otherwise that is an error.
-
-    Raises:
-        ConfigError: there is no such store.
-        Failed: it cannot be read.
     """
     chosen = where.store or where.settings.store
     if where.store is not None and not make:

@@ -30,11 +30,7 @@ _IDENTITY = re.compile(r"(?:url|command|memory|coarse):[\w.]*")
 
 
 def resolve_target(text: str, config: Path | None = None) -> str | list[str] | Mapping[str, object]:
-    """Return the target for ``Client``. ``config``: the only file to look names up in.
-
-    Raises:
-        ConfigError: it is no target; the message says what was tried.
-    """
+    """Return the target for ``Client``. ``config``: the only file to look names up in."""
     if _URL.match(text):
         return text
     if text in list_names(config) and (found := find_entry(text, config)) is not None:
@@ -88,11 +84,7 @@ def _find_program(words: list[str]) -> list[str]:
 
 
 def target_of(found: FoundEntry, name: str) -> Mapping[str, object]:
-    """Return the target for ``Client`` from an entry of this name.
-
-    Raises:
-        ConfigError: it names neither a program nor an address, or cannot be used.
-    """
+    """Return the target for ``Client`` from an entry of this name."""
     if found.entry.fault is not None:
         raise ConfigError(found.entry.fault)
     if found.entry.command is None and found.entry.url is None:
@@ -109,28 +101,17 @@ def identity_of(target: str, servers: Path | None = None) -> str:
     """Return the identity of a server that is named as for ``antiphon call``; an identity, or its prefix, is unchanged.
 
     ``servers``: the only file to look names up in.
-
-    Raises:
-        ConfigError: it names no server.
     """
     return identities_of(target, servers)[0]
 
 
 def identities_of(target: str, servers: Path | None = None) -> tuple[str, ...]:
-    """Return the identity of a server and the coarser ones, in the order of ``Origin.identities``.
-
-    Raises:
-        ConfigError: it names no server.
-    """
+    """Return the identity of a server and the coarser ones, in the order of ``Origin.identities``."""
     return origin_at(target, servers).identities
 
 
 def origin_at(target: str, servers: Path | None = None) -> Origin:
-    """Return what a host knows about a server before it is connected.
-
-    Raises:
-        ConfigError: it names no server.
-    """
+    """Return what a host knows about a server before it is connected."""
     if _IDENTITY.fullmatch(target):
         return Origin(id="named", identity=target, target=target)
     found = describe_location(locate_target(resolve_target(target, servers)))

@@ -202,11 +202,7 @@ def read_all() -> list[StartedTask]:
 
 
 def find_task(id: str) -> StartedTask:
-    """Return a task by its id, or by the beginning of it.
-
-    Raises:
-        ConfigError: there is none, or there are several.
-    """
+    """Return a task by its id, or by the beginning of it."""
     tasks = read_all()
     fitting = [task for task in tasks if task.id == id] or [task for task in tasks if task.id.startswith(id)]
     if len(fitting) == 1 and len(id) >= _SHORTEST:

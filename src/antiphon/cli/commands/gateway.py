@@ -171,11 +171,7 @@ class _Listens(Struct, frozen=True, kw_only=True):
 
 
 def _read_listening(listening: ListenOptions, settings: Path | None) -> _Listens | None:
-    """Read where to serve, and who may connect. Without a check of tokens only this machine can be served.
-
-    Raises:
-        ConfigError: anybody on the network could call the tools; the message says how to require a token.
-    """
+    """Read where to serve, and who may connect. Without a check of tokens only this machine can be served."""
     place = listening.place
     if place is None:
         if listening.given:

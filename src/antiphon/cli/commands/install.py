@@ -153,11 +153,7 @@ def _print_hosts(*, as_json: bool) -> int:
 
 
 def find_installation(host: str, file: Path | None) -> Installation:
-    """Find the configuration of a host.
-
-    Raises:
-        ConfigError: there is no such host.
-    """
+    """Find the configuration of a host."""
     if host not in KNOWN:
         raise ConfigError(f"{host!r} is not a known host; {suggest_similar(host, list(KNOWN))}")
     known = KNOWN[host]
@@ -170,22 +166,14 @@ def find_installation(host: str, file: Path | None) -> Installation:
 
 
 def _list_variables() -> Sequence[str]:
-    """Return the variables that a gateway needs of its host: those of the desktop, and keys of the models.
-
-    Raises:
-        ConfigError: antiphon.toml cannot be read.
-    """
+    """Return the variables that a gateway needs of its host: those of the desktop, and keys of the models."""
     configured = (name for model in load_config(os.environ).models for name in key_variables(model))
     usual = (name for vendor in USUAL.values() for name in (*vendor.keys, vendor.base_url, vendor.chosen))
     return list(dict.fromkeys((*_OF_THE_DESKTOP, *usual, *configured)))
 
 
 def _check_own_servers(title: str) -> None:
-    """Refuse an entry that the host could not start, because there is nothing to serve.
-
-    Raises:
-        ConfigError: the user's own configuration has no servers, either.
-    """
+    """Refuse an entry that the host could not start, because there is nothing to serve."""
     own = find_config_folder() / "servers.json"
     if not own.is_file() or not read_config(own):
         raise ConfigError(f"{title} has no servers that the gateway could serve: add one to it first, or to {own}")

@@ -86,12 +86,7 @@ def _split_name(file: str) -> tuple[Path, str | None]:
 
 
 def load_file(path: Path) -> ModuleType:
-    """Import a file as a module of its own name, with its folder on the path, as ``python FILE`` would.
-
-    Raises:
-        ConfigError: there is no such file, or it is no Python file.
-        Failed: it raised; the message names the line.
-    """
+    """Import a file as a module of its own name, with its folder on the path, as ``python FILE`` would."""
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; name the .py file in it, as in {path / 'server.py'}")
     if not path.is_file():
@@ -123,11 +118,7 @@ def _find_line(error: Exception, path: Path) -> str:
 
 
 def find_server(module: ModuleType, name: str | None, place: str) -> Server:
-    """Return the Server object of a module: the one of this name, or the only one.
-
-    Raises:
-        ConfigError: there is none, or there are several and no name.
-    """
+    """Return the Server object of a module: the one of this name, or the only one."""
     servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
     if name is not None:
         if name not in servers:

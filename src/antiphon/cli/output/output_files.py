@@ -46,11 +46,7 @@ class OutputPart(NamedTuple):
 
 
 def parts_of(blocks: Iterable[object]) -> list[OutputPart]:
-    """Return the parts of a result that can be written to files: texts, images, audio and embedded resources.
-
-    Raises:
-        Failed: the data of one is not base64.
-    """
+    """Return the parts of a result that can be written to files: texts, images, audio and embedded resources."""
     parts: list[OutputPart] = []
     for block in blocks:
         if isinstance(block, TextContent):
@@ -63,11 +59,7 @@ def parts_of(blocks: Iterable[object]) -> list[OutputPart]:
 
 
 def part_of(contents: ResourceContents) -> OutputPart:
-    """Return the contents of a resource as a part.
-
-    Raises:
-        Failed: its data is not base64.
-    """
+    """Return the contents of a resource as a part."""
     return OutputPart(data_of(contents), contents.mime_type or (None if contents.text is None else "text/plain"))
 
 
@@ -85,11 +77,7 @@ def data_of(holder: ImageContent | AudioContent | ResourceContents) -> bytes:
 
 
 def save_parts(parts: Sequence[OutputPart], output: Path) -> list[Path]:
-    """Write the parts: the only one to a file, or each to a numbered file in a folder. Returns the files.
-
-    Raises:
-        Failed: several parts do not fit into one file, there is none, or a file cannot be written.
-    """
+    """Write the parts: the only one to a file, or each to a numbered file in a folder. Returns the files."""
     if output.is_dir():
         files = [output / f"{at}{_guess_extension(part.mime_type)}" for at, part in enumerate(parts, 1)]
     elif len(parts) != 1:

@@ -62,9 +62,6 @@ async def list_records(
     """List the latest records that are searched for, or all of them as they are read, with ``limit`` 0.
 
     ``names``: those of servers, by identity.
-
-    Raises:
-        Failed: a record cannot be read.
     """
     if limit:
         found = [placed async for placed in _find(store, search, limit)]
@@ -83,9 +80,6 @@ async def show_records(store: Store, seq: int, names: Mapping[str, str], *, as_j
     """Show all records of the ask that record number ``seq`` belongs to, and what became of its answer.
 
     ``names``: those of servers, by identity.
-
-    Raises:
-        Failed: there is no such record.
     """
     found = await store.entries(seq - 1, 1)
     if not found or found[0].seq != seq:

@@ -58,11 +58,7 @@ _PAGE = 1_000
 
 
 def read_head(text: str | None) -> Head | None:
-    """Read a head as ``verify_entries`` prints it.
-
-    Raises:
-        ConfigError: it is no head.
-    """
+    """Read a head as ``verify_entries`` prints it."""
     if text is None:
         return None
     match = _HEAD.fullmatch(text.strip())
@@ -82,11 +78,7 @@ async def verify_store(store: Store, known: Iterable[Head]) -> Proof:
 
 
 def verify_file(path: Path, known: Iterable[Head]) -> Proof:
-    """Verify a file of JSON Lines.
-
-    Raises:
-        ConfigError: it cannot be opened.
-    """
+    """Verify a file of JSON Lines."""
     with open_file(path) as file:
         head, fault = check_lines(_read_lines(file), known)
     return Proof(records=head.seq, head=head, fault=fault)
@@ -144,12 +136,7 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def anchor_record(store: Store, file: Path | None, webhook: str | None, *, log: bool, as_json: bool) -> int:
-    """Note the head of a record that is intact and continues from what the file has. Returns the exit code.
-
-    Raises:
-        Failed: it cannot be noted there.
-        ConfigError: the file contains something else.
-    """
+    """Note the head of a record that is intact and continues from what the file has. Returns the exit code."""
     proof = await verify_store(store, [] if file is None else read_anchors(file, make=True))
     if not proof.whole:
         # A broken record must not be noted as if it were intact.
@@ -170,11 +157,7 @@ async def anchor_record(store: Store, file: Path | None, webhook: str | None, *,
 
 
 def read_anchors(file: Path, *, make: bool = False) -> list[Head]:
-    """Read the heads that were noted in a file; with ``make``, a missing file has none.
-
-    Raises:
-        ConfigError: it cannot be read, or contains something else.
-    """
+    """Read the heads that were noted in a file; with ``make``, a missing file has none."""
     heads: list[Head] = []
     if make and not file.exists():
         return heads
@@ -232,11 +215,7 @@ def _tell_system(line: bytes) -> None:
 
 
 async def export_records(store: Store, form: Format, output: Path | None) -> int:
-    """Write all records, and return how many there were.
-
-    Raises:
-        Failed: a record cannot be read.
-    """
+    """Write all records, and return how many there were."""
     count = 0
     with _open_output(output) as write:
         async for page in _read_pages(store):

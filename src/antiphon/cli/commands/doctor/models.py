@@ -36,11 +36,7 @@ _SHOWN = 40
 
 
 async def model_findings(config: Path | None, environ: Mapping[str, str]) -> list[DoctorFinding]:
-    """Ask each model for one word, all concurrently; findings are in the order of the configuration.
-
-    Raises:
-        ConfigError: the configuration cannot be read.
-    """
+    """Ask each model for one word, all concurrently; findings are in the order of the configuration."""
     found = await asyncio.to_thread(read_configuration, config, environ)
     return await asyncio.gather(*(_ask_model(model, environ) for model in found.catalogue()))
 

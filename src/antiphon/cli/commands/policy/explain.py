@@ -57,11 +57,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judged_request(path: Path, server: str | None, *, background: bool, headless: bool) -> Judged:
-    """Read a request, or a call of a tool as a case has it, and assume an ask of this server.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
+    """Read a request, or a call of a tool as a case has it, and assume an ask of this server."""
     try:
         case = msgspec.json.decode(read_bytes(path), type=CallCase) if str(path) != "-" else None
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -89,11 +85,7 @@ def judged_case(case: CallCase, *, headless: bool = False) -> Judged:
 
 
 def read_cases(path: Path) -> list[CallCase]:
-    """Read the cases of a file: tables ``[[cases]]`` in TOML.
-
-    Raises:
-        ConfigError: it cannot be read, or a case says something that it may not.
-    """
+    """Read the cases of a file: tables ``[[cases]]`` in TOML."""
     try:
         data = parse_toml(read_bytes(path).decode())
         cases = msgspec.convert(data, dict[str, list[CallCase]])["cases"]

@@ -54,12 +54,7 @@ def _describe_models(given: Given) -> str:
 
 
 async def revoke_grants(store: Store, ids: Sequence[str]) -> None:
-    """Withdraw grants, so that the next request is asked about.
-
-    Raises:
-        ConfigError: several grants have this prefix.
-        Failed: there is no such grant (any more).
-    """
+    """Withdraw grants, so that the next request is asked about."""
     grants = Grants(store)
     known = [given.id for given in await grants.all()]
     for id in [_find_only(id, known) for id in ids]:
@@ -80,12 +75,7 @@ async def list_blocks(store: Store, *, as_json: bool) -> None:
 
 
 async def lift_block(store: Store, identity: str) -> None:
-    """Unblock a server.
-
-    Raises:
-        ConfigError: several blocked servers have this prefix.
-        Failed: it is not blocked.
-    """
+    """Unblock a server."""
     one = _find_only(identity, [row.identity for row in await store.blocks()], "no server is blocked as")
     if not await store.unblock(one):
         raise Failed(f"{one}: is not blocked any more")

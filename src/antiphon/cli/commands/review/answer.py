@@ -51,21 +51,13 @@ async def agree_in_person(questions: Sequence[Question], ids: Sequence[str], ver
 
 
 async def show_in_person(question: Question) -> None:
-    """Show a question at the terminal before it is worked on.
-
-    Raises:
-        ConfigError: there is no terminal to show it at.
-    """
+    """Show a question at the terminal before it is worked on."""
     with _open_conversation(question) as console:
         await console.show(draw_question(question, console.layout, question.created))
 
 
 def check_named(question: Question, ids: Sequence[str]) -> None:
-    """Check that a question was named together with the hash of its content, since nobody will be asked.
-
-    Raises:
-        ConfigError: it was not.
-    """
+    """Check that a question was named together with the hash of its content, since nobody will be asked."""
     if not named_as_listed(question, ids):
         raise ConfigError(_REMEDY.format(id=question.id))
 
@@ -117,12 +109,7 @@ def _open_conversation(question: Question) -> Generator[Console]:
 
 
 async def fill_in_person(question: Question) -> Answer | ElicitResult:
-    """Ask the person at the terminal for the answer.
-
-    Raises:
-        ConfigError: there is no terminal.
-        Failed: the person broke off.
-    """
+    """Ask the person at the terminal for the answer."""
     terminal = find_terminal()
     if terminal is None:
         raise ConfigError("there is no terminal to ask you at: give the answer, or - for standard input")
@@ -192,11 +179,7 @@ async def _edit_until_valid(
 
 
 async def _agrees_to_send(terminal: str) -> bool:
-    """Ask whether it may be sent; ``False`` to continue editing.
-
-    Raises:
-        Failed: the person gave up.
-    """
+    """Ask whether it may be sent; ``False`` to continue editing."""
     with closing(open_terminal(terminal)) as tty:
         console = Console(tty, color=None, pause=0.0)
         key = await console.choose({"s": "send this", "e": "edit again", "q": "quit: decide nothing"})

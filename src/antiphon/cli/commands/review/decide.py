@@ -60,11 +60,7 @@ class Decider:
         return await find_pending(self.store, ids)
 
     async def decide(self, questions: Sequence[Question], decisions: Sequence[AnyDecision], word: str) -> None:
-        """Decide all of these questions, as they were read, or none, and report it.
-
-        Raises:
-            Failed: somebody else decided, or a decision does not fit.
-        """
+        """Decide all of these questions, as they were read, or none, and report it."""
         queue = Queue(self.store)
         try:
             chosen = {question.id: decision for question, decision in zip(questions, decisions, strict=True)}
@@ -85,11 +81,7 @@ class Decider:
 
 
 def make_approval(question: Question, scope: Scope, terms: Terms | None, model: str | None) -> Approve | ElicitResult:
-    """Make the decision that allows what is shown; ``terms``: ``None`` for the usual bounds.
-
-    Raises:
-        ConfigError: this cannot be approved in this way.
-    """
+    """Make the decision that allows what is shown; ``terms``: ``None`` for the usual bounds."""
     item = question.item
     if isinstance(item, ElicitItem):
         if scope != "once" or model is not None:
@@ -109,11 +101,7 @@ def make_approval(question: Question, scope: Scope, terms: Terms | None, model: 
 
 
 async def edited_call(question: Question, text: str) -> EditCall:
-    """Make the decision that calls a tool with other arguments, given as JSON.
-
-    Raises:
-        ConfigError: it is no call of a tool, or the arguments do not fit; the message names the place.
-    """
+    """Make the decision that calls a tool with other arguments, given as JSON."""
     item = question.item
     if not isinstance(item, ToolItem):
         raise ConfigError(f"{question.id}: --arguments is for the call of a tool")
@@ -124,11 +112,7 @@ async def edited_call(question: Question, text: str) -> EditCall:
 
 
 def make_denial(question: Question, reason: str | None, reach: Reach, *, tell: bool) -> Deny:
-    """Make the decision that refuses.
-
-    Raises:
-        ConfigError: the server should be told the reason, which is not possible.
-    """
+    """Make the decision that refuses."""
     if tell and question.item is not None and not can_tell(question.item):
         raise ConfigError(f"{question.id}: the answer to this has no room for a reason: leave --tell out")
     return Deny(reason=reason, reach=reach, tell=tell)
@@ -138,9 +122,6 @@ def answer_of(question: Question, words: Sequence[str], *, defaults: bool = Fals
     """Make the decision that answers in person: with a text or, for a form, its fields.
 
     ``defaults``: use the server's defaults for fields that are not given; otherwise they are not used.
-
-    Raises:
-        ConfigError: it is no answer to this question.
     """
     item = question.item
     if not isinstance(item, ElicitItem):

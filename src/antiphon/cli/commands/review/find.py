@@ -36,10 +36,6 @@ async def find_question(store: Store, id: str) -> Question:
     """Find the question whose id has this prefix, preferably one that waits.
 
     ``id`` may be ``ID:HASH``, as listed; the question must then have this content.
-
-    Raises:
-        ConfigError: several ids have this prefix.
-        Failed: none has, or its content is not what was listed (any more).
     """
     id, _, hash = id.lower().partition(":")
     states: Sequence[tuple[ReviewState, ...]] = (("pending",), _PAST)
@@ -54,12 +50,7 @@ async def find_question(store: Store, id: str) -> Question:
 
 
 async def find_pending(store: Store, ids: Sequence[str]) -> list[Question]:
-    """Find questions that can be decided, each once.
-
-    Raises:
-        ConfigError: several ids have this prefix.
-        Failed: there is no such question, or it is decided already.
-    """
+    """Find questions that can be decided, each once."""
     found = {question.id: question for question in [await find_question(store, id) for id in ids]}
     for question in found.values():
         if question.state != "pending":
