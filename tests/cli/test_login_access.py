@@ -11,7 +11,6 @@ import pytest
 from aiohttp import web
 
 from antiphon import Client
-from antiphon.auth.client.authorization_code import has_browser
 from antiphon.auth.client.renewal import claim_of
 from antiphon.auth.client.store import Document, Login
 from antiphon.cli.login_access import auth_of_client, describe_validity, settings_of, usual_logins
@@ -271,23 +270,6 @@ def test_a_server_that_is_started_here_has_no_login(cli: Cli, command):
     done = cli(command, "python server.py")
     assert done.code == 1
     assert "started on this machine" in done.err
-
-
-@pytest.mark.parametrize(
-    ("environ", "platform", "there"),
-    [
-        ({"DISPLAY": ":0"}, "linux", True),
-        ({"DISPLAY": ":0", "SSH_CONNECTION": "x"}, "linux", False),
-        ({}, "linux", False),
-        ({"WAYLAND_DISPLAY": "w"}, "linux", True),
-        ({}, "darwin", True),
-        ({"SSH_TTY": "x"}, "darwin", False),
-        ({}, "win32", True),
-    ],
-)
-def test_tells_whether_the_person_has_a_browser_here(environ, platform, there):
-    """Over ssh it is on another machine, whatever display there is."""
-    assert has_browser(environ, platform) is there
 
 
 @pytest.mark.parametrize(

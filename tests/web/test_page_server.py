@@ -19,7 +19,7 @@ from antiphon.errors import ConfigError
 from antiphon.host import MemoryStore
 from antiphon.host.config.settings import Config, Reviewing
 from antiphon.web import running_page, serve_page
-from antiphon.web.page_server import has_browser, opened_page
+from antiphon.web.page_server import opened_page
 from tests.web.pages import desk, visitor
 
 
@@ -137,26 +137,6 @@ def address_in(uri: str) -> str:
     assert stat.S_IMODE(file_of(uri).stat().st_mode) == 0o600
     [address] = re.findall('<a href="([^"]*)"', file_of(uri).read_text(encoding="utf-8"))
     return address
-
-
-@pytest.mark.parametrize(
-    ("environ", "platform", "has"),
-    [
-        ({}, "darwin", True),
-        ({}, "win32", True),
-        ({}, "linux", False),
-        ({"DISPLAY": ":0"}, "linux", True),
-        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
-        ({"DISPLAY": ":0", "SSH_CONNECTION": "192.0.2.1 1 192.0.2.2 22"}, "linux", False),
-        ({"SSH_CONNECTION": "192.0.2.1 1 192.0.2.2 22"}, "darwin", False),
-        ({"CI": "true", "DISPLAY": ":0"}, "linux", False),
-        ({"BROWSER": "firefox"}, "linux", True),
-        ({"BROWSER": "", "DISPLAY": ":0"}, "linux", False),
-    ],
-)
-def test_a_browser_is_opened_where_somebody_sits(environ: dict[str, str], platform: str, has: bool):
-    """Not over SSH, not without a display; ``BROWSER`` has the last word."""
-    assert has_browser(environ, platform) is has
 
 
 async def test_the_address_is_printed_and_another_one_opened(

@@ -73,7 +73,7 @@ def config_paths() -> list[Path]:
 
 
 def is_own(path: Path) -> bool:
-    """Tell whether a file is in the user's own configuration folder, and so belongs to no project."""
+    """Return whether a file is in the user's own configuration folder, and so belongs to no project."""
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(find_config_folder()))
 
 

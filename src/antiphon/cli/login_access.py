@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from antiphon.auth.client.authorization_code import has_browser, open_browser
+from antiphon.auth.client.authorization_code import open_browser
 from antiphon.auth.client.file_store import FileLogins
 from antiphon.auth.client.oauth import OAuth, OpenPage
 from antiphon.auth.client.store import Login, LoginStore
@@ -21,6 +21,7 @@ from antiphon.client.connection.targets import Address
 from antiphon.errors import ConfigError, Unauthorized
 from antiphon.host.checks.visible import make_inert
 from antiphon.host.store.store_location import state_folder
+from antiphon.machine.browser import has_browser
 
 __all__ = [
     "auth_for",

@@ -211,7 +211,7 @@ class _Files:
         self._seen = self._before = self._look()
 
     def have_changed(self) -> bool:
-        """Tell whether the files have changed since this last returned true.
+        """Return whether the files have changed since this last returned true.
 
         A change counts only if two calls in a row see the same, because a file may still be being written.
         """

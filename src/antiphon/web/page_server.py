@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 import webbrowser
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from html import escape
@@ -36,6 +36,7 @@ from antiphon.host.own_request import Asker
 from antiphon.host.review.definitions import Servers
 from antiphon.host.review.queue import UNDO
 from antiphon.host.store.base import PageRow, Store
+from antiphon.machine.browser import has_browser
 from antiphon.machine.loopback import LOOPBACK, is_loopback
 from antiphon.web.page import ReviewPage
 
@@ -314,7 +315,7 @@ async def opened_page(
         sys.stderr.write(f"If the browser does not find it: {elsewhere} (needs JavaScript)\n")
         sys.stderr.flush()
         with ExitStack() as ended:
-            if browse and has_browser(os.environ, sys.platform):
+            if browse and has_browser(os.environ):
                 # Another address, so that the printed one stays valid for a different browser. Not
                 # awaited: some browsers return only when their window is closed.
                 Thread(target=webbrowser.open, args=(_make_redirect_file(running, ended),), daemon=True).start()
@@ -352,13 +353,3 @@ def _reads_files(system: str, release: str) -> bool:
     On Windows other accounts cannot read a command line.
     """
     return system != "win32" and "microsoft" not in release.lower()
-
-
-def has_browser(environ: Mapping[str, str], platform: str) -> bool:
-    """Tell whether a browser opened here appears in front of the person at the terminal."""
-    if "BROWSER" in environ:
-        return bool(environ["BROWSER"])
-    if "SSH_CONNECTION" in environ or "CI" in environ:
-        return False
-    # Without a display a text-mode browser would use the terminal.
-    return platform in ("darwin", "win32") or "DISPLAY" in environ or "WAYLAND_DISPLAY" in environ

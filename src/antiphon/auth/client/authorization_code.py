@@ -29,7 +29,7 @@ from antiphon.auth.dpop import hash_of
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized
 
-__all__ = ["AuthorizationCode", "Receiver", "has_browser", "open_browser"]
+__all__ = ["AuthorizationCode", "Receiver", "open_browser"]
 
 MAX_ADDRESS = 16 * 1024
 """Characters of the redirect address at most."""
@@ -281,12 +281,3 @@ async def open_browser(address: str) -> None:
     if not opened:
         sys.stderr.write(f"Open this page to sign in:\n{address}\n")
         sys.stderr.flush()
-
-
-def has_browser(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
-    """Tell whether this machine has a browser the person can see; over ssh it has none."""
-    if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
-        return False
-    if platform in ("win32", "darwin"):
-        return True
-    return any(environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"))

@@ -208,7 +208,7 @@ def _sort_files(files: Sequence[Path]) -> tuple[list[Path], Path | None]:
 
 
 def _has_servers(path: Path) -> bool:
-    """Tell whether a TOML file is another program's list of servers (Codex), and not our settings."""
+    """Return whether a TOML file is another program's list of servers (Codex), and not our settings."""
     try:
         text = read_file(path, MAX_FILE).decode("utf-8", "replace")
     except OSError as error:

@@ -44,7 +44,7 @@ def is_interactive() -> bool:
 
 
 def is_terminal() -> bool:
-    """Tell whether standard output is a terminal."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 

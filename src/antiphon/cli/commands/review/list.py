@@ -93,7 +93,7 @@ async def _follow_queue(store: Store, *, as_json: bool) -> None:
 
 
 def _is_unread() -> bool:
-    """Tell whether the reader of our output has gone (``| head``)."""
+    """Return whether the reader of our output has gone (``| head``)."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
