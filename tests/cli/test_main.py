@@ -27,6 +27,23 @@ def test_the_version_is_known_to_the_command_tree_as_well(cli: Cli):
     assert (done.code, done.out) == (0, f"antiphon {__version__}\n")
 
 
+@pytest.mark.parametrize("words", [("--version", "--json"), ("--json", "-V")])
+def test_the_version_is_told_to_programs(words: tuple[str, ...], cli: Cli):
+    """With all that decides how this installation behaves."""
+    [told] = cli(*words).objects
+    assert told["antiphon"] == __version__
+    assert set(told) == {"antiphon", "python", "platform", "extras", "revisions"}
+    assert {"host", "auth"} <= set(told["extras"])
+    assert told["revisions"][-1] == "2026-07-28"
+
+
+def test_json_alone_is_for_a_command(cli: Cli):
+    """It is refused before the command's name."""
+    done = cli("--json", "tools")
+    assert done.code == 2
+    assert "No such option" in done.err
+
+
 def test_the_help_lists_every_command(cli: Cli):
     """In one screen."""
     done = cli("--help")

@@ -54,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     _let_text_through()
     try:
+        if sorted(given) in (["--json", "--version"], ["--json", "-V"]):
+            return _print_version()
         from antiphon.cli.root import run_command
 
         return run_command(COMMANDS, given)
@@ -67,6 +69,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from antiphon.cli.error_messages import report_error
 
         return report_error(error)
+
+
+def _print_version() -> int:
+    from antiphon.cli.commands.doctor.bundle import describe_version
+    from antiphon.cli.output.formats import print_json
+
+    print_json(describe_version())
+    return 0
 
 
 def _get_exit_code(end: SystemExit) -> int:

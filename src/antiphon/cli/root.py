@@ -47,7 +47,12 @@ def run_command(table: Mapping[str, tuple[str, str]], arguments: Sequence[str]) 
         help="Speak the Model Context Protocol: serve, call, inspect, and answer what servers ask.",
         commands={name: _Unloaded(name, *row) for name, row in table.items()},
         params=[
-            _make_flag("-V", "--version", help="Show the version and exit.", act=_print_version),
+            _make_flag(
+                "-V",
+                "--version",
+                help="Show the version and exit; with --json, all that a bug report needs.",
+                act=_print_version,
+            ),
             _make_flag(
                 "--install-completion", help="Install completion for the current shell.", act=_install_completion
             ),

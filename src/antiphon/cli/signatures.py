@@ -97,6 +97,9 @@ class _Usage:
         found = _OPTION.fullmatch(line or self._options.get(usual, usual))
         assert found is not None
         settings |= {"is_flag": True} if kind is bool else {"multiple": settings.pop("nargs", 1) < 0}
+        if (found["metavar"] or "").startswith("["):
+            # The option may be given without a value.
+            settings |= {"is_flag": False, "flag_value": ""}
         return click.Option(
             [*found["names"].split(", "), name],
             metavar=found["metavar"],

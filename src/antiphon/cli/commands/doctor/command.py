@@ -1,6 +1,7 @@
 """``antiphon doctor``: checks the installation, or examines a server.
 
-Owns the display of findings, and the exit code. ``local``, ``models`` and ``server`` have the checks.
+Owns the display of findings, and the exit code. ``local``, ``models`` and ``server`` have the checks, ``bundle`` the
+report.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 from antiphon.cli.commands.doctor.local import DoctorFinding, local_findings
@@ -20,6 +22,7 @@ from antiphon.errors import ConfigError, Unauthorized
 
 __all__ = ["command"]
 
+_REPORT = "antiphon-report.txt"
 _MARKS = {"ok": "ok  ", "note": "note", "odd": "odd ", "failed": "FAIL"}
 _STYLES = {"ok": "green", "note": "", "odd": "yellow", "failed": "bold red"}
 
@@ -28,6 +31,7 @@ async def command(
     target: Annotated[str | None, complete_server] = None,
     *,
     models: bool = False,
+    bundle: str | None = None,
     as_json: Json = False,
     reach: Reach,
 ) -> int:
@@ -40,6 +44,9 @@ async def command(
 
     Usage:
         [TARGET]: A server to connect to and examine.
+        --bundle [FILE]: Write what a bug report needs to this file (antiphon-report.txt by default, - for
+            standard output): versions, findings, configuration without its values, the store and its last errors.
+            Secrets are left out, and what it contains is listed first.
         --models: Also ask each configured model for one word, to see that it works.
     """
     if target is None:
@@ -52,6 +59,11 @@ async def command(
         raise ConfigError("--models asks the models of this installation: leave the server out")
     else:
         findings = await _check_server(target, reach)
+    if bundle is not None:
+        from antiphon.cli.commands.doctor.bundle import collect_report, write_report
+
+        write_report(await collect_report(findings, reach.config), Path(bundle or _REPORT))
+        return 0
     teller = Teller(sys.stdout)
     for finding in findings:
         if as_json:

@@ -27,9 +27,19 @@ from antiphon.machine.extras import describe_install
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
-__all__ = ["DoctorFinding", "local_findings"]
+__all__ = ["DoctorFinding", "is_installed", "local_findings"]
 
-_NEEDED = ("msgspec", "cryptography", "jsonschema-rs", "docstring-parser", "click", "wcwidth", "aiohttp", "uvicorn")
+_NEEDED = (
+    "msgspec",
+    "cryptography",
+    "jsonschema-rs",
+    "docstring-parser",
+    "click",
+    "wcwidth",
+    "aiohttp",
+    "uvicorn",
+    "uvloop",
+)
 _EXTRAS = {
     "host": (
         ("pydantic-ai-slim", "genai-prices", "sqlalchemy", "starlette", "jinja2"),
@@ -58,7 +68,6 @@ def local_findings(config: Path | None = None) -> list[DoctorFinding]:
     return [
         _check_python(),
         *_check_dependencies(),
-        _check_uvloop(),
         *_check_extras(),
         _check_terminal(),
         *servers,
@@ -74,22 +83,17 @@ def _check_python() -> DoctorFinding:
 
 def _check_dependencies() -> Iterator[DoctorFinding]:
     for name in _NEEDED:
-        try:
+        if is_installed(name):
             yield DoctorFinding("ok", name, metadata.version(name))
-        except metadata.PackageNotFoundError:
+        elif name == "uvloop":
+            yield DoctorFinding("note", name, "is not installed: servers work, at about half the speed")
+        else:
             yield DoctorFinding("failed", name, "is not installed: install antiphon again")
-
-
-def _check_uvloop() -> DoctorFinding:
-    try:
-        return DoctorFinding("ok", "uvloop", metadata.version("uvloop"))
-    except metadata.PackageNotFoundError:
-        return DoctorFinding("note", "uvloop", "is not installed: servers work, at about half the speed")
 
 
 def _check_extras() -> Iterator[DoctorFinding]:
     for name, (packages, purpose) in _EXTRAS.items():
-        missing = [package for package in packages if not _is_there(package)]
+        missing = [package for package in packages if not is_installed(package)]
         subject = f"antiphon[{name}]"
         if missing:
             remedy = f"{', '.join(missing)} not there; for {purpose}: {describe_install(name)}"
@@ -98,7 +102,8 @@ def _check_extras() -> Iterator[DoctorFinding]:
             yield DoctorFinding("ok", subject, purpose)
 
 
-def _is_there(package: str) -> bool:
+def is_installed(package: str) -> bool:
+    """Return whether a package is installed."""
     try:
         metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -77,7 +77,7 @@ def format_listed_id(question: Question) -> str:
 
 
 def named_as_listed(question: Question, ids: Sequence[str]) -> bool:
-    """Return whether a question was named together with its hash, with as many digits as ``format_listed_id`` returns."""
+    """Return whether a question was named with as many digits of its hash as ``format_listed_id`` returns."""
     named = (id.lower().partition(":") for id in ids)
     return any(question.id.startswith(id) and len(hash) >= _HASH for id, _, hash in named if id)
 
