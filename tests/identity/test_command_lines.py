@@ -238,6 +238,15 @@ def test_variables_that_choose_code_make_another_server(here: Path, programs: Pa
         assert identity_of(["env", f"{name}=/other", *words]) == identity_of(words, env={name: "/other"})
 
 
+@pytest.mark.parametrize(
+    "name", ["HTTPS_PROXY", "all_proxy", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "AWS_ENDPOINT_URL"]
+)
+def test_variables_that_choose_the_host_make_another_server(here: Path, programs: Path, name: str):
+    """What a server is sent then goes to somebody else."""
+    words = ["python", str(here / "server.py")]
+    assert not same(words, words, env={name: "http://other.example"})
+
+
 def test_other_variables_make_no_other_server(here: Path, programs: Path):
     """A key that is renewed costs no grant."""
     words = ["python", "server.py"]

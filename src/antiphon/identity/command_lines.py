@@ -39,7 +39,9 @@ _CHOOSES_CODE = re.compile(
     re.IGNORECASE if os.name == "nt" else 0,
 )
 """Variables that make a loader, an interpreter, a package runner or a shell run something else."""
-_LOWER = re.compile(r"npm_config_.*", re.IGNORECASE)
+_ANY_CASE = re.compile(r"npm_config_.*|(?:\w+_)?proxy|\w+_(?:base_?url|api_base|endpoint(?:_url)?)", re.IGNORECASE)
+"""Variables that programs read in any case: settings of npm, and those that send requests through or to another host,
+such as ``HTTPS_PROXY`` and ``OPENAI_BASE_URL``."""
 _SUFFIX = re.compile(r"\.(exe|cmd|bat|ps1)$", re.IGNORECASE)
 _INTERPRETER = re.compile(
     r"(?P<name>python|pythonw|pypy|node|nodejs|ruby|perl|php|lua|java|bash|sh|zsh|dash|ksh|fish|pwsh|powershell|Rscript"
@@ -207,7 +209,8 @@ def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd:
 
 
 def _chooses_code(name: str) -> bool:
-    return bool(_CHOOSES_CODE.fullmatch(name) or _LOWER.fullmatch(name))
+    """Return whether a variable chooses the code that runs, or the host that it talks to."""
+    return bool(_CHOOSES_CODE.fullmatch(name) or _ANY_CASE.fullmatch(name))
 
 
 def _is_relative(name: str, value: str) -> bool:
