@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from antiphon.host.budget import brief_dollars, format_dollars, rounded_dollars
-from antiphon.host.checks.risk import holds_secret, secret_spots
+from antiphon.host.checks.risk import has_spots, list_spots
 from antiphon.host.checks.visible import inert_line, make_inert
 from antiphon.host.review.diff import changed_words, format_json, make_editable
 from antiphon.host.review.summary import figures_text
@@ -55,7 +55,7 @@ def make_environment() -> Environment:
         when=_format_when,
         iso=_format_iso,
     )
-    pointing: dict[str, Any] = {"secret_spots": secret_spots, "holds_secret": holds_secret, "figures": figures_text}
+    pointing: dict[str, Any] = {"list_spots": list_spots, "has_spots": has_spots, "figures": figures_text}
     pointing |= {"beside": changed_words}
     pointing |= {"unloaded": _count_unloaded, "typed": _write_editable}
     made.filters.update(pointing)

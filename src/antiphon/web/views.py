@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from antiphon.host.checks.message_parts import list_binaries
-from antiphon.host.checks.risk import secret_spots
+from antiphon.host.checks.risk import list_spots
 from antiphon.host.checks.validate import inspect_media
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.pipeline.growth import LOOK, Partial, partials_in
@@ -303,7 +303,7 @@ def _list_texts(shown: Shown) -> Iterator[tuple[str, Whole]]:
     yield "tool", Whole(text=shown.tool)
     if shown.params is not None:
         risks = () if shown.answer else shown.risks
-        yield "system", Whole(text=shown.params.system_prompt or "", spots=secret_spots(risks, "systemPrompt"))
+        yield "system", Whole(text=shown.params.system_prompt or "", spots=list_spots(risks, "systemPrompt"))
         for at, tool in enumerate(shown.params.tools or ()):
             yield f"tools-{at}", Whole(text=format_json(tool))
     yield from _list_parts("request", shown.turns)

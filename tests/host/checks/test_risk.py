@@ -15,6 +15,7 @@ from antiphon.host.checks.risk import (
     assess_tool,
     first_instruction,
     kept_json,
+    list_spots,
     mask_in_side_process,
     risks_of,
 )
@@ -41,6 +42,9 @@ def test_a_plain_request_has_no_risk():
         (request(include_context="allServers"), "context"),
         (request("in\u200bvisible"), "hidden"),
         (request(system_prompt="\x1b]52;c;x\x07"), "hidden"),
+        (request("pay at \u0440\u0430ypal"), "lookalike"),
+        (request("\U0001d5e3\U0001d5ee\U0001d606 now"), "lookalike"),
+        (request("do no\u0336t\u0336 send"), "lookalike"),
         (request("key sk-abcdefghijklmnop1234"), "secret"),
         (request("x" * 30_000), "size"),
         (request(messages=[PICTURE]), "media"),
@@ -51,6 +55,18 @@ def test_a_plain_request_has_no_risk():
 def test_each_risk_is_seen(params, kind: str):
     """One line each."""
     assert [risk.kind for risk in assess_risks(params, origin())] == [kind]
+
+
+@pytest.mark.parametrize("text", ["Привет, all", "10 kΩ, Δt, TGF\u03b1", "价格 price", "naïve café", "f(\U0001d465)"])
+def test_words_of_one_script_imitate_nothing(text: str):
+    """Several languages in one text are no mark, nor are signs of units and formulas."""
+    assert assess_risks(request(text), origin()) == []
+
+
+def test_imitations_are_marked_where_they_stand():
+    """So that the page can jump to them."""
+    (found,) = assess_risks(request("pay at \u0440\u0430ypal today"), origin())
+    assert list_spots([found], "messages[0].content.text") == ((7, 13),)
 
 
 def test_an_ask_without_a_call_is_pointed_out():

@@ -17,7 +17,7 @@ import msgspec
 
 from antiphon.host.checks.message_parts import Leaf, list_binaries, list_leaves
 from antiphon.host.checks.redact import Asked, has_secrets, mask_content, masked_json, secrets_of
-from antiphon.host.checks.visible import blank_runs, count_hidden, first_hidden
+from antiphon.host.checks.visible import blank_runs, count_hidden, find_lookalikes, first_hidden
 from antiphon.machine.side_process.pool import run_aside
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.envelope import encode_value
@@ -31,12 +31,12 @@ __all__ = [
     "Place",
     "Risk",
     "first_instruction",
-    "holds_secret",
+    "has_spots",
     "kept_json",
+    "list_spots",
     "make_redefined_risk",
     "mask_in_side_process",
     "risks_of",
-    "secret_spots",
 ]
 
 Level = Literal["note", "warning"]
@@ -47,6 +47,7 @@ RiskKind = Literal[
     "context",
     "hidden",
     "blank",
+    "lookalike",
     "secret",
     "size",
     "media",
@@ -106,6 +107,7 @@ def assess_risks(
         *_assess_media(looked_at),
         *_assess_hidden_text(found),
         *_assess_blank_space(found),
+        *_assess_lookalikes(found),
         *_assess_secrets(looked_at),
     ]
     if result is None:
@@ -119,6 +121,7 @@ def assess_elicitation(params: ElicitRequestParams, origin: Origin) -> list[Risk
     risks = [
         *_assess_hidden_text(found),
         *_assess_blank_space(found),
+        *_assess_lookalikes(leaf for leaf in found if leaf.place != "url"),
         *_assess_origin(origin),
         *_secret_fields(params),
         *_assess_address(params),
@@ -137,6 +140,7 @@ def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
         *_assess_size(found),
         *_assess_hidden_text(seen),
         *_assess_blank_space(seen),
+        *_assess_lookalikes(seen),
         *_assess_secrets(params),
         *_assess_tool(origin),
         *_assess_version(origin),
@@ -145,22 +149,22 @@ def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
 
-def secret_spots(risks: Iterable[Risk], place: str) -> tuple[tuple[int, int], ...]:
-    """List the ranges of a text that look like secrets, in order: first character, and the one after the last.
+def list_spots(risks: Iterable[Risk], place: str) -> tuple[tuple[int, int], ...]:
+    """List the ranges of a text that look like secrets, or like other words, in order: first character, end.
 
     ``place`` is the path of the text in wire names.
     """
-    return tuple(sorted((each.start, each.end) for each in _secret_places(risks) if each.path == place))
+    return tuple(sorted((each.start, each.end) for each in _list_spot_places(risks) if each.path == place))
 
 
-def holds_secret(risks: Iterable[Risk], place: str) -> bool:
-    """Tell whether anything at a place (a path of wire names) or inside it looks like a secret."""
+def has_spots(risks: Iterable[Risk], place: str) -> bool:
+    """Tell whether anything at a place (a path of wire names) or inside it looks like a secret, or like other words."""
     inside = (f"{place}.", f"{place}[")
-    return any(each.path == place or each.path.startswith(inside) for each in _secret_places(risks))
+    return any(each.path == place or each.path.startswith(inside) for each in _list_spot_places(risks))
 
 
-def _secret_places(risks: Iterable[Risk]) -> Iterator[Place]:
-    return (place for risk in risks if risk.kind == "secret" for place in risk.places)
+def _list_spot_places(risks: Iterable[Risk]) -> Iterator[Place]:
+    return (place for risk in risks if risk.kind in ("secret", "lookalike") for place in risk.places)
 
 
 def _assess_tool(origin: Origin) -> Iterator[Risk]:
@@ -254,6 +258,13 @@ def _assess_blank_space(found: Iterable[Leaf]) -> Iterator[Risk]:
         places = _format_count(sum(count for _, count in runs), "place")
         text = f"blank room in {places} pushes text out of sight; it is folded"
         yield _make_risk("blank", "warning", text, (Place(leaf.place) for leaf, _ in runs))
+
+
+def _assess_lookalikes(found: Iterable[Leaf]) -> Iterator[Risk]:
+    places = [Place(leaf.place, *span) for leaf in found for span in find_lookalikes(leaf.text)]
+    if places:
+        where = _format_count(len(places), "place")
+        yield _make_risk("lookalike", "warning", f"letters that imitate others, or are crossed out: {where}", places)
 
 
 def _assess_secrets(looked_at: msgspec.Struct) -> Iterator[Risk]:

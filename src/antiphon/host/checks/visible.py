@@ -24,6 +24,7 @@ __all__ = [
     "cells_of",
     "count_cells",
     "count_hidden",
+    "find_lookalikes",
     "first_hidden",
     "gutter_of",
     "inert_line",
@@ -78,6 +79,17 @@ _MANY_SPACES = " " * 21
 _REPEATED = re.compile(rf"({_OPEN}U\+[0-9A-F]++){_CLOSE}(?:\1{_CLOSE}){{3,}}+")
 _TAGGED = re.compile(rf"(?:{_OPEN}U\+E00[0-7][0-9A-F]{_CLOSE}){{2,}}+")
 _CODE = re.compile(r"U\+([0-9A-F]++)")
+_WORD = re.compile(r"[^\W\d_]++")
+_LATIN = re.compile(r"[A-Za-z]")
+_TWINS = re.compile(
+    "[\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501\u051b\u051d\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0406"
+    "\u0408\u0405\u03bf\u03bd\u03c1\u03ba\u03b9\u03c5\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u0578\u057d\u0585]"
+)
+"""Cyrillic, Greek and Armenian letters that are drawn as Latin ones (Unicode Technical Standard 39, confusables)."""
+_DISGUISED = re.compile(
+    "[\U0001d400-\U0001d7ff]{2,}+|.?[\u0334-\u0338\u20d2\u20d3\u20d8-\u20da\u20e5\u20e6\u20ea\u20eb]++"
+)
+"""A word in mathematical letters, which programs do not read as that word; and a character that is crossed out."""
 
 
 def make_inert(text: str) -> str:
@@ -186,6 +198,20 @@ def blank_runs(text: str) -> int:
     """Count the places where blank space, which ``make_inert`` folds, pushes text out of sight."""
     lines = sum(1 for _ in _EMPTY_LINES.finditer(f"\n{text}"))
     return lines + (sum(_count_cells(run[0]) > _ROOM for run in _BLANKS.finditer(text)) if _may_have_room(text) else 0)
+
+
+def find_lookalikes(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the ranges that look like other words: of mixed scripts, in mathematical letters, or crossed out.
+
+    Args:
+        text: a text, decoded.
+    """
+    if text.isascii():
+        return
+    for word in _WORD.finditer(text):
+        if not word[0].isascii() and _LATIN.search(word[0]) and _TWINS.search(word[0]):
+            yield word.span()
+    yield from (found.span() for found in _DISGUISED.finditer(text))
 
 
 def replace_hidden(text: str, replacement: Callable[[str], str]) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from antiphon.errors import InvalidParams
 from antiphon.host.checks.form_fields import Field, fields_of
 from antiphon.host.checks.message_parts import PlacedBlock, message_blocks, more_of
-from antiphon.host.checks.risk import Risk, holds_secret, secret_spots
+from antiphon.host.checks.risk import Risk, has_spots, list_spots
 from antiphon.host.models.selection import Selection, kept_selection
 from antiphon.host.review.definitions import changes_of
 from antiphon.host.review.diff import DiffLine, compact, compare_requests, format_json
@@ -327,8 +327,8 @@ def _point_out_risks(part: MessagePart, risks: Sequence[Risk]) -> MessagePart:
     if not part.place:
         return part
     if part.kind == "text":
-        return msgspec.structs.replace(part, spots=secret_spots(risks, part.place))
-    return msgspec.structs.replace(part, remarkable=holds_secret(risks, part.place))
+        return msgspec.structs.replace(part, spots=list_spots(risks, part.place))
+    return msgspec.structs.replace(part, remarkable=has_spots(risks, part.place))
 
 
 def _show_other_members(value: Any, *, nested: bool = False) -> Iterator[MessagePart]:
