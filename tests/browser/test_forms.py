@@ -7,6 +7,7 @@ import json
 import pytest
 from playwright.async_api import Browser
 
+from antiphon.web.page_texts import load_texts
 from antiphon.wire.elicitation import ElicitRequestParams
 from tests.browser.test_shown import elicited, shown
 from tests.browser.visits import ARMED, WIDE, Visit, visit
@@ -147,3 +148,36 @@ async def test_what_is_typed_into_a_form_survives(chromium: Browser):
                 assert await tab.input_value("[name=reason]") == "not today"
                 assert await tab.is_visible("[name=text]")
         assert json.loads(await page.store.draft(id))
+
+
+async def test_what_does_not_fit_is_said_in_the_person_s_language(chromium: Browser):
+    """By us, not by the browser: of an address, a date, and beside a field whose server states a pattern."""
+    form = ElicitRequestParams.form(
+        "Where to?",
+        {
+            "properties": {
+                "to": {"type": "string", "format": "email"},
+                "when": {"type": "string", "format": "date-time"},
+                "code": {"type": "string", "pattern": "^[A-Z]{3}$"},
+            }
+        },
+    )
+    async with desk() as page:
+        id, _ = await elicited(page, form)
+        async with visit(chromium, page, locale="zh-CN") as seen:
+            await opened(seen, id)
+            words = load_texts("zh")
+            told = await seen.page.inner_text("#told-2")
+            assert "格式 ^[A-Z]{3}$" in told
+            await seen.page.fill("[name=field-0]", "nobody")
+            await seen.page.click("#detail .bar .primary")
+            assert await seen.page.inner_text(".field:has([name=field-0]) .fault") == words(
+                "problem.fits", rule=words("rule.format.email")
+            )
+            await seen.page.fill("[name=field-0]", "a@b.example")
+            await seen.page.fill("[name=field-1]", "tomorrow")
+            await seen.page.click("#detail .bar .primary")
+            problem = seen.page.locator("#fill > .problem")
+            await problem.wait_for()
+            rule = words("rule.format.date-time")
+            assert await problem.inner_text() == words("problem.unfit", title="when", rule=rule)

@@ -255,7 +255,7 @@ async def test_the_arguments_of_a_call_are_edited_as_fields():
         fields = {**page.about(question), "field-0": "P-2"}
         wrong = await page.post(f"/review/{question.id}/edit", {**fields, "field-1": "many"})
         assert wrong.status_code == 422
-        assert "n: a number is needed" in wrong.text
+        assert "n: this does not fit. What fits: a whole number" in wrong.text
         assert (await page.post(f"/review/{question.id}/edit", {**fields, "field-1": "1"})).status_code == 200
         changed = await called
     assert isinstance(changed, ChangedCall)

@@ -298,7 +298,7 @@ async def _carry_out(site: Site, request: Request, act: Callable[[], Awaitable[R
     except Mismatch as mismatch:
         return site.problem(request, 409, "problem.mismatch", detail=str(mismatch))
     except InvalidInput as refused:
-        return site.problem(request, 422, refused.key, detail=refused.detail, **refused.values)
+        return site.refuse_input(request, refused)
 
 
 def _refuse_late(site: Site, request: Request, question: Question) -> Response:

@@ -65,7 +65,7 @@ async def ask_again(site: Site, request: Request) -> Response:
         try:
             params = read_edited_request(form, _get_params(shown))
         except InvalidInput as refused:
-            return site.problem(request, 422, refused.key, detail=refused.detail, **refused.values)
+            return site.refuse_input(request, refused)
         model = form("model")
         own = OwnRequest(id, told.row.seq, params, model)
         site.own.start(

@@ -19,7 +19,7 @@ from antiphon.host.checks.visible import inert_line
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.pipeline.growth import Watching
-from antiphon.host.review.decisions import describe_rule
+from antiphon.host.review.decisions import InvalidInput, describe_rule
 from antiphon.host.review.definitions import Digests, Servers
 from antiphon.host.review.given_grants import Grants
 from antiphon.host.review.keymap import describe_key, keys_as_set, print_key_name
@@ -199,6 +199,11 @@ class Site:
         came = urlsplit(request.headers.get("referer", ""))
         back = f"{came.path or '/'}{Sifting.of(dict(parse_qsl(came.query))).query}"
         return self.html(request, "failure.html", status=status, problem=f"{text} {detail}".strip(), back=back)
+
+    def refuse_input(self, request: Request, refused: InvalidInput) -> Response:
+        """Say what of the input does not fit, and what would."""
+        values = refused.values_in(self.texts(request))
+        return self.problem(request, 422, refused.key, detail=refused.detail, **values)
 
     def done(self, request: Request, key: str, *, then: str = "/", **more: str | float) -> Response:
         """Report that an action is done: as JSON for the page's script, else by a redirect to ``then``."""

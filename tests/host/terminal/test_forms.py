@@ -250,7 +250,7 @@ async def test_fields_are_asked_one_after_another():
         (PROMPT, "a\n"),
     )
     assert result == ElicitResult(action="accept", content={"name": "Ada", "age": 30, "color": "b"})
-    assert "Not taken: at least 2 characters." in seen
+    assert "Not taken. What fits: a text, at least 2 characters." in seen
     assert "As⟦U+001B⟧[2J on paper" in seen
     assert "the server suggests: 30 (= takes it)" in seen
     assert "Blue (b)" in seen

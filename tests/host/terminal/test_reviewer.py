@@ -401,7 +401,7 @@ def test_a_required_choice_is_not_made_for_the_person(start: Spawn):
     for answer in ("no", "2"):
         child.expect("value> ")
         child.sendline("")
-        child.expect("a value is needed")
+        child.expect("What fits: ")
         child.expect("value> ")
         child.sendline(answer)
     child.expect(PROMPT)

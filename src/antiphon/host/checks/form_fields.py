@@ -55,6 +55,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """Least number, length or number of choices."""
     maximum: float | None = None
     """Greatest number, length or number of choices."""
+    pattern: str = ""
+    """The regular expression that a text must match, as the server states it. It is shown; the server applies it."""
 
     @property
     def suggestion(self) -> list[str]:
@@ -166,6 +168,7 @@ def _read_field(name: str, schema: Json, kind: FieldKind, required: bool) -> Fie
             "format": schema.get("format") or "",
             "minimum": schema.get(least),
             "maximum": schema.get(most),
+            "pattern": schema.get("pattern") or "",
         },
         Field,
     )

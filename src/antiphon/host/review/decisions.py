@@ -18,6 +18,7 @@ from antiphon.errors import ConfigError, InvalidParams, TooCostly
 from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.form_fields import Field, check_content, check_value, fields_of, parse_value
 from antiphon.host.checks.validate import validate_request
+from antiphon.host.checks.visible import inert_line
 from antiphon.host.review import review
 from antiphon.host.review.diff import edited_text
 from antiphon.host.review.summary import Texts
@@ -62,6 +63,21 @@ class InvalidInput(ValueError):
         self.detail = detail
         """The host's own message, in English; empty if the key says everything."""
         self.values = values
+        """What the text inserts. A ``Field`` stands for the rule that its values must fit."""
+
+    def values_in(self, words: Texts) -> dict[str, object]:
+        """Return the values in a person's language: of a field, the rule.
+
+        Args:
+            words: the texts of the language.
+        """
+        return {
+            name: _name_rule(each, words) if isinstance(each, Field) else each for name, each in self.values.items()
+        }
+
+
+def _name_rule(field: Field, words: Texts) -> str:
+    return describe_rule(field, words) or words(f"inline.kind.{field.kind}")
 
 
 class DecisionForm:
@@ -256,8 +272,8 @@ def _read_value(field: Field, name: str, form: DecisionForm) -> ElicitValue | No
         if field.kind == "string":
             return _read_text(field, edited_text(form(name)))
         return parse_value(field, form(name))
-    except ValueError as error:
-        raise InvalidInput("problem.field", f"{field.title}: {error}") from None
+    except ValueError:
+        raise InvalidInput("problem.unfit", title=inert_line(field.title), rule=field) from None
 
 
 def _read_text(field: Field, typed: str) -> ElicitValue | None:

@@ -312,7 +312,7 @@ async def edit_arguments(console: Console, item: ToolItem, words: Texts = ENGLIS
         arguments = read_fields(item, lambda field, at: _read_value(field, typed[at]), lambda at: typed[at])
         made = await edit_call(item, arguments)
     except ValueError as error:
-        await console.say(words("inline.not_taken", why=inert_line(str(error))))
+        await console.say(words("inline.refused", why=inert_line(str(error))))
         return None
     await console.show(
         [*console.layout.remark(words("inline.will_send")), *console.layout.quoted(format_json(made.params))]
@@ -363,10 +363,8 @@ async def _ask_all(console: Console, fields: list[Field], words: Texts) -> dict[
             takes_all = takes_all or (typed == _TAKE_ALL and field.default is not None)
             try:
                 value = _take_value(field, typed)
-            except ValueError as error:
-                # The error text exists in English only; in other languages the person is told what would fit.
-                why = str(error) if words.language == "en" else _describe_expected(field, words)
-                await console.say(words("inline.not_taken", why=why))
+            except ValueError:
+                await console.say(words("inline.not_taken", why=_describe_expected(field, words)))
                 continue
             break
         if value is not None:
@@ -387,6 +385,8 @@ def _describe_field(field: Field, number: int, count: int, layout: Layout, words
     yield from layout.remark(words("inline.field", n=number, total=count, rule=rules, title=field.title))
     if field.description:
         yield from layout.quoted(field.description, 2)
+    if field.pattern:
+        yield from layout.labelled("", f"{words('form.pattern')} {field.pattern}")
     for at, option in enumerate(field.options, 1):
         same = option.title == option.value
         yield from layout.labelled(f"  {at}", option.title if same else f"{option.title} ({option.value})")
