@@ -232,6 +232,15 @@ async def test_a_review_expires():
     assert person.given_up
 
 
+async def test_a_call_that_is_gone_costs_no_model_call():
+    """The server has stopped waiting: whoever approved, nothing is sent to a model."""
+    provider = Scripted(["late"])
+    host = Host(provider, review="never", choose=lambda *_: Chosen(prices={None: PRICE}))
+    assert await reason(host, ask=origin(patience=0.0)) == "expired"
+    assert provider.requests == []
+    assert await host.store.balances_of(["total"]) == []
+
+
 async def test_a_withdrawn_request_withdraws_the_question():
     """Cancelling the answer cancels the review, and is recorded."""
     person = Waiting()

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from antiphon import Context, InternalError, PeerError, Server
+from antiphon import Client, Context, InternalError, PeerError, Server
 from antiphon.server.calls.parked_call import PASSES, Quiescence, replace_unsendable, weight_of
 from antiphon.server.calls.server_rounds import ServerRounds
 from antiphon.server.state.request_state import make_refusal
 from antiphon.testing import Script, connected
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolResult
 from tests.support.catalogue import answered, catalogue, only
 from tests.support.raw_client import raw_client, said, text
@@ -43,6 +45,28 @@ async def test_the_body_runs_once() -> None:
     assert text(result) == "because"
     assert result["resultType"] == "complete"
     assert done == ["began", "ended"]
+
+
+@pytest.mark.parametrize("timeout", [None, 5.0])
+async def test_the_person_s_clock_is_that_of_the_parked_call(timeout: float | None) -> None:
+    """The server says for how long it waits: as long as the call is kept, or less if the author waits less."""
+    server = Server("shop", parked_for=30.0)
+    seen: list[float | None] = []
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        return (await ctx.sample("Which?", max_tokens=5, timeout=timeout)).text
+
+    async def answer(_: CreateMessageRequestParams, origin: Origin) -> str:
+        seen.append(origin.patience)
+        return "this"
+
+    async with Client(server, sampling=answer, answer_timeout=60.0) as client:
+        await client.call_tool("ask")
+    (patience,) = seen
+    most = 30.0 if timeout is None else timeout
+    assert patience is not None
+    assert 0.0 <= patience <= most
 
 
 async def test_asks_raised_together_share_a_round() -> None:

@@ -466,7 +466,7 @@ class Calls:
 
     def _answerer(self, call: OpenCall) -> Callable[[RoundAsk, Round], Awaitable[Wire | Raw]]:
         async def answer(ask: RoundAsk, this: Round) -> Wire | Raw:
-            origin = self._origin(call, this)
+            origin = self._origin(call, this, within=ask.within)
             with count_time(call.time):
                 result = await self._answers.answer(ask.params, origin, raw=ask.raw, key=ask.key)
             if self._answers.reports:
@@ -492,9 +492,15 @@ class Calls:
         return self._origin(call, None, unclear=call is None and self.open.may_ask)
 
     def _origin(
-        self, call: OpenCall | None, this: Round | None, tool: Tool | None = None, *, unclear: bool = False
+        self,
+        call: OpenCall | None,
+        this: Round | None,
+        tool: Tool | None = None,
+        *,
+        unclear: bool = False,
+        within: float | None = None,
     ) -> Origin:
-        agreed = self.session.revision
+        agreed, known = self.session.revision, (self._answers.timeout, within)
         return structs.replace(
             self._server,
             id=str(next(_asks)),
@@ -504,7 +510,7 @@ class Calls:
             task=None if call is None else call.task,
             tool=tool,
             revision=agreed.name if agreed is not None else None,
-            patience=self._answers.timeout,
+            patience=min((each for each in known if each is not None), default=None),
             unclear=unclear,
         )
 

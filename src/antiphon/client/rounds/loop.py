@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from msgspec import DecodeError, Raw, Struct, field, structs
 
@@ -21,7 +21,7 @@ from antiphon.wire.envelope import decode_wire, encode_value, problem_of
 from antiphon.wire.lossless import merge_change
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.origin import Round
-from antiphon.wire.rounds import InputRequest, InputRequiredResult
+from antiphon.wire.rounds import ANSWER_WITHIN, InputRequest, InputRequiredResult
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -77,6 +77,8 @@ class RoundAsk(NamedTuple):
     params: Wire
     raw: Raw
     key: str
+    within: float | None = None
+    """Seconds for which the server waits for the answer, if it says so."""
 
 
 Inspect = Callable[[InputRequiredResult, Mapping[str, RoundAsk], Round, int], Awaitable[object]]
@@ -132,10 +134,12 @@ def read_round(
         raise RemoteProtocolError("The server asked for input, but said neither what nor in which state")
     if result.request_state is not None and len(result.request_state) > MAX_STATE:
         raise RemoteProtocolError(f"The server's requestState is longer than {MAX_STATE} characters")
-    return {key: _read_ask(key, ask, admit) for key, ask in (result.input_requests or {}).items()}
+    said = (result.meta or {}).get(ANSWER_WITHIN)
+    times = cast("dict[str, object]", said) if isinstance(said, dict) else {}
+    return {key: _read_ask(key, ask, admit, times.get(key)) for key, ask in (result.input_requests or {}).items()}
 
 
-def _read_ask(key: str, ask: InputRequest, admit: Admit) -> RoundAsk:
+def _read_ask(key: str, ask: InputRequest, admit: Admit, within: object) -> RoundAsk:
     spec = METHODS.get(ask.method)
     if spec is None or not spec.ask:
         raise RemoteProtocolError(f"{_name_place(key, ask.method)}: this is nothing a round may ask")
@@ -147,7 +151,7 @@ def _read_ask(key: str, ask: InputRequest, admit: Admit) -> RoundAsk:
     except (DecodeError, RemoteProtocolError) as error:
         raise RemoteProtocolError(f"{_name_place(key, ask.method)}: {problem_of(error)}") from None
     raw = ask.params if params is read else Raw(merge_change(ask.params or b"{}", read, params))
-    return RoundAsk(spec, params, raw, key)
+    return RoundAsk(spec, params, raw, key, within if isinstance(within, int | float) else None)
 
 
 def _name_place(key: str, method: str) -> str:

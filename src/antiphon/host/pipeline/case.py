@@ -308,8 +308,23 @@ class Case:
     @property
     def expires_in(self) -> float | None:
         """Seconds for which a person can be waited for: the shorter of our timeout and the server's."""
-        left = None if self.origin.patience is None else self.origin.patience - (time.monotonic() - self._began)
-        return min((each for each in (self.desk.review_timeout, left) if each is not None), default=None)
+        known = (self.desk.review_timeout, self.waited_for)
+        return min((each for each in known if each is not None), default=None)
+
+    @property
+    def waited_for(self) -> float | None:
+        """Seconds for which the server still waits for the answer; ``None`` if unknown."""
+        patience = self.origin.patience
+        return None if patience is None else patience - (time.monotonic() - self._began)
+
+    def refuse_late(self) -> None:
+        """Refuse if the server has stopped waiting: nobody could use the answer, so no model is paid for it.
+
+        Raises:
+            Rejected: the call is gone.
+        """
+        if self.waited_for is not None and self.waited_for <= 0:
+            raise self.refusal("expired")
 
     @property
     def is_saved(self) -> bool:

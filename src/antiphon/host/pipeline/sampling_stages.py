@@ -178,6 +178,7 @@ async def _answer_admitted(
     case: Case, received: CreateMessageRequestParams, params: CreateMessageRequestParams, entered: Pass, *, asks: bool
 ) -> CreateMessageResult:
     """Run stages 4 to 9 for a request that was admitted."""
+    case.refuse_late()
     params = await stages.without_secrets(case, params)
     granted = await case.desk.grants.covering(params, case.origin) if asks else []
     if case.desk.provider.personal:
@@ -305,6 +306,7 @@ async def _generate_answer(case: Case, cleared: _Cleared) -> CreateMessageResult
     if sent != cleared.digest:
         raise case.refusal("changed")
     if not case.sent:
+        case.refuse_late()
         sending = case.draft(
             "generate", provider.name, sent, model=case.chosen.model, content=await case.content(cleared.params)
         )

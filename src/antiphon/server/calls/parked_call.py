@@ -13,6 +13,8 @@ Source: 2026-07-28 basic/patterns/mrtr. The design: docs/topics/eras-and-rounds.
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Sequence
 from types import CoroutineType
 from typing import Any, NoReturn, Protocol
@@ -32,7 +34,7 @@ from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.failure import to_wire
 from antiphon.wire.methods import MethodSpec
-from antiphon.wire.rounds import InputRequest, InputRequiredResult
+from antiphon.wire.rounds import ANSWER_WITHIN, InputRequest, InputRequiredResult
 
 __all__ = ["PASSES", "UNSENDABLE", "Keeper", "Quiescence", "RoundCall", "replace_unsendable", "weight_of"]
 
@@ -117,6 +119,8 @@ class _ParkedAsk(Struct, frozen=True):
     spec: MethodSpec
     params: Raw
     answer: asyncio.Future[CallAnswer]
+    ends: float = math.inf
+    """Time until which the body waits for the answer, in seconds since the epoch."""
 
 
 async def _at_once(answer: CallAnswer) -> CallAnswer:
@@ -258,7 +262,8 @@ class RoundCall(HandlerCall):
 
     async def _answer_to(self, name: str, spec: MethodSpec, params: Wire | Raw, timeout: float | None) -> CallAnswer:
         # Encoded now, so that an error is raised at the author's own ``await``.
-        ask = _ParkedAsk(spec, Raw(encode_value(params)), asyncio.get_running_loop().create_future())
+        ends = math.inf if timeout is None else time.time() + timeout
+        ask = _ParkedAsk(spec, Raw(encode_value(params)), asyncio.get_running_loop().create_future(), ends)
         self._pending[name] = ask
         self._quiescence.count(self._send_or_fail, is_direct=asyncio.current_task() is self.task)
         try:
@@ -308,7 +313,10 @@ class RoundCall(HandlerCall):
         return {key: InputRequest(method=ask.spec.name, params=ask.params) for key, ask in self._pending.items()}
 
     def _send(self, asks: dict[str, InputRequest], state: str) -> None:
-        self.last = InputRequiredResult(input_requests=asks, request_state=state)
+        now = time.time()
+        # Rounded down, so that the client never waits for a person longer than the state is accepted.
+        within = {key: max(0, int(min(self.expires, ask.ends) - now)) for key, ask in self._pending.items()}
+        self.last = InputRequiredResult(input_requests=asks, request_state=state, meta={ANSWER_WITHIN: within})
         self._keeper.park(self)
         self.state = find_next_state(self.state, _ROUND)
         self._deliver(self.last)
