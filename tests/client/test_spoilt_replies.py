@@ -293,6 +293,55 @@ async def test_a_number_that_json_does_not_have_costs_its_entry_only(number, tra
     assert "tools[0] ('bad')" in caplog.text
 
 
+def nest(depth: int) -> str:
+    """Make lists in lists."""
+    return "[" * depth + "]" * depth
+
+
+SPOILT_MEMBERS = {
+    "too deep": f'"inputSchema":{{"x":{nest(130)}}}',
+    "too deep for any reader": f'"inputSchema":{{"x":{nest(10_000)}}}',
+    "too deep in a member nobody reads": f'"inputSchema":{{}},"x":{nest(130)}',
+    "an unknown escape": '"inputSchema":{},"description":"\\x ],"',
+    "True": '"inputSchema":{"default":True}',
+    "a trailing comma": '"inputSchema":{},',
+    "5,000 digits": f'"inputSchema":{{"x":{"9" * 5000}}}',
+    "a member twice": '"inputSchema":{},"title":"x","title":5',
+}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("how", SPOILT_MEMBERS)
+async def test_an_entry_that_is_no_json_costs_itself_only(how, transport, caplog):
+    """It is left out and named, wherever the id of the reply stands."""
+    entries = f'{{"name":"bad",{SPOILT_MEMBERS[how]}}},{{"name":"good","inputSchema":{{}}}}'
+    reply = '{"result":{"x":[1,{"y":[2]}],"tools":[' + entries + '],"y":[{}]},"id":%d,"jsonrpc":"2.0"}'
+    caplog.set_level(logging.WARNING, "antiphon.client")
+    async with connected(transport, reply.encode(), "tools/list") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["good"]
+    assert "tools[0] ('bad'): " in caplog.text
+
+
+async def test_an_entry_that_is_too_deep_costs_itself_only_behind_a_gateway(caplog):
+    """The log says so."""
+    server = lists("prompts")
+    prompts = f'{{"name":"good"}},{{"name":"bad","arguments":{nest(200)}}}'
+    reply = '{"jsonrpc":"2.0","id":%d,"result":{"prompts":[' + prompts + "]}}"
+    server.replies["prompts/list"] = lambda message: server.send_raw(reply.replace("%d", str(message["id"])).encode())
+    caplog.set_level(logging.WARNING, "antiphon.client")
+    async with Client(Gateway({"s": server}, None, asks="relay").server, revision=LEGACY) as client:
+        assert [prompt.name async for prompt in client.prompts()] == ["s__good"]
+    assert "prompts[1] ('bad'): JSON nested deeper than 128" in caplog.text
+
+
+async def test_a_list_that_is_null_is_empty(caplog):
+    """A program in Go writes it so."""
+    caplog.set_level(logging.WARNING, "antiphon.client")
+    async with Client(RawServer(tools_list=lambda _message: {"tools": None}), revision=LEGACY) as client:
+        assert (await client.list_tools()).tools == []
+    assert "tools is null" in caplog.text
+
+
 async def test_a_number_that_json_does_not_have_costs_its_entry_only_behind_a_gateway():
     """Even in a member that nobody reads, and a gateway passes on."""
     server = lists("tools")

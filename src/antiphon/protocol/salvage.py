@@ -23,6 +23,7 @@ from antiphon.wire.envelope import (
     read_mended,
     too_deep,
 )
+from antiphon.wire.lists import mend_list
 
 __all__ = ["Remains", "read_list", "read_remains", "salvage_reply"]
 
@@ -36,13 +37,6 @@ _find_id = re.compile(
 ).match
 """Finds the id of a message that was cut off, if the id stands at its beginning."""
 
-
-_find_tokens = re.compile(rb'"(?:[^"\\]|\\.)*+"?|-?(?:NaN|Infinity)', re.DOTALL).sub
-"""Finds texts, and numbers that JSON lacks. A text that does not end is found, too, so each byte is read once."""
-_escape_controls = re.compile(rb"[\0-\x1f]").sub
-
-_LONGEST_MENDED = 256 * 1024
-"""Most bytes of a list that is mended: each text costs a call in Python, and the event loop waits meanwhile."""
 _SOME = Raw(b"null")
 """Stands for a member that is there, and cannot be read."""
 
@@ -98,6 +92,9 @@ def _read_loosely(data: bytes) -> Remains | None:
             raise RecursionError
         members = cast("dict[str, object]", json.loads(as_unicode(data), strict=False))
     except (ValueError, RecursionError):
+        listed = read_list(data)
+        if listed is not None:
+            return Remains(listed.id, result=_SOME)
         if _has_method(data) or not _has_outcome(data):
             return None
         found = _find_id(data)
@@ -106,22 +103,13 @@ def _read_loosely(data: bytes) -> Remains | None:
     return Remains(members.get("id"), result=_SOME) if is_reply else None
 
 
-def read_list(data: bytes) -> Raw | None:
-    """Return the result of a reply that NaN, infinity or raw control characters make no JSON; ``None`` if others do.
-
-    A number out of range stands for NaN, so the entry of a list that holds it is unreadable, and the others are not.
-    """
-    if len(data) > _LONGEST_MENDED:
-        return None
+def read_list(data: bytes) -> Envelope | None:
+    """Read a reply with a list of which entries are no JSON or too deep; ``None`` if other parts are, too."""
     try:
-        return decode_envelope(_find_tokens(_mend_token, as_unicode(data))).result or None
+        envelope = decode_envelope(mend_list(data))
     except PeerError:
         return None
-
-
-def _mend_token(found: re.Match[bytes]) -> bytes:
-    token = found[0]
-    return _escape_controls(lambda each: b"\\u%04x" % each[0][0], token) if token[:1] == b'"' else b"1e999"
+    return envelope if envelope.result and envelope.method is msgspec.UNSET else None
 
 
 def salvage_reply(body: bytes) -> Envelope | None:

@@ -242,7 +242,7 @@ class PeerSession:
         try:
             batch = split_batch(data)
         except errors.PeerError as worse:
-            return self._refuse(None, worse)
+            return self._no_message(None, worse)
         return self._unreadable(data, error) if batch is None else self._batch(batch)
 
     def _unreadable(self, data: bytes, error: errors.PeerError) -> Event:
@@ -260,8 +260,8 @@ class PeerSession:
         if remains.result and remains.error and bytes(remains.error) == b"null":
             # JSON-RPC 1.0 wrote replies this way, and some peers still do.
             return Replied(outgoing, remains.result, None)
-        if outgoing.method.name.endswith("/list") and (readable := read_list(data)) is not None:
-            return Replied(outgoing, readable, None)
+        if outgoing.method.name.endswith("/list") and (listed := read_list(data)) is not None:
+            return Replied(outgoing, listed.result, None)
         reason = error.message.partition(": ")[2]
         return Replied(outgoing, None, None, f"The reply to {outgoing.method.name} cannot be read: {reason}")
 

@@ -8,6 +8,8 @@ import pytest
 
 from antiphon.transports.http.server.legacy_session import EarlyCancellations, cancelled_by
 from antiphon.wire.envelope import decode_envelope
+from antiphon.wire.lists import readable_list
+from antiphon.wire.roots import ListRootsResult
 from tests.transports.http.server.driver import Instant, Open, Response, ask, begin, closing, listen, post
 from tests.transports.http.server.fakes import Bench, call, initialize
 
@@ -199,6 +201,19 @@ async def test_an_answer_that_cannot_be_read_is_told_to_whoever_waits(bench):
     response = await post(bench.app, {"jsonrpc": "2.0", "id": 7, "error": "no object"}, **session)
     assert response.status == 400
     assert bench.peer.taken[-1].error.message == "The reply cannot be read"
+
+
+@pytest.mark.parametrize("spoilt", ["NaN", "[" * 200 + "]" * 200, "True"])
+async def test_a_bad_entry_of_a_list_that_a_client_sends_costs_itself_only(bench, spoilt):
+    """The other roots are read."""
+    session = await open_session(bench)
+    roots = f'[{{"uri":"file:///bad","_meta":{{"x":{spoilt}}}}},{{"uri":"file:///good"}}]'
+    body = f'{{"jsonrpc":"2.0","id":7,"result":{{"roots":{roots}}}}}'.encode()
+    assert (await post(bench.app, body, **session)).status == 202
+    left_out: list[str] = []
+    readable = readable_list(bench.peer.taken[-1].result, ListRootsResult, left_out.append)
+    assert b"file:///good" in bytes(readable)
+    assert left_out[0].startswith("roots[0] ('file:///bad')")
 
 
 def cancel(id):

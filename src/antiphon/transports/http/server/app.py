@@ -16,7 +16,7 @@ from antiphon.errors import InvalidRequest, ParseError, PeerError
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
 from antiphon.protocol.http.rules import Gate, HttpRefusal
-from antiphon.protocol.salvage import salvage_reply
+from antiphon.protocol.salvage import read_list, salvage_reply
 from antiphon.transports.http.server import asgi
 from antiphon.transports.http.server.body import MAX_BATCH, read_body, serve_batch
 from antiphon.transports.http.server.endpoint_settings import EndpointSettings
@@ -423,6 +423,10 @@ class HttpApp:
             batch = None
         if batch is not None:
             await self._post_in_session(http, batch)
+            return
+        listed = read_list(body)
+        if listed is not None:
+            await self._post_legacy(http, listed, body)
             return
         session, reply = self._session(http), salvage_reply(body)
         waits = session.take(reply) if reply is not None and session is not None else None
