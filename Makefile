@@ -53,20 +53,20 @@ test: $(STAMP) ## all tests but interop and the long runs
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 fuzz: $(STAMP) ## the long runs: 100,000 mutated frames a side, a host killed at 200 points, hosts stopped for a minute
-	$(BIN)/pytest -n auto -m "slow and not postgres" --timeout 900 $(ARGS)
+	$(BIN)/pytest -n auto -m "slow and not postgres" --timeout 900 tests/auth tests/faults tests/fuzz tests/gateway tests/host/store tests/model_api tests/properties tests/server $(ARGS)
 
 postgres: $(STAMP) ## the store on a real PostgreSQL (needs its server programs; starts one of its own)
-	$(BIN)/pytest -m "postgres and not endurance" --timeout 120 $(ARGS)
+	$(BIN)/pytest -m "postgres and not endurance" --timeout 120 tests/faults tests/host tests/server tests/sql tests/transports/cluster $(ARGS)
 
 redis: $(STAMP) ## replicas on a real Redis (needs redis-server; starts one of its own)
-	$(BIN)/pytest -m redis --timeout 120 $(ARGS)
+	$(BIN)/pytest -m redis --timeout 120 tests/faults tests/server tests/transports/cluster tests/test_deploy.py $(ARGS)
 
 nginx: $(STAMP) ## two replicas behind a real nginx (which must be installed: apt-get install nginx-light)
-	$(BIN)/pytest -m nginx --timeout 180 $(ARGS)
+	$(BIN)/pytest -m nginx --timeout 180 tests/faults tests/scenarios $(ARGS)
 
 browser: $(STAMP) site ## the review page in a real Chromium (which must be installed; brings axe-core from npm)
 	bash tests/browser/setup.sh
-	$(BIN)/pytest -m browser -n auto --timeout 120 $(ARGS)
+	$(BIN)/pytest -m browser -n auto --timeout 120 tests/browser $(ARGS)
 
 screenshots: $(STAMP) ## the pictures of the review page in docs/images, taken anew (needs what make browser needs)
 	bash tests/browser/setup.sh
@@ -74,11 +74,11 @@ screenshots: $(STAMP) ## the pictures of the review page in docs/images, taken a
 	$(BIN)/python -m tests.browser.recording docs/images
 
 endurance: $(STAMP) ## 200 clients at once for a minute, 10,000 questions at once
-	$(BIN)/pytest -m "endurance and not postgres" --timeout 300 $(ARGS)
+	$(BIN)/pytest -m "endurance and not postgres" --timeout 300 tests/faults $(ARGS)
 
 interop: $(STAMP) ## against other implementations (installs them first; needs node, npm, nginx and redis-server)
 	bash tests/interop/setup.sh
-	$(BIN)/pytest -n auto --dist loadfile -m interop --timeout 120 $(ARGS)
+	$(BIN)/pytest -n auto --dist loadfile -m interop --timeout 120 tests/interop $(ARGS)
 
 conformance: $(STAMP) ## the official conformance suite, both sides (installs it first; needs npm, nginx and redis-server)
 	bash tests/conformance/setup.sh

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -22,6 +23,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     name = collection_path.name
     is_left_out = name in {"browser", "interop"} and f"not {name}" in config.option.markexpr
     return (is_left_out and collection_path.parent == Path(__file__).parent) or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a marked test outside the folders that the target of its mark names: it would never run."""
+    makefile = (Path(__file__).parent.parent / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r'pytest .*-m "?(\w+).*?((?: tests/\S+)+) \$\(ARGS\)', makefile)
+    for mark, named in targets:
+        folders = tuple(named.split())
+        for item in items:
+            if item.get_closest_marker(mark) is not None and not item.nodeid.startswith(folders):
+                raise pytest.UsageError(f"make runs the tests with the mark {mark} in{named} only, not {item.nodeid}")
 
 
 @pytest.hookimpl(wrapper=True)
