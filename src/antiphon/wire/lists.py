@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from msgspec import DecodeError, Raw
 
@@ -85,7 +85,7 @@ def _find_problem(entry: bytes) -> str | None:
     if too_deep(entry, MAX_DEPTH - _LIST_DEPTH):
         return f"JSON nested deeper than {MAX_DEPTH}"
     try:
-        decode_wire(entry, Any)
+        decode_wire(entry, cast("type[object]", Any))
     except DecodeError as error:
         return problem_of(error)
     return None
@@ -112,7 +112,7 @@ def _without_unreadable(raw: Raw, kind: type, left_out: Callable[[str], object])
         member, item = _ENTRIES[kind]
         members = decode_wire(raw, dict[str, Raw])
         # Go writes an empty list as null.
-        entries = decode_wire(members[member], list[Raw] | None)
+        entries = decode_wire(members[member], cast("type[list[Raw] | None]", list[Raw] | None))
     except (KeyError, DecodeError):
         return None
     good: list[Raw] = []
