@@ -105,6 +105,7 @@ class Client(Http):
     method, path, root_path, extra = "POST", "/mcp", "", ()
     principal = caller = gate = None
     earlier = ()
+    is_relayed = False
 
     def __init__(self, body: bytes, headers: dict[str, str]) -> None:
         self.body = body
