@@ -7,6 +7,7 @@ calls cheaper; a change that needs more has to say why.
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import json
 import sys
@@ -369,6 +370,25 @@ async def test_a_modern_call_through_a_gateway_with_records_in_a_file(tmp_path: 
     await app.close()
     await host.aclose()
     assert cost.calls <= 396
+
+
+async def test_a_call_through_a_gateway_leaves_nothing_to_the_collector():
+    """Objects that refer to each other in a circle stay until the collector finds them, which keeps the event loop."""
+    gateway = Gateway({"shop": make_server(Cost())}, Host(Scripted([]), policy=Policy(default="allow"), reviewer=None))
+    app = gateway.server.asgi()
+    headers = {**MODERN, "mcp-name": "shop__echo"}
+    found: list[int] = []
+    gc.disable()
+    try:
+        for _ in range(4):
+            for _ in range(10):
+                await post(app, call(META, "shop__echo"), headers)
+            found.append(gc.collect())
+    finally:
+        gc.enable()
+        await app.close()
+    # Whatever else ends meanwhile, such as earlier tests, ends only once.
+    assert min(found) < 10
 
 
 async def test_a_program_on_a_command_line_is_looked_through_once():

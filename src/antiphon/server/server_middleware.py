@@ -239,21 +239,22 @@ class ServerMiddlewareStack:
         Raises ``TypeError``, which names the function, if one returned something that is no result of the
         method.
         """
-        functions = tuple(self._functions)
-
-        def enter(at: int, request: ServerRequest) -> Awaitable[Any]:
-            return handler(request) if at == len(functions) else passed(at, request)
-
-        async def passed(at: int, request: ServerRequest) -> Any:
-            result = await functions[at](request, partial(enter, at + 1))
-            _check_result(functions[at], request.method, result)
-            return result
-
-        return passed(0, request) if functions else _call_alone(request, handler)
+        if not self._functions:
+            return _call_alone(request, handler)
+        # No function here refers to itself: each call would be garbage that only the collector finds.
+        for function in reversed(self._functions[1:]):
+            handler = partial(_call_function, function, handler)
+        return _call_function(self._functions[0], handler, request)
 
 
 async def _call_alone(request: ServerRequest, handler: CallNext) -> Any:
     return await handler(request)
+
+
+async def _call_function(function: Middleware, call_next: CallNext, request: ServerRequest) -> Any:
+    result = await function(request, call_next)
+    _check_result(function, request.method, result)
+    return result
 
 
 def _check_result(function: Middleware, method: str, result: object) -> None:
