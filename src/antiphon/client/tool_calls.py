@@ -75,6 +75,8 @@ class Consent:
                 raise ConfigError(f"confirm= must be an async function (params, origin), or a Host; got {each!r}")
         self.deciders = deciders
         """What is asked, in this order; all must allow the call."""
+        # Once for all calls: a comparison with a protocol class looks at each of its members.
+        self._asks = tuple(map(_asked, deciders))
         self._behind, self._timeout = behind, timeout
 
     @property
@@ -99,10 +101,10 @@ class Consent:
         Raises ``Rejected``, and nothing is sent, if the call was refused or the decision took too long.
         """
         changed = None
-        for at, decider in enumerate(self.deciders):
+        for at, ask in enumerate(self._asks):
             before = CURRENT.set(time)
             try:
-                deciding = _asked(decider)(params, origin)
+                deciding = ask(params, origin)
                 allowed = await (deciding if self._timeout is None else self._in_time(params, deciding))
             finally:
                 CURRENT.reset(before)
