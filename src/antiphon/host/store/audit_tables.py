@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, delete, func, or_, select, update
 
 from antiphon.host.store.ask_rows import (
@@ -77,14 +78,14 @@ def append_records(connection: Connection, end: Head, records: Sequence[Record])
     added, end = extend_chain(end, records)
     if not added:
         return
-    _ADD.many(connection, [{"seq": entry.seq, "body": entry.body, "hash": entry.hash} for entry in added])
-    keyed = [key_of(entry.seq, record)._asdict() for entry, record in zip(added, records, strict=True)]
+    _ADD.many(connection, list(map(asdict, added)))
+    keyed = [asdict(key_of(entry.seq, record)) for entry, record in zip(added, records, strict=True)]
     _add_keys(connection.dialect.name).many(connection, keyed)
     _MOVE.count(connection, {"to_seq": end.seq, "to_hash": end.hash})
     sums: dict[SpentKey, SpentRow] = {}
     add_spending(sums, records)
     if sums:
-        _add_sums(connection.dialect.name).many(connection, [msgspec.structs.asdict(line) for line in sums.values()])
+        _add_sums(connection.dialect.name).many(connection, list(map(asdict, sums.values())))
 
 
 def read_spending(connection: Connection) -> tuple[list[SpentRow], int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -97,7 +97,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The data of the digest, as JSON; only if content is kept."""
 
 
-class RecordKey(NamedTuple):
+class RecordKey(msgspec.Struct, frozen=True):
     """What a store finds a record by. Texts are those of ``key_text``; ``None`` for an empty one."""
 
     seq: int
@@ -193,8 +193,15 @@ def key_text(text: str) -> str:
 
 def key_of(seq: int, record: Record) -> RecordKey:
     """Return what a record is found by."""
-    outcome, call = key_text(record.outcome) or None, key_text(record.call or "") or None
-    return RecordKey(seq, record.at, key_text(record.ask), key_text(record.identity), record.step, outcome, call)
+    texts = (
+        record.ask[:_KEY_TEXT],
+        record.identity[:_KEY_TEXT],
+        record.outcome[:_KEY_TEXT],
+        (record.call or "")[:_KEY_TEXT],
+    )
+    # What can be printed can be stored, unlike surrogates and the null character: one look for all texts of a record.
+    ask, identity, outcome, call = texts if "".join(texts).isprintable() else map(key_text, texts)
+    return RecordKey(seq, record.at, ask, identity, record.step, outcome or None, call or None)
 
 
 def verify_entries(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault | None]:
