@@ -105,9 +105,8 @@ class StoreStalled(OSError):
 class _Wait(Struct, eq=False):
     """One caller that waits."""
 
-    task: asyncio.Task[Any]
-    cancelling: int
-    """How often somebody else has cancelled the caller before."""
+    answer: asyncio.Future[Any]
+    """The operation, or what stands for it: it is cancelled to let the caller go."""
     bound: float
     """Seconds without progress after which it gives up."""
     until: float
@@ -145,6 +144,11 @@ class StorePatience:
             StoreStalled: it did not answer in time.
             Whatever ``waiting`` raises.
         """
+        answer = waiting if isinstance(waiting, asyncio.Future) else asyncio.ensure_future(waiting)
+        if answer.done() and not answer.cancelled() and answer.exception() is None:
+            # A brief transaction ran at once, so there is nothing to wait for.
+            self._stalled = False
+            return answer.result()
         bound = _AGAIN if self._stalled else seconds or PATIENCE
         time = find_current_time()
         left = math.inf if time is None or time.seconds is None else max(_AGAIN, time.seconds)
@@ -152,23 +156,21 @@ class StorePatience:
         loop = asyncio.get_running_loop()
         began = loop.time()
         task = cast("asyncio.Task[Any]", asyncio.current_task(loop))
-        wait = _Wait(task, task.cancelling(), bound, began + left, began + bound)
+        cancelled_before = task.cancelling()
+        wait = _Wait(answer, bound, began + left, began + bound)
         self._waits.add(wait)
         if self._timer is None or self._loop is not loop or wait.due < self._timer.when():
             self._look_at(loop, wait.due)
         try:
-            result = await waiting
+            result = await answer
         except (TimeoutError, asyncio.CancelledError) as error:
-            ended, wait.is_over = wait.is_over, False
-            is_other = ended and task.uncancel() > wait.cancelling
-            if is_other or (not ended and isinstance(error, asyncio.CancelledError)):
+            is_ours = wait.is_over and task.cancelling() <= cancelled_before
+            if isinstance(error, asyncio.CancelledError) and not is_ours:
                 raise
             self._stalled = True
             raise StoreStalled(f"the store did not answer within {bound:g} s") from None
         finally:
             self._waits.discard(wait)
-            if wait.is_over:
-                task.uncancel()
             if time is not None:
                 time.spend(loop.time() - began)
         self._stalled = False
@@ -185,7 +187,7 @@ class StorePatience:
         for wait in [wait for wait in self._waits if wait.due <= now]:
             wait.due = min(wait.until, self._last_turn() + wait.bound)
             if wait.due <= now:
-                wait.is_over = wait.task.cancel()
+                wait.is_over = wait.answer.cancel()
                 self._waits.discard(wait)
         if self._waits:
             self._look_at(loop, min(wait.due for wait in self._waits))

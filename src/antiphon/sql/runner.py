@@ -16,7 +16,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -89,7 +89,7 @@ class Runner(Protocol):
 
     _turn = -math.inf
 
-    def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> Awaitable[T]:
+    def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> asyncio.Future[T]:
         """Run a function in a transaction, which is committed when it returns and rolled back when it raises.
 
         A transaction that has begun is finished even if the caller stops waiting. ``write=False`` promises that the
@@ -377,11 +377,10 @@ class PostgresRunner(Runner):
         self._drivers: WeakSet[_RunnerDriver] = WeakSet()
         self._closing = False
 
-    async def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> T:
+    def run(self, work: Work[T], *, write: bool = True, brief: bool = False) -> asyncio.Future[T]:
         """See ``Runner.run``."""
         # In a task of its own, because cancelling it halfway would leave the connection in an unknown state.
-        transaction = start_in(self._running, self._transact(work))
-        return await asyncio.shield(transaction)
+        return asyncio.shield(start_in(self._running, self._transact(work)))
 
     def notices(self, channel: str) -> ChannelNotices:
         """See ``Runner.notices``."""

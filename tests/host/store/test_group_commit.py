@@ -53,10 +53,31 @@ async def test_what_is_wanted_at_once_is_made_together(maker: Maker):
     assert maker.made == [[1], [2, 3]]
 
 
+async def test_while_several_come_at_once_none_is_made_alone():
+    """A transaction for the first of each turn would be one for each group; a single change waits for nobody again."""
+    made: list[list[int]] = []
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    done.set_result(None)
+
+    def make(numbers: Sequence[int]) -> asyncio.Future[None]:
+        made.append(list(numbers))
+        return done
+
+    grouped = Grouped(make, No)
+    for start in (0, 10, 20):
+        await asyncio.gather(*(grouped.add(start + number) for number in range(3)))
+    await grouped.add(30)
+    assert grouped.add(31).done() is False
+    await grouped.finish()
+    await asyncio.sleep(0)
+    assert grouped.add(32).done()
+    assert made == [[0], [1, 2], [10, 11, 12], [20, 21, 22], [30], [31], [32]]
+
+
 async def test_what_comes_meanwhile_waits_for_the_next(maker: Maker):
     """One transaction at a time."""
     grouped = Grouped(maker.make, No)
-    first = asyncio.create_task(grouped.add(1))
+    first = asyncio.ensure_future(grouped.add(1))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     later = asyncio.gather(grouped.add(2), grouped.add(3))
@@ -95,7 +116,7 @@ async def test_what_cannot_even_be_begun_is_a_failure():
 async def test_what_is_cut_off_is_told(maker: Maker):
     """Nobody waits for ever."""
     grouped = Grouped(maker.make, No)
-    tasks = [asyncio.create_task(grouped.add(number)) for number in (1, 2)]
+    tasks = [asyncio.ensure_future(grouped.add(number)) for number in (1, 2)]
     await asyncio.sleep(0)
     grouped._making.cancel()
     maker.go.set()
@@ -106,7 +127,7 @@ async def test_what_is_cut_off_is_told(maker: Maker):
 async def test_whoever_stops_waiting_does_not_undo_it(maker: Maker):
     """It is made all the same, and nobody else is disturbed."""
     grouped = Grouped(maker.make, No)
-    tasks = [asyncio.create_task(grouped.add(number)) for number in (1, 2)]
+    tasks = [asyncio.ensure_future(grouped.add(number)) for number in (1, 2)]
     await asyncio.sleep(0)
     tasks[0].cancel()
     maker.go.set()

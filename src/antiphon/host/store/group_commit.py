@@ -2,7 +2,8 @@
 
 A transaction costs far more than the changes in it. While one runs, and for the rest of a turn of the event loop in
 which one ran at once, the next changes are collected, and then made together: each of them still happens completely or
-not at all, in order of arrival. Owns this order, and what happens if one of them is refused.
+not at all, in order of arrival. A change that comes alone is made at once; while several come together, the first of
+them waits for the end of its turn as well. Owns this order, and what happens if one of them is refused.
 """
 
 from __future__ import annotations
@@ -47,18 +48,23 @@ class Grouped(Generic[C]):
         self._making: asyncio.Future[None] | None = None
         self._is_collecting = False
         """Whether changes are collected until the next turn of the event loop."""
+        self._are_many = False
+        """Whether the last transaction had several changes."""
 
-    async def add(self, change: C) -> None:
-        """Make a change, together with any others. Cancelling the wait does not undo it.
+    def add(self, change: C) -> asyncio.Future[None]:
+        """Make a change, together with any others. Cancelling the future does not undo it.
 
-        Raises:
-            Whatever making it raises.
+        Returns:
+            Done when the change is made, with whatever making it raises.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_WaitingChange(change, done))
         if self._making is None and not self._is_collecting:
-            self._begin()
-        await done
+            if self._are_many:
+                self._collect()
+            else:
+                self._begin()
+        return done
 
     async def finish(self) -> None:
         """Wait until all changes added so far are made."""
@@ -66,11 +72,12 @@ class Grouped(Generic[C]):
             await (asyncio.sleep(0) if self._making is None else asyncio.wait([self._making]))
 
     def _begin(self) -> None:
-        """Start with the next changes. The first one does not wait; others are collected behind it."""
+        """Start with the next changes."""
         if self._alone:
             group = [self._alone.popleft()]
         else:
             group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
+            self._are_many = len(group) > 1
         try:
             making = asyncio.ensure_future(self._make([one.change for one in group]))
         except Exception as error:
@@ -93,9 +100,12 @@ class Grouped(Generic[C]):
             for one in group:
                 _end_commit(one.done, error)
         self._making = None
-        if not self._is_collecting:
-            self._is_collecting = True
-            asyncio.get_running_loop().call_soon(self._go_on)
+        self._collect()
+
+    def _collect(self) -> None:
+        """Begin the next transaction in the next turn of the event loop, with all changes until then."""
+        self._is_collecting = True
+        asyncio.get_running_loop().call_soon(self._go_on)
 
     def _go_on(self) -> None:
         self._is_collecting = False
@@ -108,6 +118,8 @@ def _end_commit(done: asyncio.Future[None], error: BaseException | None) -> None
         return
     if error is None:
         done.set_result(None)
+    elif isinstance(error, asyncio.CancelledError):
+        done.cancel()
     else:
         done.set_exception(error)
 

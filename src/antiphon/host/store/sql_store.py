@@ -411,11 +411,10 @@ class SqlStore:
 
     def _make(self, changes: Sequence[Change]) -> Awaitable[None]:
         # Contents and definitions may be megabytes.
-        is_brief = all(
-            change.define is None and all(record.content is None for record in change.records) for change in changes
-        )
-        making = asyncio.ensure_future(self._runner.run(partial(self._commit_changes, changes), brief=is_brief))
-        if any(change.settle is not None for change in changes):
+        contents = [record.content for change in changes for record in change.records]
+        is_brief = not any(contents) and not any(change.define for change in changes)
+        making = self._runner.run(partial(self._commit_changes, changes), brief=is_brief)
+        if any(change.settle for change in changes):
             making.add_done_callback(partial(self._made, changes))
         return making
 
