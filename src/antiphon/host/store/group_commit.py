@@ -2,8 +2,8 @@
 
 A transaction costs far more than the changes in it. While one runs, and for the rest of a turn of the event loop in
 which one ran at once, the next changes are collected, and then made together: each of them still happens completely or
-not at all, in order of arrival. A change that comes alone is made at once; while several come together, the first of
-them waits for the end of its turn as well. Owns this order, and what happens if one of them is refused.
+not at all, in order of arrival. Where changes come alone, each is made at once; while several come together now and
+then, the first of them waits for the end of its turn as well. Owns this order, and what happens if one is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
-__all__ = ["MAX_OWED", "Grouped", "Owed"]
+__all__ = ["CALM", "MAX_GROUP", "MAX_OWED", "Grouped", "Owed"]
 
 C = TypeVar("C")
 
@@ -31,6 +31,10 @@ class _WaitingChange(NamedTuple, Generic[C]):
 
 MAX_GROUP = 64
 """Most changes in one transaction: more would gain little, and other processes wait for it."""
+
+
+CALM = 8
+"""Transactions in a row with a single change, after which the next change is not expected to have company."""
 
 
 class Grouped(Generic[C]):
@@ -48,8 +52,8 @@ class Grouped(Generic[C]):
         self._making: asyncio.Future[None] | None = None
         self._is_collecting = False
         """Whether changes are collected until the next turn of the event loop."""
-        self._are_many = False
-        """Whether the last transaction had several changes."""
+        self._alone_in_row = CALM
+        """How many transactions in a row had a single change."""
 
     def add(self, change: C) -> asyncio.Future[None]:
         """Make a change, together with any others. Cancelling the future does not undo it.
@@ -60,7 +64,7 @@ class Grouped(Generic[C]):
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_WaitingChange(change, done))
         if self._making is None and not self._is_collecting:
-            if self._are_many:
+            if self._alone_in_row < CALM:
                 self._collect()
             else:
                 self._begin()
@@ -77,7 +81,7 @@ class Grouped(Generic[C]):
             group = [self._alone.popleft()]
         else:
             group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
-            self._are_many = len(group) > 1
+            self._alone_in_row = 0 if len(group) > 1 else self._alone_in_row + 1
         try:
             making = asyncio.ensure_future(self._make([one.change for one in group]))
         except Exception as error:
