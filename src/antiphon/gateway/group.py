@@ -110,6 +110,11 @@ class PrincipalGroup:
         return self._made
 
     @property
+    def terms(self) -> GatewayTerms:
+        """How the servers are run."""
+        return self._terms
+
+    @property
     def principal(self) -> str | None:
         """The principal of the clients; ``None`` if they have none."""
         return self._terms.principal

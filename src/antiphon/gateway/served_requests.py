@@ -20,14 +20,16 @@ from antiphon.gateway.extensions import declared_by
 from antiphon.gateway.group import PrincipalGroup
 from antiphon.gateway.held_subscriptions import MAX_WATCHED
 from antiphon.gateway.logs import level_for
-from antiphon.gateway.server_catalogue import ServerCatalogue
+from antiphon.gateway.server_catalogue import ServerCatalogue, ServerItem
 from antiphon.gateway.tasks_behind import OwnedTask
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
+from antiphon.host.pipeline.call_outcome import find_call, settle_call
+from antiphon.host.review.pending_call import PendingCall
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.context import Context
 from antiphon.server.server_middleware import CallNext, ServerRequest
 from antiphon.server.tasks.task_requests import check_declared
-from antiphon.wire.common import PROGRESS_TOKEN, EmptyResult
+from antiphon.wire.common import PENDING_CALL, PROGRESS_TOKEN, EmptyResult
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, Completion, PromptReference
 from antiphon.wire.content import TextContent
 from antiphon.wire.lossless import Received, is_of_one_connection
@@ -35,7 +37,7 @@ from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
 from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult
-from antiphon.wire.tools import CallToolResult, ListToolsResult
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
 
 __all__ = ["SERVED", "SUBSCRIBED", "fail_tool", "pass_on", "report_progress"]
 
@@ -128,23 +130,74 @@ def _restore_members(catalogue: ServerCatalogue, result: ListToolsResult) -> Lis
 
 
 async def _call_tool(group: PrincipalGroup, request: ServerRequest) -> CallToolResult | CreateTaskResult:
-    owned = await group.owned("tool", request.params.name)
+    owned, terms, params = await group.owned("tool", request.params.name), group.terms, request.params
+    if terms.host is None or terms.answer_within is None:
+        return await _make_call(group, request, owned, params)
+    if PENDING_CALL in request.ctx.request.meta:
+        id = str(request.ctx.request.meta[PENDING_CALL])
+        found = await find_call(terms.host.store, id, owned.name, group.principal)
+        if isinstance(found, CallToolResult):
+            return found
+        if found is None:
+            return fail_tool(f"No call of this tool with the id {id} waits for approval, or it has expired.")
+        params = found
+    pending = PendingCall(terms.answer_within, terms.pending_for)
+    with pending.entered():
+        return await _make_call(group, request, owned, params, pending)
+
+
+async def _make_call(
+    group: PrincipalGroup,
+    request: ServerRequest,
+    owned: ServerItem,
+    params: CallToolRequestParams,
+    pending: PendingCall | None = None,
+) -> CallToolResult | CreateTaskResult:
+    outcome: CallToolResult | None = None
     try:
         upstream = group.upstreams[owned.server]
         tasks = TASKS in upstream.offer.extensions and group.tasks.may_begin(request)
         # Experimental tasks do not pass: a call of 2025-11-25 that wants to be one is served within its request.
-        params = structs.replace(request.params, name=owned.name, task=None)
+        params = structs.replace(params, name=owned.name, task=None)
         result = await _send_request(upstream, request, params, tasks=tasks)
         if isinstance(result.read, CreateTaskResult):
             result = group.tasks.begun(upstream, owned.name, result)
+            outcome = CallToolResult(content=[TextContent(text=f"It goes on as the task {result.read.task_id}.")])
+        else:
+            outcome = result.read
         return request.pass_on(result)
     except Rejected as error:
         data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
-        return fail_tool(
+        if data.get("reason") == "pending":
+            return _describe_pending(group, request, str(data["id"]))
+        outcome = fail_tool(
             f"The call was refused: {error.message}" + (f". The reason: {data['note']}" if "note" in data else "")
         )
-    except (UpstreamUnavailable, ResultInvalid) as error:
+        if pending is not None and data.get("reason") == "user" and pending.left is not None:
+            pending.begun = structs.replace(pending.left, sent=True)
+        return outcome
+    except UpstreamUnavailable as error:
         return fail_tool(str(error))
+    except ResultInvalid as error:
+        outcome = fail_tool(str(error))
+        return outcome
+    except PeerError as error:
+        outcome = fail_tool(error.message)
+        raise
+    finally:
+        if pending is not None and pending.begun is not None and group.terms.host is not None:
+            await settle_call(group.terms.host.store, pending.begun, outcome)
+
+
+def _describe_pending(group: PrincipalGroup, request: ServerRequest, id: str) -> CallToolResult:
+    """Tell a model that a call waits for a person. Where an output schema is declared, only an error fits."""
+    tool = group.catalogue.tool(request.params.name)
+    text = (
+        f"This call waits for approval by a person (id {id}); it has not run. Ask again later by the same call: same "
+        "tool, same arguments. It then runs if it was approved, and never twice."
+    )
+    has_schema = tool is not None and tool.output_schema is not None
+    return CallToolResult(content=[TextContent(text=text)], is_error=has_schema, meta={PENDING_CALL: id})
 
 
 async def _get_prompt(group: PrincipalGroup, request: ServerRequest) -> GetPromptResult:

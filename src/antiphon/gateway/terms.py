@@ -51,6 +51,12 @@ start several servers one after the other."""
 IDLE_TIMEOUT = 600.0
 """Seconds after which an unused server is stopped: longer than somebody reads an answer before the next question."""
 
+ANSWER_WITHIN = 50.0
+"""Seconds that a client waits for a person before it is told to ask again: most hosts give a call up after 60."""
+
+PENDING_FOR = 86_400.0
+"""Seconds that a call waits for a person after that: a day."""
+
 MAX_PROCESSES = 64
 """Most processes: they take about 5 GB if each is a small program in Node or Python."""
 
@@ -192,6 +198,12 @@ class RunOptions(TypedDict, total=False):
     inherit_env: bool
     """Whether servers that are started get the whole environment of this program, as ``Client(inherit_env=)``; by
     default a safe part of it. A configured entry that may not have it gets the safe part in any case."""
+    answer_within: float | None
+    """Seconds that a client waits for a person to decide about its call of a tool; 50 by default. It is then told to
+    ask again, and the call runs when it does, if a person has allowed it. ``None``: it waits as long as the host's
+    ``review_timeout``. Only if the host's questions are in its store (the page, a ``Queue``)."""
+    pending_for: float
+    """Seconds that such a call waits for a person after its client was answered, by default a day."""
     sign_in: SignIn | None
     """Called before the gateway connects to a server, with the name of the server and the principal of the client.
     Returns what ``Client(auth=)`` takes, or ``None``. By default the gateway signs in nowhere."""
@@ -226,6 +238,8 @@ class GatewayTerms(Struct, frozen=True, kw_only=True):
     starts: Start = "first-use"
     lists: KeptLists | None = None
     inherit_env: bool = False
+    answer_within: float | None = ANSWER_WITHIN
+    pending_for: float = PENDING_FOR
     sign_in: SignIn | None = None
     seal: Seal = field(default_factory=Seal)
     """Seals the ids of tasks."""
@@ -270,5 +284,7 @@ def terms_of(host: Host | None, options: RunOptions) -> GatewayTerms:
         starts=starts,
         lists=None if folder is None else KeptLists(folder),
         inherit_env=options.get("inherit_env", False),
+        answer_within=options.get("answer_within", ANSWER_WITHIN),
+        pending_for=options.get("pending_for", PENDING_FOR),
         sign_in=options.get("sign_in"),
     )

@@ -20,6 +20,7 @@ __all__ = [
     "LEFT_OUT",
     "LOGGING_LEVELS",
     "LOG_LEVEL",
+    "PENDING_CALL",
     "PROGRESS_TOKEN",
     "PROTOCOL_VERSION",
     "SERVER_INFO",
@@ -56,6 +57,8 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 CALL_KEY = "antiphon/call"
 GATEWAY = "antiphon-gateway"
 """The name by which a gateway introduces itself."""
+PENDING_CALL = "antiphon/pendingCall"
+"""Member of ``_meta`` of a gateway's result: the id of a call that waits for approval. A client may ask again by it."""
 LEFT_OUT = "antiphon/leftOut"
 """The names of servers behind a gateway of which a list has nothing, because they were never listed."""
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"

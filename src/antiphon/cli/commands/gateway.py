@@ -119,8 +119,14 @@ def command(
 
 def _read_settings(settings: Path | None, names: Style | None, search: bool | None) -> GatewaySettings:
     """Return the gateway's settings: those of the configuration, overridden by the options."""
-    said = read_configuration(settings, os.environ).gateway
-    return structs.replace(said, names=names or said.names, search=said.search if search is None else search)
+    configuration = read_configuration(settings, os.environ)
+    said = configuration.gateway
+    return structs.replace(
+        said,
+        names=names or said.names,
+        search=said.search if search is None else search,
+        pending_for=said.pending_for or configuration.review_timeout,
+    )
 
 
 def _expose_tools(gateway: Gateway, wanted: GatewaySettings, selected: Profile, servers: WatchedServers) -> None:
@@ -142,6 +148,10 @@ def _choose_run_options(
     own = listens is not None and "auth" in listens.options
     if wanted.list_timeout is not None:
         chosen["list_timeout"] = wanted.list_timeout
+    if wanted.answer_within is not None:
+        chosen["answer_within"] = wanted.answer_within
+    if wanted.pending_for is not None:
+        chosen["pending_for"] = wanted.pending_for
     return {
         **chosen,
         "start_timeouts": wanted.start_timeouts,

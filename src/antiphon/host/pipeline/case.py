@@ -57,6 +57,7 @@ Reason = Literal[
     "no-model",
     "definition",
     "deferred",
+    "pending",
 ]
 """Why an ask was refused: the ``data.reason`` of ``Rejected``."""
 
@@ -77,6 +78,7 @@ _CAUSES: dict[Reason, str] = {
     "budget": "it could cost more than is left of the budget",
     "secret": "it holds what looks like a secret",
     "deferred": "the program that makes the call asks a person itself",
+    "pending": "it waits for approval by a person; make the same call again",
     "definition": "the server has changed the definition of this tool since it was allowed, and nobody can look at it "
     "now",
     "no-model": f"no model can answer it: set {KEY_NAMES}, configure one (antiphon models), allow this server another, "
@@ -488,6 +490,12 @@ class Case:
         if detail:
             error.add_note(f"{reason}: {detail}")
         return error
+
+    def leave_call(self, id: str) -> Rejected:
+        """Record that the caller of a tool waits no longer, and make the error, with the id of what still waits."""
+        left = self.refusal("pending")
+        left.data = {"reason": "pending", "id": id}
+        return left
 
     def withdrawn(self) -> Rejected:
         """Record that a person has stopped the call or blocked the server during the wait, and make the error."""

@@ -27,6 +27,7 @@ from antiphon.host.host_telemetry import watched_review
 from antiphon.host.pipeline.case import Case, Reason
 from antiphon.host.providers.base import Provider, ProviderFailure, Usage, Warming
 from antiphon.host.providers.vectors import EmbeddingParams
+from antiphon.host.review.pending_call import CallLeft, CallTaken
 from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import (
     MAX_TOLD,
@@ -256,7 +257,7 @@ async def _save_rest(case: Case) -> None:
 async def decided(
     case: Case, item: ReviewItem | ToolItem, admitted: Pass
 ) -> Approve | Edit | EditCall | Answer | Regenerate:
-    """Ask the reviewer. A refusal is raised."""
+    """Ask the reviewer. A refusal is raised, and ``CallTaken`` if the same call of a tool was decided elsewhere."""
     desk = case.desk
     if desk.reviewer is None or desk.headless:
         raise case.refusal("no-reviewer")
@@ -266,8 +267,7 @@ async def decided(
     except Blocked:
         raise case.withdrawn() from None
     except NoReviewer as error:
-        reason = "deferred" if isinstance(error, Deferred) else "no-reviewer"
-        raise case.refusal(reason, why=str(error)) from None
+        raise _refuse_unanswered(case, error) from None
     except TimeoutError:
         raise case.refusal("expired") from None
     except LimitReached as reached:
@@ -290,6 +290,14 @@ async def decided(
     # Meanwhile somebody may have blocked the server in another process, where this wait could not be ended.
     await refuse_blocked(case)
     return decision
+
+
+def _refuse_unanswered(case: Case, error: NoReviewer) -> Exception:
+    if isinstance(error, CallTaken):
+        return error
+    if isinstance(error, CallLeft):
+        return case.leave_call(error.id)
+    return case.refusal("deferred" if isinstance(error, Deferred) else "no-reviewer", why=str(error))
 
 
 async def ask_for_approval(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Approve:

@@ -12,11 +12,13 @@ import msgspec
 from antiphon.host.checks.ask_limits import LimitReached, Pass
 from antiphon.host.checks.policy_rules import Verdict, decide
 from antiphon.host.checks.risk import make_redefined_risk, risks_of
+from antiphon.host.pipeline.call_outcome import begin_call, repeat_outcome
 from antiphon.host.pipeline.case import TOOL, Case, Desk
 from antiphon.host.pipeline.stages import admit_ask, check_approval, conclude_ask, decided
 from antiphon.host.review.decisions import arguments_of, check_arguments
 from antiphon.host.review.definitions import row_of
 from antiphon.host.review.given_grants import Grant
+from antiphon.host.review.pending_call import PENDING, CallTaken, PendingCall
 from antiphon.host.review.review import (
     Answer,
     Approve,
@@ -79,19 +81,38 @@ async def _run_consent(case: Case, params: CallToolRequestParams) -> ChangedCall
     if verdict.effect == "deny":
         unseen = "definition" if shown.is_changed else "no-reviewer"
         raise case.refusal(unseen if verdict.reason in ("no-reviewer", "unclear", "definition") else "policy")
-    entered, changed = admit_ask(case), None
+    entered, pending = admit_ask(case), PENDING.get()
     try:
-        if not await _is_allowed(case, params, verdict, shown):
+        changed = None if verdict.effect == "allow" else await _repeat_call(case, params, pending)
+        if changed is None and not await _is_allowed(case, params, verdict, shown):
             changed = await _review_call(case, params, entered, shown, verdict)
     finally:
         desk.gate.leave(entered)
-    if changed is None:
+    if pending is not None and pending.is_repeated:
+        case.note("answered", "repeated", hashed)
+    elif changed is None:
         case.note("answered", "confirmed", hashed)
     elif changed.params is not None:
         case.note("answered", "changed", digest(changed.params), content=await case.content(changed.params))
     elif changed.result is not None:
         case.note("answered", "in-person", digest(changed.result), content=await case.content(changed.result))
     return changed
+
+
+async def _repeat_call(
+    case: Case, params: CallToolRequestParams, pending: PendingCall | None, *, since: str = ""
+) -> ChangedCall | None:
+    """Return what became of the same call, if a person has decided about it before.
+
+    ``since``: the review by which it was decided elsewhere.
+
+    Raises:
+        Rejected: it was decided elsewhere, and has not run.
+    """
+    result = None if pending is None else await repeat_outcome(case, params, pending, since=since)
+    if result is None and since:
+        raise case.refusal("user", "elsewhere")
+    return None if result is None else ChangedCall(result=result)
 
 
 async def _known_to_be_allowed(case: Case, params: CallToolRequestParams, hashed: str) -> bool:
@@ -190,7 +211,11 @@ async def _review_call(
         expires_in=case.expires_in,
         allowed=shown.allowed.body if shown.is_changed and shown.allowed is not None else None,
     )
-    decision = await decided(case, item, entered)
+    pending = PENDING.get()
+    try:
+        decision = await decided(case, item, entered)
+    except CallTaken as taken:
+        return await _repeat_call(case, params, pending, since=taken.id)
     changed = await _changed(case, item, decision)
     if changed is None or changed.params is not None:
         # The policy has the last word: about an edited call, and about what has happened while the person thought.
@@ -201,12 +226,18 @@ async def _review_call(
     by = decider_of(decision)
     ticket, case.ticket = case.ticket, None
     define = None if shown.allowed is not None and not shown.is_changed else _keep_definition(case, shown, by)
-    prevents = await case.save(Change(finish=ticket, define=define))
+    begin = None if pending is None or ticket is None else begin_call(case, params, ticket)
+    prevents = await case.save(Change(finish=ticket, define=define, begin=begin))
     if prevents == "definition":
         # It was allowed this time. As long as it cannot be kept, a person is asked each time.
-        prevents = await case.save(Change(finish=ticket))
+        prevents = await case.save(Change(finish=ticket, begin=begin))
+    if prevents == "review" and begin is not None:
+        # The same call was made twice while it waited, and the other one runs.
+        return await _repeat_call(case, params, pending, since=begin.id)
     if prevents is not None:
         raise case.refusal("changed", "the decision does not exist any more")
+    if pending is not None:
+        pending.begun = begin
     if isinstance(decision, Approve) and decision.scope != "once":
         await case.desk.grants.add(Grant.give(params, case.origin, decision.scope, decision.terms))
     return changed

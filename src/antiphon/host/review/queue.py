@@ -12,7 +12,6 @@ returns the questions that nobody has changed, and the others are read. A questi
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -21,7 +20,9 @@ from typing import Literal
 
 import msgspec
 
+from antiphon.host.checks.ask_limits import LimitReached
 from antiphon.host.review.decisions import check_arguments
+from antiphon.host.review.pending_call import PENDING, CallLeft, CallTaken, digest_call, fingerprint_question
 from antiphon.host.review.question import (
     AnyDecision,
     AnyItem,
@@ -53,6 +54,7 @@ from antiphon.host.store.base import (
     BlockRow,
     Change,
     Decided,
+    PendingCallRow,
     ReviewKind,
     ReviewRow,
     ReviewState,
@@ -111,6 +113,8 @@ UNDO = 5.0
 """Default seconds in which a person can take back a permission, given at a terminal, a page or a screen."""
 _SHARE = 4
 """A permission is held for at most this fraction of the time left, because the server waits only so long."""
+MAX_LEFT = 100
+"""Most calls of one principal that wait for a person after their caller was answered: nobody decides about more."""
 MAX_DRAFT = 4 * 1024 * 1024
 """Most bytes of a draft: enough for the longest request a server may make, edited."""
 
@@ -158,6 +162,8 @@ class DecisionWatch:
         self._clock = clock
         self._waiting: dict[str, asyncio.Future[ReviewRow]] = {}
         self._rows: dict[str, ReviewRow] = {}
+        self._counts: dict[str, int] = {}
+        """How many calls wait for each question."""
         self._unread: dict[str, None] = {}
         """Ids of the questions that may have changed."""
         self._release: dict[str, float] = {}
@@ -175,19 +181,33 @@ class DecisionWatch:
             row: the question, as it was stored.
         """
         loop = asyncio.get_running_loop()
-        decided = self._waiting[row.id] = loop.create_future()
-        self._rows[row.id] = row
+        # Several calls may wait for one question: each is the same call of one principal.
+        decided = self._waiting.get(row.id)
+        if decided is None:
+            decided = self._waiting[row.id] = loop.create_future()
+            self._rows[row.id] = row
+        self._counts[row.id] = self._counts.get(row.id, 0) + 1
         self._read_again(row.id)
         if self._watching is None or self._watching.done():
             self._watching = loop.create_task(self._watch(), name="antiphon-reviews")
         try:
-            return await decided
+            return await asyncio.shield(decided)
         finally:
-            for known in (self._waiting, self._rows, self._unread, self._release):
-                known.pop(row.id, None)
+            self._counts[row.id] -= 1
+            if not self._counts[row.id]:
+                for known in (self._waiting, self._rows, self._unread, self._release, self._counts):
+                    known.pop(row.id, None)
             if not self._waiting:
                 self._watching.cancel()
                 self._watching = None
+
+    def is_awaited(self, id: str) -> bool:
+        """Return whether a call of this process waits for a question.
+
+        Args:
+            id: id of the question.
+        """
+        return id in self._waiting
 
     def _read_again(self, id: str | None) -> None:
         """Read a question at the next look, or find out which have changed."""
@@ -349,8 +369,28 @@ class Queue:
         Raises:
             NoReviewer: the question was ended from outside.
         """
-        digests = [digest(item.params), "" if item.origin.tool is None else digest(item.origin.tool)]
-        return await self._decision(await self._put("tool", item, item.origin, digests, item.expires_in))
+        asked, now = PENDING.get(), self._clock()
+        leaves_at = None if asked is None else asked.find_deadline(item)
+        expires_in = item.expires_in if asked is None or leaves_at is None else asked.kept
+        digests = digest_call(item.params, item.origin)
+        row = await self._put("tool", item, item.origin, digests, expires_in, joins=leaves_at is not None)
+        if asked is None or leaves_at is None:
+            return await self._decision(row)
+        call = asked.describe_left(row, item.origin, now)
+        asked.left = call if row.created < now else None
+        try:
+            return await self._decision(row, leaves_at)
+        except CallLeft:
+            await self._leave(row, call)
+            raise
+
+    async def _leave(self, row: ReviewRow, call: PendingCallRow) -> None:
+        """Keep a question for when its call is made again, unless another call waits for it here or elsewhere."""
+        if row.host != self._store.host or self._waiting.is_awaited(row.id):
+            return
+        if not await self._store.leave_review(call, most=MAX_LEFT):
+            await self._ended(row.id, "withdrawn")
+            raise LimitReached(f"{MAX_LEFT} calls of this principal wait for approval")
 
     async def elicit(self, item: ElicitItem) -> Filled | Deny:
         """Store the question, and wait until somebody has filled in the form or refused.
@@ -578,14 +618,16 @@ class Queue:
         kind: ReviewKind,
         item: AnyItem,
         origin: Origin,
-        digests: list[str],
+        digests: Sequence[str],
         expires_in: float | None,
+        *,
+        joins: bool = False,
     ) -> ReviewRow:
         now = self._clock()
         row = ReviewRow(
             id=token_hex(8),
             kind=kind,
-            fingerprint=_compute_fingerprint(kind, origin, digests),
+            fingerprint=fingerprint_question(kind, origin, digests),
             group=_name_group(origin, self._store.host),
             identity=origin.identity,
             created=now,
@@ -594,26 +636,35 @@ class Queue:
             item=encode_value(item).decode(),
             hash=hash_of(item),
         )
-        put = await self._store.put_review(row)
-        if self._notify is not None and put.state == "pending":
+        put = await self._store.put_review(row, joins=joins)
+        if self._notify is not None and put.state == "pending" and not (joins and put.id != row.id):
             self._notify(kind, put.id)
         return put
 
-    async def _decision(self, row: ReviewRow) -> Decision:
-        decided = await self._decided(row)
+    async def _decision(self, row: ReviewRow, leaves_at: float | None = None) -> Decision:
+        decided = await self._decided(row, leaves_at)
         decision = msgspec.json.decode(decided.decision or "null", type=Decision)
         return msgspec.structs.replace(decision, ticket=Ticket(id=row.id, by=decided.by))
 
-    async def _decided(self, row: ReviewRow) -> ReviewRow:
-        """Wait for a decision. A caller that stops waiting withdraws the question."""
+    async def _decided(self, row: ReviewRow, leaves_at: float | None = None) -> ReviewRow:
+        """Wait for a decision. A caller that stops waiting withdraws the question, unless it leaves to ask again."""
+        limit = asyncio.timeout_at(leaves_at)
         try:
-            row = await self._waiting.wait(row)
+            async with limit:
+                # One that was taken over may have been decided before.
+                row = row if row.state == "decided" else await self._waiting.wait(row)
         except BaseException:
-            over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
-            await self._ended(row.id, "expired" if over else "withdrawn")
+            if limit.expired():
+                raise CallLeft(row.id) from None
+            # What another call waits for, here or in another process, is not withdrawn.
+            if row.host == self._store.host and not self._waiting.is_awaited(row.id):
+                over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
+                await self._ended(row.id, "expired" if over else "withdrawn")
             raise
         if row.outcome == BLOCKED:
             raise Blocked("the server was blocked")
+        if row.state == "done" and leaves_at is not None:
+            raise CallTaken(row.id)
         if row.state != "decided":
             raise NoReviewer(f"the review was {row.state}")
         return row
@@ -633,12 +684,6 @@ async def _check_call(item: AnyItem, decision: AnyDecision) -> None:
             await check_arguments(item, decision.params)
         except ValueError as error:
             raise Mismatch(str(error)) from None
-
-
-def _compute_fingerprint(kind: str, origin: Origin, digests: list[str]) -> str:
-    # Identify the call by its content, because its id differs after a restart.
-    call = [origin.call.method, origin.call.name, origin.call.arguments] if origin.call else None
-    return hashlib.sha256(encode_value([kind, origin.identity, call, *digests])).hexdigest()
 
 
 def _name_group(origin: Origin, host: str) -> str:

@@ -18,6 +18,7 @@ from antiphon.host.store.base import (
     HoldRow as HoldRow,
     PageRow as PageRow,
     PartialRow as PartialRow,
+    PendingCallRow as PendingCallRow,
     ReviewRow as ReviewRow,
     Settlement as Settlement,
     Standing as Standing,

@@ -32,6 +32,7 @@ __all__ = [
     "HoldRow",
     "PageRow",
     "PartialRow",
+    "PendingCallRow",
     "ReviewKind",
     "ReviewRow",
     "ReviewState",
@@ -147,6 +148,27 @@ class Supposed(msgspec.Struct, frozen=True, kw_only=True):
     """Hash of the definition that was allowed; the tool must not have been switched off since."""
 
 
+class PendingCallRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a tool whose caller may ask again, as stored: it waits for a person, it was sent, or it is over."""
+
+    id: str
+    """Id of its review."""
+    fingerprint: str
+    """The same for the same call of the same principal; that of its review."""
+    owner: str
+    """Hash of the principal."""
+    until: float
+    """Time in seconds since the epoch at which the row is deleted."""
+    sent: bool = False
+    """Whether it may have been sent to its server."""
+    host: str | None = None
+    """The process that sent it; ``None`` before that, or if this process ended before it knew the outcome."""
+    at: float = 0.0
+    """When it was sent, in seconds since the epoch."""
+    body: str | None = None
+    """Its outcome, as JSON of a ``CallToolResult``; ``None`` while it is not known."""
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What is changed in one transaction. It either makes one hold or settles one."""
 
@@ -158,6 +180,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """The grant that is used once more."""
     finish: str | None = None
     """The review whose decision is now carried out."""
+    begin: PendingCallRow | None = None
+    """The call that is sent because of this decision, if its caller may ask for it again."""
     ended: Ended | None = None
     """What became of a decision that was carried out."""
     define: DefinitionRow | None = None
@@ -566,11 +590,40 @@ class Store(Protocol):
         """
         ...
 
-    async def put_review(self, row: ReviewRow) -> ReviewRow:
-        """Store a question, or take over the open one of a killed process with the same fingerprint. Returns the row.
+    async def put_review(self, row: ReviewRow, *, joins: bool = False) -> ReviewRow:
+        """Store a question, or take over the open one with the same fingerprint that nobody waits for. Returns the row.
 
         Args:
             row: the question.
+            joins: return the open one also while a process waits for it, if it has the same hash.
+        """
+        ...
+
+    async def leave_review(self, call: PendingCallRow, *, most: int) -> bool:
+        """Keep an open question for which this process waits no longer, until the call is made again.
+
+        Returns whether there was room: not if this owner has as many already. One that is over stays as it is.
+
+        Args:
+            call: the call; the question expires at its ``until``.
+            most: most questions that are kept for one owner.
+        """
+        ...
+
+    async def pending_call(self, *, id: str = "", fingerprint: str = "") -> PendingCallRow | None:
+        """Return a call of a caller that may ask again, by its id, or the latest that was sent by its fingerprint.
+
+        Args:
+            id: id of its review.
+            fingerprint: that of the call.
+        """
+        ...
+
+    async def settle_call(self, call: PendingCallRow) -> None:
+        """Store what is known of a call in place of what was known before.
+
+        Args:
+            call: the call.
         """
         ...
 

@@ -41,6 +41,7 @@ from antiphon.host.store.base import (
     HoldRow,
     PageRow,
     PartialRow,
+    PendingCallRow,
     ReviewRow,
     ReviewState,
     Standing,
@@ -95,6 +96,7 @@ class MemoryStore:
         self._pages: dict[str, PageRow] = {}
         self._browsers: dict[str, BrowserRow] = {}
         self._partials: dict[str, PartialRow] = {}
+        self._calls: dict[str, PendingCallRow] = {}
         self._watched = 0.0
         self._entries: deque[Entry] = deque(maxlen=MAX_RECORDS)
         self._head = Head()
@@ -120,7 +122,7 @@ class MemoryStore:
             grant = self._grants[change.use]
             self._grants[change.use] = msgspec.structs.replace(grant, used=grant.used + 1)
         if change.finish is not None:
-            await self.close_review(change.finish, "done", keep_item=self._keep_content)
+            await self._finish(change.finish, change.begin)
         for id in change.ended.reviews if change.ended is not None else ():
             if id in self._reviews and change.ended is not None:
                 self._keep(msgspec.structs.replace(self._reviews[id], outcome=change.ended.outcome))
@@ -131,6 +133,11 @@ class MemoryStore:
             self._definitions[key] = msgspec.structs.replace(change.define, off=off)
         self._record(records)
         return None
+
+    async def _finish(self, id: str, call: PendingCallRow | None) -> None:
+        await self.close_review(id, "done", keep_item=self._keep_content)
+        if call is not None:
+            self._keep_call(call)
 
     async def balances(self, prefix: str = "") -> list[Balance]:
         """See ``base.Store.balances``."""
@@ -256,13 +263,61 @@ class MemoryStore:
         """See ``base.Store.blocks``."""
         return [row for row in self._blocks.values() if not identities or row.covers(identities)]
 
-    async def put_review(self, row: ReviewRow) -> ReviewRow:
-        """See ``base.Store.put_review``. There are no killed processes whose questions could be taken over."""
+    async def put_review(self, row: ReviewRow, *, joins: bool = False) -> ReviewRow:
+        """See ``base.Store.put_review``. There are no killed processes, but calls that are made again."""
+        left = next((kept for kept in self._reviews.values() if self._is_same(kept, row, joins=joins)), None)
+        if left is not None and left.host is not None:
+            return left
+        if left is not None:
+            mine = {name: getattr(row, name) for name in ("host", "expires", "group", "item", "hash")}
+            undecided = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
+            row = msgspec.structs.replace(left, **mine, **(undecided if left.hash != row.hash else {}))
         self._keep(row)
         over = [id for id, kept in self._reviews.items() if kept.state not in OPEN]
         for id in over[: max(0, len(over) - MAX_REVIEWS)]:
             del self._reviews[id]
         return row
+
+    def _is_same(self, kept: ReviewRow, row: ReviewRow, *, joins: bool) -> bool:
+        """Return whether a question is the open one that another takes over or joins."""
+        is_free = kept.host is None or (joins and kept.hash == row.hash)
+        is_valid = kept.expires is None or kept.expires > self._clock()
+        return kept.fingerprint == row.fingerprint and kept.state in OPEN and is_free and is_valid
+
+    async def leave_review(self, call: PendingCallRow, *, most: int) -> bool:
+        """See ``base.Store.leave_review``."""
+        row, now = self._reviews.get(call.id), self._clock()
+        self._calls = {id: each for id, each in self._calls.items() if each.until > now}
+        kept = sum(each.owner == call.owner and not each.sent for id, each in self._calls.items() if id != call.id)
+        if kept >= most:
+            return False
+        if row is not None and row.state in OPEN:
+            self._calls[call.id] = call
+            self._keep(msgspec.structs.replace(row, host=None, expires=call.until))
+        return True
+
+    async def pending_call(self, *, id: str = "", fingerprint: str = "") -> PendingCallRow | None:
+        """See ``base.Store.pending_call``."""
+        now, calls = self._clock(), reversed(self._calls.values())
+        return next(
+            (
+                each
+                for each in calls
+                if each.until > now and (each.id == id or (each.sent and each.fingerprint == fingerprint))
+            ),
+            None,
+        )
+
+    async def settle_call(self, call: PendingCallRow) -> None:
+        """See ``base.Store.settle_call``."""
+        self._keep_call(call)
+        self._changed(call.id)
+
+    def _keep_call(self, call: PendingCallRow) -> None:
+        self._calls.pop(call.id, None)
+        self._calls[call.id] = call
+        while len(self._calls) > MAX_REVIEWS:
+            del self._calls[next(iter(self._calls))]
 
     async def review(self, id: str) -> ReviewRow | None:
         """See ``base.Store.review``."""

@@ -23,7 +23,7 @@ from antiphon.host.store import money
 from antiphon.host.store import reviews as questions
 from antiphon.host.store.base import OPEN, HoldRow, ReviewState
 from antiphon.host.store.chain import Record
-from antiphon.host.store.tables import accounts, drafts, grants, hosts, reviews, swept, task_asks
+from antiphon.host.store.tables import accounts, drafts, grants, hosts, pending_calls, reviews, swept, task_asks
 from antiphon.machine import running_processes
 
 __all__ = [
@@ -94,6 +94,9 @@ def recover_processes(
     expired = connection.execute(update(reviews).where(late).values(state="expired", item=None, decision=None)).rowcount
     ended = connection.execute(delete(grants).where(grants.c.host.is_not(None), grants.c.host.not_in(alive))).rowcount
     questions.sweep_partials(connection)
+    # Nobody knows whether these calls ran.
+    lost = and_(pending_calls.c.host.is_not(None), pending_calls.c.host.not_in(alive), pending_calls.c.body.is_(None))
+    orphaned += connection.execute(update(pending_calls).where(lost).values(host=None)).rowcount
     if orphaned or expired:
         questions.notify_changes(connection)
     _tidy_store(connection, now)
@@ -123,6 +126,7 @@ def _tidy_store(connection: Connection, now: float) -> None:
     old = or_(~of_task, accounts.c.changed < now - _TASK_KEPT)
     connection.execute(delete(accounts).where(accounts.c.key.startswith("call:"), idle, old))
     connection.execute(delete(task_asks).where(task_asks.c.at < now - _TASK_KEPT))
+    connection.execute(delete(pending_calls).where(pending_calls.c.until <= now))
     connection.execute(delete(swept).where(swept.c.at < now - _SWEPT_KEPT))
     # By name of the state: "not open" would read all reviews, every few seconds.
     over = and_(reviews.c.state.in_(_OVER), reviews.c.created < now - _REVIEW_KEPT)

@@ -63,20 +63,22 @@ _LEFT = Prepared(
     select(reviews)
     .where(
         reviews.c.fingerprint == bindparam("same"),
-        reviews.c.host.is_(None),
+        or_(reviews.c.host.is_(None), reviews.c.hash == bindparam("joined")),
         or_(*(reviews.c.state == state for state in base.OPEN)),
         or_(reviews.c.expires.is_(None), reviews.c.expires > bindparam("now")),
     )
     .order_by(reviews.c.created)
     .limit(1)
 )
-"""The open question of a killed process that asks the same."""
+"""The open question that asks the same, if no process waits for it, or if it has the hash of one that joins it."""
 
 
-def put_review(connection: Connection, row: base.ReviewRow, now: float) -> base.ReviewRow:
-    """Store a question, or take over the open one of a killed process that asks the same."""
-    found = _LEFT.rows(connection, {"same": row.fingerprint, "now": now})
+def put_review(connection: Connection, row: base.ReviewRow, now: float, *, joins: bool) -> base.ReviewRow:
+    """Store a question, or take over or join the open one that asks the same."""
+    found = _LEFT.rows(connection, {"same": row.fingerprint, "now": now, "joined": row.hash if joins else ""})
     left = _row_of(found[0]) if found else None
+    if left is not None and left.host is not None:
+        return left
     notify_changes(connection, row.id if left is None else left.id)
     if left is None:
         _ADD.many(connection, [msgspec.structs.asdict(row)])

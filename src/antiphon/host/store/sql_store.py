@@ -20,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from antiphon.errors import ConfigError
 from antiphon.host.budget import Amount
 from antiphon.host.store import audit_tables as trail
+from antiphon.host.store import call_outcomes as outcomes
 from antiphon.host.store import grant_tables as permits
 from antiphon.host.store import money, tables
 from antiphon.host.store import recovery as leftovers
@@ -36,6 +37,7 @@ from antiphon.host.store.base import (
     HoldRow,
     PageRow,
     PartialRow,
+    PendingCallRow,
     ReviewRow,
     ReviewState,
     Settlement,
@@ -215,9 +217,23 @@ class SqlStore:
         """See ``base.Store.blocks``."""
         return await self._read(partial(permits.list_blocks, identities=identities))
 
-    async def put_review(self, row: ReviewRow) -> ReviewRow:
+    async def put_review(self, row: ReviewRow, *, joins: bool = False) -> ReviewRow:
         """See ``base.Store.put_review``."""
-        return await self._change(partial(questions.put_review, row=row, now=self._clock()), row.id)
+        return await self._change(partial(questions.put_review, row=row, now=self._clock(), joins=joins), row.id)
+
+    async def leave_review(self, call: PendingCallRow, *, most: int) -> bool:
+        """See ``base.Store.leave_review``."""
+        leaving = partial(outcomes.leave_review, call=call, host=self.host, most=most)
+        return await self._change(leaving, call.id)
+
+    async def pending_call(self, *, id: str = "", fingerprint: str = "") -> PendingCallRow | None:
+        """See ``base.Store.pending_call``."""
+        finding = partial(outcomes.find_call, id=id, fingerprint=fingerprint, now=self._clock())
+        return await self._read(finding)
+
+    async def settle_call(self, call: PendingCallRow) -> None:
+        """See ``base.Store.settle_call``."""
+        await self._change(partial(outcomes.keep_call, row=call), call.id)
 
     async def review(self, id: str) -> ReviewRow | None:
         """See ``base.Store.review``."""
@@ -459,6 +475,8 @@ class SqlStore:
             connection, change.finish, keep_item=self._keep_content
         ):
             raise money.RefusedChange("review")
+        if change.begin is not None:
+            outcomes.keep_call(connection, change.begin)
         if change.define is not None:
             permits.define_tool(connection, change.define)
         if change.ended is not None:

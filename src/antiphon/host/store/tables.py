@@ -30,6 +30,7 @@ __all__ = [
     "make_tables",
     "pages",
     "partials",
+    "pending_calls",
     "record_keys",
     "reviews",
     "reviews_head",
@@ -104,6 +105,14 @@ reviews = _table(
     sa.Index("reviews_by_state", "state", "created"),
     sa.Index("reviews_by_fingerprint", "fingerprint"),
 )
+
+pending_calls = _table(
+    "pending_calls",
+    "id text*, fingerprint text, owner text, until time, sent flag, host text?, at time, body text?",
+    sa.Index("pending_calls_by_fingerprint", "fingerprint"),
+    sa.Index("pending_calls_of_owner", "owner"),
+)
+"""The calls of tools whose callers may ask again, and their outcomes."""
 
 drafts = _table("drafts", "id text*, body text")
 """What somebody has begun to write about a review; deleted with the review."""

@@ -1,0 +1,124 @@
+"""A call of a tool that waits for a person longer than its caller can: the caller is told to ask again.
+
+The question then stays in the store, and no process waits for it. When the same principal makes the same call again,
+that call takes the question over, passes all stages anew, and runs if a person has allowed it. Owns how long a caller
+waits, and by what the same call is found again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from antiphon.host.review.review import NoReviewer, ToolItem, digest
+from antiphon.host.store.base import PendingCallRow, ReviewRow
+from antiphon.wire.envelope import encode_value
+from antiphon.wire.origin import Origin
+from antiphon.wire.tools import CallToolRequestParams
+
+__all__ = [
+    "PENDING",
+    "CallLeft",
+    "CallTaken",
+    "PendingCall",
+    "digest_call",
+    "fingerprint_call",
+    "fingerprint_question",
+    "hash_owner",
+]
+
+MAX_ITEM = 1_000_000
+"""Most characters of a question that stays in the store after its caller was answered."""
+
+
+class CallLeft(NoReviewer):
+    """The caller of a tool waits no longer; the question stays, and the same call takes it over later."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__("it waits for approval")
+        self.id = id
+        """Id of the question."""
+
+
+class CallTaken(NoReviewer):
+    """The same call was made elsewhere, too, and that one carries the decision out."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__("the same call was decided elsewhere")
+        self.id = id
+        """Id of the question."""
+
+
+class PendingCall:
+    """One call of a tool by a caller that asks again, rather than wait as long as a person takes."""
+
+    def __init__(self, seconds: float | None, kept: float) -> None:
+        """``seconds``: how long the caller waits, ``None`` for ever; ``kept``: seconds that the question stays."""
+        self.kept = kept
+        self._leaves_at = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        self.begun: PendingCallRow | None = None
+        """The call, from the moment it may run because of a decision."""
+        self.is_repeated = False
+        """Whether the outcome of an earlier call is returned."""
+        self.left: PendingCallRow | None = None
+        """The call, if an earlier caller had made it before it was decided."""
+
+    def find_deadline(self, item: ToolItem) -> float | None:
+        """Return when the caller leaves, in the event loop's time; ``None`` if the question ends before, or is long."""
+        at, left = self._leaves_at, item.expires_in
+        if at is None or len(item.params.arguments) > MAX_ITEM:
+            return None
+        ends = None if left is None else asyncio.get_running_loop().time() + left
+        return at if ends is None or at < ends else None
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the caller leaves."""
+        return math.inf if self._leaves_at is None else self._leaves_at - asyncio.get_running_loop().time()
+
+    def describe_left(self, review: ReviewRow, origin: Origin, now: float) -> PendingCallRow:
+        """Describe the call for its caller's return; ``now`` is in seconds since the epoch."""
+        until = now + self.kept
+        return PendingCallRow(
+            id=review.id, fingerprint=review.fingerprint, owner=hash_owner(origin.principal), until=until
+        )
+
+    @contextmanager
+    def entered(self) -> Generator[None]:
+        """Let what is asked within the block be about this call."""
+        before = PENDING.set(self)
+        try:
+            yield
+        finally:
+            PENDING.reset(before)
+
+
+PENDING: ContextVar[PendingCall | None] = ContextVar("antiphon_pending_call", default=None)
+"""The call that this task makes for a caller that asks again; ``None`` for a caller that waits."""
+
+
+def fingerprint_question(kind: str, origin: Origin, digests: Sequence[str]) -> str:
+    """Hash all that makes two questions the same one: who asks for whom, for which call, and about what."""
+    # Identify the call by its content, because its id differs after a restart.
+    call = [origin.call.method, origin.call.name, origin.call.arguments] if origin.call else None
+    whose = [origin.identity, origin.principal]
+    return hashlib.sha256(encode_value([kind, *whose, call, *digests])).hexdigest()
+
+
+def digest_call(params: CallToolRequestParams, origin: Origin) -> list[str]:
+    """Return the digests of a call and of the definition of its tool."""
+    return [digest(params), "" if origin.tool is None else digest(origin.tool)]
+
+
+def fingerprint_call(params: CallToolRequestParams, origin: Origin) -> str:
+    """Hash all that makes two calls the same one: principal, server, arguments, and the definition of the tool."""
+    return fingerprint_question("tool", origin, digest_call(params, origin))
+
+
+def hash_owner(principal: str | None) -> str:
+    """Hash the principal whose call it is."""
+    return hashlib.sha256(encode_value(principal)).hexdigest()

@@ -1,0 +1,276 @@
+"""Calls of tools that wait for a person longer than their caller does: asked for again, run once, told again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from antiphon import Client, Server
+from antiphon.gateway import Gateway
+from antiphon.host import Answer, Deny, EditCall, Host, Policy, Queue, Rule, Scripted, ToolItem, digest
+from antiphon.host.store import MemoryStore, Store, open_store
+from antiphon.wire.tools import CallToolRequestParams
+from tests.host.asks import approve
+from tests.host.store.stores import Clock
+
+SOON = 0.05
+"""Seconds that a caller waits in these tests."""
+PATIENT = 60.0
+
+
+class Desk:
+    """A gateway with a person's queue, in front of a server that notes each of its calls."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        within: float = SOON,
+        policy: Policy | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store = store
+        self.queue = Queue(store, clock=clock)
+        self.ran: list[str] = []
+        behind = Server("shop")
+
+        @behind.tool
+        async def order(sku: str) -> str:
+            self.ran.append(sku)
+            return f"ordered {sku}"
+
+        @behind.tool
+        async def count(sku: str) -> dict[str, int]:
+            self.ran.append(sku)
+            return {sku: 1}
+
+        self.host = Host(Scripted([]), reviewer=self.queue, store=store, policy=policy)
+        self.gateway = Gateway({"shop": behind}, self.host, answer_within=within, pending_for=3600.0)
+        self.server = self.gateway.server
+
+    async def decide(self, decision: Any = approve) -> str:
+        """Wait for the oldest question, and decide it."""
+        async with asyncio.timeout(PATIENT):
+            async for _ in self.queue.changes(0.01):
+                if waiting := await self.queue.pending():
+                    break
+        [question, *_] = waiting
+        said = decision(question.item) if callable(decision) else decision
+        await self.queue.decide(question.id, said, hash=question.hash, by="ann")
+        return question.id
+
+
+def edit(item: ToolItem) -> EditCall:
+    """Order something else."""
+    params = structs.replace(item.params, arguments=CallToolRequestParams.of("", {"sku": "P-2"}).arguments)
+    return EditCall(params=params, digest=digest(params))
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """Make one with a store in memory."""
+    return Desk(MemoryStore())
+
+
+async def test_a_call_that_waits_too_long_says_so_and_runs_when_asked_again(desk: Desk) -> None:
+    """The model gets an id and is told to ask again; the call runs once, and not before it is asked for again."""
+    async with Client(desk.server) as client:
+        left = await client.call_tool("shop__order", {"sku": "P-1"})
+        assert not left.is_error
+        id = left.meta["antiphon/pendingCall"]
+        assert f"waits for approval by a person (id {id})" in left.text
+        assert desk.ran == []
+        assert await desk.decide() == id
+        assert desk.ran == []
+        assert (await client.call_tool("shop__order", {"sku": "P-1"})).text == "ordered P-1"
+        assert desk.ran == ["P-1"]
+
+
+async def test_the_outcome_is_told_again_and_nothing_runs_twice(desk: Desk) -> None:
+    """By the same call and by its id; structured content stays, and a note says that it is told again."""
+    async with Client(desk.server) as client:
+        left = await client.call_tool("shop__count", {"sku": "P-1"})
+        assert left.is_error, "the tool declares an output schema"
+        id = left.meta["antiphon/pendingCall"]
+        await desk.decide()
+        first = await client.call_tool("shop__count", {"sku": "P-1"})
+        again = await client.call_tool("shop__count", {"sku": "P-1"})
+        by_id = await client.call_tool("shop__count", {"sku": "anything"}, meta={"antiphon/pendingCall": id})
+        assert again.structured_content == by_id.structured_content == first.structured_content
+        assert "did not run a second time" in again.content[-1].text
+        assert desk.ran == ["P-1"]
+        assert not await desk.queue.pending()
+
+
+async def test_an_id_asks_for_a_call_that_waits(desk: Desk) -> None:
+    """The arguments are those that the person saw, whatever comes with the id."""
+    async with Client(desk.server) as client:
+        left = await client.call_tool("shop__order", {"sku": "P-1"})
+        meta = {"antiphon/pendingCall": left.meta["antiphon/pendingCall"]}
+        await desk.decide()
+        assert (await client.call_tool("shop__order", {"sku": "P-2"}, meta=meta)).text == "ordered P-1"
+        unknown = await client.call_tool("shop__order", {"sku": "P-2"}, meta={"antiphon/pendingCall": "0" * 16})
+        assert unknown.is_error
+        assert desk.ran == ["P-1"]
+
+
+async def test_the_same_call_joins_one_that_waits(desk: Desk) -> None:
+    """Two at once are one question; one of them runs, and both get its result."""
+    patient = Desk(desk.store, within=PATIENT)
+    async with Client(patient.server) as client:
+        calls = [asyncio.create_task(client.call_tool("shop__order", {"sku": "P-1"})) for _ in range(3)]
+        await patient.decide()
+        results = await asyncio.gather(*calls)
+    assert patient.ran == ["P-1"]
+    assert {result.content[0].text for result in results} == {"ordered P-1"}
+    assert len(await desk.queue.history()) == 1
+
+
+async def test_a_denial_after_the_caller_has_gone_is_told_and_told_again(desk: Desk) -> None:
+    """With the reason; the same call does not ask the person a second time at once."""
+    async with Client(desk.server) as client:
+        await client.call_tool("shop__order", {"sku": "P-1"})
+        await desk.decide(Deny(reason="Not today", tell=True))
+        for _ in range(2):
+            told = await client.call_tool("shop__order", {"sku": "P-1"})
+            assert told.is_error
+            assert "Not today" in told.text
+    assert desk.ran == []
+    assert not await desk.queue.pending()
+
+
+async def test_an_edit_and_an_answer_after_the_caller_has_gone_count(desk: Desk) -> None:
+    """What was asked for stays what the call is known by."""
+    async with Client(desk.server) as client:
+        await client.call_tool("shop__order", {"sku": "P-1"})
+        await desk.decide(edit)
+        assert "ordered P-2" in (await client.call_tool("shop__order", {"sku": "P-1"})).text
+        assert "ordered P-2" in (await client.call_tool("shop__order", {"sku": "P-1"})).text
+        await client.call_tool("shop__order", {"sku": "P-3"})
+        await desk.decide(Answer(result="Out of stock"))
+        assert (await client.call_tool("shop__order", {"sku": "P-3"})).text == "Out of stock"
+    assert desk.ran == ["P-2"]
+
+
+async def test_the_policy_is_checked_again_when_the_call_runs() -> None:
+    """A rule that denies meanwhile has the last word over an approval."""
+    desk = Desk(MemoryStore())
+    async with Client(desk.server) as client:
+        await client.call_tool("shop__order", {"sku": "P-1"})
+        await desk.decide()
+    strict = Desk(desk.store, policy=Policy(rules=(Rule(effect="deny", kind="tool", name="order"),)))
+    async with Client(strict.server) as client:
+        assert "refused" in (await client.call_tool("shop__order", {"sku": "P-1"})).text
+    assert desk.ran == strict.ran == []
+
+
+@asynccontextmanager
+async def two_gateways(path: Path, **options: Any):
+    """Yield two desks with a store of their own each, in one file."""
+    async with AsyncExitStack() as stack:
+        stores = [open_store(path) for _ in range(2)]
+        for store in stores:
+            stack.push_async_callback(store.aclose)
+        yield [Desk(store, **options) for store in stores]
+
+
+async def test_another_gateway_with_the_store_goes_on_with_the_call(tmp_path: Path) -> None:
+    """Left at one, decided at either, asked again at the other; a server in memory has one identity in both."""
+    async with two_gateways(tmp_path / "host.db") as (one, other):
+        async with Client(one.server) as client:
+            await client.call_tool("shop__order", {"sku": "P-1"})
+        await other.decide()
+        async with Client(other.server) as client:
+            first = await client.call_tool("shop__order", {"sku": "P-1"})
+        async with Client(one.server) as client:
+            again = await client.call_tool("shop__order", {"sku": "P-1"})
+    assert first.text == "ordered P-1"
+    assert "did not run a second time" in again.text
+    assert one.ran + other.ran == ["P-1"]
+
+
+async def test_the_same_call_at_two_gateways_at_once_runs_once(tmp_path: Path) -> None:
+    """One of them wins the decision, and the other waits for its outcome."""
+    async with (
+        two_gateways(tmp_path / "host.db", within=PATIENT) as (one, other),
+        Client(one.server) as first,
+        Client(other.server) as second,
+    ):
+        calls = [asyncio.create_task(each.call_tool("shop__order", {"sku": "P-1"})) for each in (first, second)]
+        await one.decide()
+        results = await asyncio.gather(*calls)
+    assert one.ran + other.ran == ["P-1"]
+    assert {result.content[0].text for result in results} == {"ordered P-1"}
+
+
+async def test_a_caller_that_cancels_withdraws_only_its_own_wait(desk: Desk) -> None:
+    """While another waits for the same call, the question stays; with the last one it goes."""
+    patient = Desk(desk.store, within=PATIENT)
+    async with Client(patient.server) as client:
+        calls = [asyncio.create_task(client.call_tool("shop__order", {"sku": "P-1"})) for _ in range(2)]
+        async with asyncio.timeout(PATIENT):
+            async for _ in patient.queue.changes(0.01):
+                if await patient.queue.pending():
+                    break
+        calls[0].cancel()
+        await asyncio.wait([calls[0]])
+        await patient.decide()
+        assert (await calls[1]).text == "ordered P-1"
+        alone = asyncio.create_task(client.call_tool("shop__order", {"sku": "P-2"}))
+        async with asyncio.timeout(PATIENT):
+            async for _ in patient.queue.changes(0.01):
+                if await patient.queue.pending():
+                    break
+            alone.cancel()
+            async for _ in patient.queue.changes(0.01):
+                if not await patient.queue.pending():
+                    break
+    assert patient.ran == ["P-1"]
+
+
+async def test_a_call_that_expired_is_asked_about_anew() -> None:
+    """An approval that nobody has asked for in time does not count later."""
+    clock = Clock()
+    desk = Desk(MemoryStore(clock=clock), clock=clock)
+    async with Client(desk.server) as client:
+        left = await client.call_tool("shop__order", {"sku": "P-1"})
+        await desk.decide()
+        clock.now += 3601
+        again = await client.call_tool("shop__order", {"sku": "P-1"})
+        assert again.meta["antiphon/pendingCall"] != left.meta["antiphon/pendingCall"]
+    assert desk.ran == []
+
+
+async def test_one_principal_can_leave_only_so_many_calls(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one is refused as a limit, and withdrawn from the queue."""
+    monkeypatch.setattr("antiphon.host.review.queue.MAX_LEFT", 2)
+    async with Client(desk.server) as client:
+        for at in range(2):
+            assert "waits for approval" in (await client.call_tool("shop__order", {"sku": f"P-{at}"})).text
+        assert "limit" in (await client.call_tool("shop__order", {"sku": "P-9"})).text
+    assert len(await desk.queue.pending()) == 2
+
+
+async def test_nobody_knows_whether_a_call_ran_whose_gateway_ended(tmp_path: Path) -> None:
+    """Killed between sending and recording: the same call says so, and is not sent again."""
+    async with two_gateways(tmp_path / "host.db") as (one, other):
+        async with Client(one.server) as client:
+            left = await client.call_tool("shop__order", {"sku": "P-1"})
+            id = left.meta["antiphon/pendingCall"]
+            await one.decide()
+            await client.call_tool("shop__order", {"sku": "P-1"})
+        row = await one.store.pending_call(id=id)
+        await one.store.settle_call(structs.replace(row, host="abcdef012345", body=None))
+        await other.store.recover()
+        async with Client(other.server) as client:
+            told = await client.call_tool("shop__order", {"sku": "P-1"})
+    assert told.is_error
+    assert "Nobody knows whether this call ran" in told.text
+    assert one.ran + other.ran == ["P-1"]

@@ -1,0 +1,34 @@
+"""The same call of a tool, found again."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from antiphon.host.review.pending_call import PENDING, PendingCall, fingerprint_call
+from antiphon.wire.tools import CallToolRequestParams, Tool
+from tests.host.asks import origin
+
+CALL = CallToolRequestParams.of("order", {"sku": "P-1"})
+
+
+def test_the_same_call_is_one_of_the_same_principal() -> None:
+    """Another principal, other arguments, another server or a changed definition make another call; an id does not."""
+    asked = origin("1", call=None)
+    one = fingerprint_call(CALL, asked)
+    assert fingerprint_call(CALL, structs.replace(asked, id="2")) == one
+    others = [
+        fingerprint_call(CALL, structs.replace(asked, principal="ann")),
+        fingerprint_call(CALL, structs.replace(asked, principal="bob")),
+        fingerprint_call(CallToolRequestParams.of("order", {"sku": "P-2"}), asked),
+        fingerprint_call(CALL, structs.replace(asked, identity="command:other")),
+        fingerprint_call(CALL, structs.replace(asked, tool=Tool(name="order", input_schema={}))),
+    ]
+    assert len({one, *others}) == 6
+
+
+async def test_a_call_is_known_within_its_block_only() -> None:
+    """What another task asks meanwhile waits as long as it takes."""
+    pending = PendingCall(50.0, 3600.0)
+    with pending.entered():
+        assert PENDING.get() is pending
+    assert PENDING.get() is None
