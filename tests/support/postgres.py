@@ -53,11 +53,7 @@ class Postgres:
     def lose_everything(self) -> None:
         """Make an empty database, in place of the one that is stopped, if there is one."""
         shutil.rmtree(self._data, ignore_errors=True)
-        self._data.mkdir(mode=0o700)
-        if self._user:
-            shutil.chown(self._data, self._user)
-        options = ["-U", "antiphon", "--auth=trust", "--no-sync", "-E", "UTF8"]
-        _run([find_program("initdb"), "-D", str(self._data), *options], self._user)
+        _run(["cp", "-a", str(_new_data(self._user)), str(self._data)], self._user)
 
     def stand_still(self) -> None:
         """Stop all of its processes where they are: connections stay open, and nothing is answered."""
@@ -75,6 +71,19 @@ class Postgres:
 
     def _control(self, *arguments: str) -> None:
         _run([find_program("pg_ctl"), "-D", str(self._data), "-w", *arguments], self._user)
+
+
+@cache
+def _new_data(user: str | None) -> Path:
+    """Make the files of an empty database, which each server gets a copy of: to make them takes seconds."""
+    name = TemporaryDirectory(prefix="antiphon-pg-new-")
+    atexit.register(name.cleanup)
+    folder = Path(name.name)
+    if user:
+        shutil.chown(folder, user)
+    options = ["-U", "antiphon", "--auth=trust", "--no-sync", "-E", "UTF8"]
+    _run([find_program("initdb"), "-D", str(folder / "data"), *options], user)
+    return folder / "data"
 
 
 @contextmanager
