@@ -40,23 +40,28 @@ class Busy(RawServer):
         return ONLY_STATE if len(self.came) <= self.times else DONE
 
 
-async def test_a_server_that_only_wants_time_gets_some() -> None:
-    """The first retry is made at once, then each waits longer than the one before."""
+async def test_a_server_that_only_wants_time_gets_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first retry is made at once, then each waits twice as long as the one before."""
     server = Busy(4)
+    rests: list[tuple[int, float]] = []
+
+    async def rest(seconds: float) -> None:
+        rests.append((len(server.came), seconds))
+
+    monkeypatch.setattr("antiphon.client.requests.attempts.asyncio.sleep", rest)
     async with Client(server, revision="2026-07-28") as client:
         assert (await client.call_tool("t")).text == "done"
-    first, *rests = [later - sooner for sooner, later in zip(server.came, server.came[1:], strict=False)]
-    assert first < rests[0]
-    assert [rest >= least for rest, least in zip(rests, (0.009, 0.019, 0.039), strict=True)] == [True] * 3
+    assert rests == [(2, 0.01), (3, 0.02), (4, 0.04)]
 
 
 async def test_the_rests_are_part_of_the_deadline() -> None:
     """No person is waited for in them."""
     server = Busy(1_000)
     async with Client(server, revision="2026-07-28", limits=RoundLimits(rounds=2_000)) as client:
-        with pytest.raises(CallTimeout, match=r"within 0\.1 s"):
-            await client.call_tool("t", timeout=0.1)
-        assert 3 <= len(server.came) <= 6
+        with pytest.raises(CallTimeout, match=r"within 1 s"):
+            await client.call_tool("t", timeout=1.0)
+        # A busy machine may make fewer of them; without rests there are hundreds.
+        assert len(server.came) <= 9
 
 
 async def test_a_server_that_only_wants_time_ends_by_its_rounds() -> None:
