@@ -9,23 +9,25 @@ import pytest
 
 from antiphon.errors import CallTimeout, ConfigError, Rejected
 from antiphon.host.agent_run.offered_tools import OfferedTool, call_tool, describe_failure, fit_for_model, refusal_of
-from antiphon.types import CallToolResult, EmbeddedResource, ImageContent, ResourceContents, TextContent
+from antiphon.types import AudioContent, CallToolResult, EmbeddedResource, ImageContent, ResourceContents, TextContent
 from antiphon.wire.content import UnknownContent
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams, Tool
+
+PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def test_content_that_models_cannot_read_is_named():
     """A binary resource and an unknown kind; an image among the resources is an image."""
     blocks = [
         EmbeddedResource(resource=ResourceContents.of("file:///a.zip", b"123456", "application/zip")),
-        EmbeddedResource(resource=ResourceContents.of("file:///a.png", b"123456", "image/png")),
+        EmbeddedResource(resource=ResourceContents.of("file:///a.png", PNG, "image/png")),
         EmbeddedResource(resource=ResourceContents.of("file:///a.txt", "text")),
         UnknownContent("hologram", {}),
     ]
     fit = fit_for_model(CallToolResult(content=blocks)).content
     assert fit[0] == TextContent(text="[resource file:///a.zip: application/zip, 6 bytes]")
-    assert fit[1] == ImageContent.of(b"123456", "image/png")
+    assert fit[1] == ImageContent.of(PNG, "image/png")
     assert fit[2] == blocks[2]
     assert fit[3] == TextContent(text="[content of the unknown kind 'hologram']")
 
@@ -83,3 +85,36 @@ def test_a_result_of_very_many_blocks_becomes_few():
     many = [TextContent(text="x" * (number % 2)) for number in range(5_000)]
     fit = fit_for_model(CallToolResult(content=many)).content
     assert (len(fit), fit[-1]) == (101, TextContent(text="[left out: 4,900 more blocks]"))
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "problem"),
+    [
+        ("@@", "image/png", "not valid base64"),
+        ("PHN2Zy8+", "image/svg+xml", "not in an accepted format"),
+        ("PHN2Zy8+", "audio/wav", "not in an accepted format"),
+        ("R0lGODlh", "image/png", "another type"),
+    ],
+)
+def test_media_that_a_host_refuses_are_named(data, kind, problem):
+    """In the next request they would end the run."""
+    block = (AudioContent if kind.startswith("audio") else ImageContent)(data=data, mime_type=kind)
+    [fit] = fit_for_model(CallToolResult(content=[block])).content
+    assert isinstance(fit, TextContent)
+    assert problem in fit.text
+
+
+@pytest.mark.parametrize("content", [[], [TextContent(text="ok")]])
+def test_structured_content_is_bounded_as_blocks_are(content):
+    """What is too long or too deep for a request is left out; a model reads its beginning, or that it is missing."""
+    deep: list[Any] = []
+    for _ in range(70):
+        deep = [deep]
+    for structured in ({"x": "y" * 1_000}, {"x": deep}):
+        fit = fit_for_model(CallToolResult(content=content, structured_content=structured), 500)
+        assert fit.structured_content is None
+        last = fit.content[-1]
+        assert isinstance(last, TextContent)
+        assert "left out: structured content" in last.text if content else last.text.startswith('{"x":')
+    small = CallToolResult(content=content, structured_content={"x": 1})
+    assert fit_for_model(small, 500).structured_content == {"x": 1}

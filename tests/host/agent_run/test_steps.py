@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from antiphon import Client, Context, Server
-from antiphon.errors import ConfigError, LocalProtocolError, Rejected, ToolError
+from antiphon.errors import ConfigError, InternalError, LocalProtocolError, Rejected, ToolError
 from antiphon.gateway import Gateway
 from antiphon.host import (
     Budget,
@@ -55,7 +55,7 @@ def shop(ran: list[str], name: str = "shop") -> Server:
     @server.tool
     def drawing() -> list[ImageContent | TextContent]:
         """Draw it."""
-        return [TextContent(text="x" * 50), ImageContent.of(b"\x89PNG" * 100, "image/png")]
+        return [TextContent(text="x" * 50), ImageContent.of(b"\x89PNG\r\n\x1a\n" + bytes(400), "image/png")]
 
     @server.tool
     async def slow(ctx: Context) -> str:
@@ -219,6 +219,34 @@ async def test_a_step_calls_at_most_sixty_four_tools():
         result = await host.run("Go", client)
     assert len(ran) == 64
     assert [call.refused for call in result.calls].count("limit") == 6
+
+
+@pytest.mark.parametrize("given", [["x", "x", "x-1"], ["", ""]])
+async def test_uses_of_tools_with_one_id_are_told_apart(given):
+    """Some models give each use the same id, or none: all are made, and each result stands for its use."""
+    ran: list[str] = []
+    uses = [ToolUseContent(id=id, name="price", input={"product": str(at)}) for at, id in enumerate(given)]
+    wanted = CreateMessageResult(role="assistant", model="m", stop_reason="toolUse", content=uses)
+    async with Client(shop(ran)) as client:
+        result = await Host(Scripted([wanted, "done"]), policy=ALLOW, reviewer=None).run("Go", client)
+    [said, told] = [cast("list[Any]", message.blocks) for message in result.messages[1:3]]
+    ids = [block.id for block in said]
+    assert "" not in ids
+    assert len(set(ids)) == len(given)
+    assert [block.tool_use_id for block in told] == ids
+    assert [block.text for block in told] == [f"{at}: 19.5" for at in range(len(given))]
+
+
+async def test_an_input_that_no_request_can_hold_is_a_failure_before_the_call():
+    """The answer stays in the conversation, which the model could not be sent again."""
+    ran: list[str] = []
+    deep: list[Any] = []
+    for _ in range(70):
+        deep = [deep]
+    async with Client(shop(ran)) as client:
+        with pytest.raises(InternalError):
+            await Host(Scripted([use("price", product=deep)]), policy=ALLOW, reviewer=None).run("Go", client)
+    assert ran == []
 
 
 async def test_the_budget_holds_for_a_run():

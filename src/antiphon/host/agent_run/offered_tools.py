@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import msgspec
 
 from antiphon.errors import AntiphonError, ConfigError, LocalProtocolError, PeerError, Rejected
+from antiphon.host.checks.validate import MAX_JSON_DEPTH, inspect_media
 from antiphon.host.providers.tool_names import plain_names
 from antiphon.wire.content import (
     AudioContent,
@@ -22,7 +23,7 @@ from antiphon.wire.content import (
     ResourceLink,
     TextContent,
 )
-from antiphon.wire.envelope import encode_value
+from antiphon.wire.envelope import encode_value, too_deep
 from antiphon.wire.origin import MEMORY, ChangedCall, Origin, identify_target
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
@@ -195,10 +196,17 @@ _MOST_BLOCKS = 100
 
 
 def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolResult:
-    """Return a result with content that models accept, of at most ``most`` characters; images count as base64."""
-    blocks = [_accepted(block) for block in result.content]
-    if not blocks and result.structured_content is not None:
-        blocks = [TextContent(text=encode_value(result.structured_content).decode())]
+    """Return a result with content that models accept, of at most ``most`` characters; images count as base64.
+
+    Structured content by itself has as many.
+    """
+    blocks = [_check_media(_accepted(block)) for block in result.content]
+    structured = result.structured_content
+    data = b"" if structured is None else encode_value(structured)
+    if not blocks and data:
+        blocks = [TextContent(text=data.decode())]
+    if len(data) > most or too_deep(data, MAX_JSON_DEPTH):
+        structured = None
     kept: list[ContentBlock] = []
     for at, block in enumerate(blocks):
         if at == _MOST_BLOCKS:
@@ -212,7 +220,9 @@ def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolRes
         else:
             kept.append(TextContent(text=f"[left out: {type(block).__name__} of {size:,} characters]"))
         most = max(0, most - size)
-    return msgspec.structs.replace(result, content=kept)
+    if structured is not result.structured_content and result.content:
+        kept.append(TextContent(text=f"[left out: structured content of {len(data):,} characters]"))
+    return msgspec.structs.replace(result, content=kept, structured_content=structured)
 
 
 def _accepted(block: ContentBlock) -> ContentBlock:
@@ -228,3 +238,13 @@ def _accepted(block: ContentBlock) -> ContentBlock:
     if kind.startswith("image/"):
         return ImageContent(data=resource.blob, mime_type=kind)
     return TextContent(text=f"[resource {resource.uri}: {kind}, {len(resource.blob) * 3 // 4:,} bytes]")
+
+
+def _check_media(block: ContentBlock) -> ContentBlock:
+    """Return a block; an image or audio that a host refuses is named in a text, since it would end the run."""
+    if isinstance(block, ImageContent | AudioContent):
+        try:
+            inspect_media(block.data, block.mime_type)
+        except ValueError as error:
+            return TextContent(text=f"[left out: {block.mime_type}, {len(block.data):,} characters: {error}]")
+    return block

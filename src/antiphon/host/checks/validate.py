@@ -11,6 +11,8 @@ import binascii
 import math
 from typing import NamedTuple
 
+from msgspec import structs
+
 from antiphon.host.checks.message_parts import list_binaries, list_texts, message_blocks
 from antiphon.wire.content import (
     AudioContent,
@@ -32,7 +34,7 @@ from antiphon.wire.sampling import (
     refuse_place,
 )
 
-__all__ = ["inspect_media", "validate_request", "validate_result"]
+__all__ = ["MAX_JSON_DEPTH", "inspect_media", "separate_uses", "validate_request", "validate_result"]
 
 MAX_TEXT = 10 * 1024 * 1024
 """Most bytes of all text together: ten times the context of the largest models of 2026, at four bytes a token."""
@@ -71,7 +73,25 @@ def validate_result(result: CreateMessageResult, params: CreateMessageRequestPar
             refuse_place(place, "not a kind of content an answer may have")
         if isinstance(block, ToolUseContent) and block.name not in offered:
             refuse_place(f"{place}.name", "a tool that was not offered")
+        if isinstance(block, ToolUseContent):
+            _check_depth(f"{place}.input", block.input)
     _check_contents(result)
+
+
+def separate_uses(result: CreateMessageResult) -> CreateMessageResult:
+    """Return an answer in which each use of a tool has an id of its own: some models give several the same, or none."""
+    blocks = list(result.blocks)
+    taken = {""}
+    for at, block in enumerate(result.blocks):
+        if isinstance(block, ToolUseContent):
+            id = block.id
+            if id in taken:
+                id = f"{id or block.name}-{at}"
+                while id in taken:
+                    id += "-"
+                blocks[at] = structs.replace(block, id=id)
+            taken.add(id)
+    return result if blocks == list(result.blocks) else structs.replace(result, content=blocks)
 
 
 def _check_numbers(params: CreateMessageRequestParams) -> None:

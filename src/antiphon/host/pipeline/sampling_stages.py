@@ -19,7 +19,7 @@ from antiphon.host.budget import Costs, worst_case
 from antiphon.host.checks.ask_limits import Pass
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.checks.risk import Risk, risks_of
-from antiphon.host.checks.validate import validate_request, validate_result
+from antiphon.host.checks.validate import separate_uses, validate_request, validate_result
 from antiphon.host.host_telemetry import watched_completion, watched_embeddings
 from antiphon.host.own_request import Offer, OwnAnswer, make_person_origin
 from antiphon.host.pipeline import stages
@@ -465,7 +465,7 @@ def _check_answer(
     case: Case, result: CreateMessageResult | str, params: CreateMessageRequestParams
 ) -> CreateMessageResult:
     """Check an answer before it is sent; a string was written by a person."""
-    answered = text_answer(result, HUMAN) if isinstance(result, str) else result
+    answered = separate_uses(text_answer(result, HUMAN) if isinstance(result, str) else result)
     try:
         validate_result(answered, params)
     except InvalidParams as error:
