@@ -14,7 +14,7 @@ from collections.abc import Collection
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
-from aiohttp import TCPConnector
+from aiohttp import ClientResponse, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import DefaultResolver
 from yarl import URL
@@ -22,7 +22,7 @@ from yarl import URL
 from antiphon.machine.ip_addresses import is_public
 from antiphon.machine.loopback import is_loopback
 
-__all__ = ["Boundary", "NotPublic", "draw_boundary", "find_proxy", "is_refused"]
+__all__ = ["Boundary", "NotPublic", "draw_boundary", "find_proxy", "is_refused", "read_bounded"]
 
 
 class NotPublic(OSError):
@@ -84,6 +84,17 @@ def find_proxy(url: URL) -> str | None:
     """Return the proxy for an address that the environment or the system names."""
     named = getproxies().get(url.scheme)
     return None if named is None or not named.startswith("http://") or proxy_bypass(url.host or "") else named
+
+
+async def read_bounded(response: ClientResponse, most: int) -> bytes | None:
+    """Read the body of a response; ``None`` if it has more than ``most`` bytes."""
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > most:
+            response.close()
+            return None
+    return bytes(body)
 
 
 def _may_be_public(host: str) -> bool:

@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlencode
 
-from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from yarl import URL
 
-from antiphon.auth.boundary import Boundary, NotPublic, draw_boundary, find_proxy, is_refused
+from antiphon.auth.boundary import Boundary, NotPublic, draw_boundary, find_proxy, is_refused, read_bounded
 from antiphon.auth.client.addresses import origin_of, show_address
 from antiphon.auth.client.exchange import Answer
 from antiphon.errors import Unauthorized
@@ -103,7 +103,11 @@ class Fetch:
                     method, url, headers=headers, data=body, allow_redirects=False, proxy=proxy
                 ) as response,
             ):
-                data = await _read_body(response)
+                data = await read_bounded(response, MAX_BODY)
+                if data is None:
+                    raise TooLarge(
+                        f"signing in was stopped: {show_address(url)} answered with more than {MAX_BODY} bytes"
+                    )
                 return Answer(status=response.status, headers=response.headers.copy(), body=data)
         except TimeoutError:
             raise Unreachable(f"signing in failed: {show_address(url)} did not answer within {PATIENCE:g} s") from None
@@ -130,18 +134,6 @@ def _not_public(url: URL) -> str:
         f"signing in was stopped: the server is public, and sends us to {url.host}, which is of this machine or the "
         "local network"
     )
-
-
-async def _read_body(response: ClientResponse) -> bytes:
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > MAX_BODY:
-            response.close()
-            raise TooLarge(
-                f"signing in was stopped: {show_address(response.url)} answered with more than {MAX_BODY} bytes"
-            )
-    return bytes(body)
 
 
 def _find_redirect(source: URL, answer: Answer) -> URL | None:

@@ -15,7 +15,7 @@ from antiphon.errors import AntiphonError, ConfigError
 from antiphon.machine.loopback import is_loopback
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from aiohttp import ClientSession
 
 __all__ = ["MAX_DOCUMENT", "IssuerUnavailable", "checked_address", "fetch_document"]
 
@@ -57,7 +57,7 @@ async def fetch_document(
     # Such requests are rare (keys every ten minutes, each token once), so no connection is kept open.
     import aiohttp
 
-    from antiphon.auth.boundary import is_refused
+    from antiphon.auth.boundary import is_refused, read_bounded
 
     headers = {"accept": "application/json", "accept-encoding": "identity"}
     if authorization is not None:
@@ -68,7 +68,10 @@ async def fetch_document(
             async with web.request(method, url, data=form, headers=headers, allow_redirects=False) as response:
                 if response.status != 200:
                     raise IssuerUnavailable(f"{url} answered with status {response.status}")
-                return await _read_bounded(url, response)
+                body = await read_bounded(response, MAX_DOCUMENT)
+                if body is None:
+                    raise IssuerUnavailable(f"{url} answered with more than {MAX_DOCUMENT} bytes")
+                return body
     except TimeoutError:
         raise IssuerUnavailable(f"{url} did not answer within {FETCH_TIMEOUT:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -94,12 +97,3 @@ async def _open_session(url: str, issuer: str | None) -> AsyncGenerator[ClientSe
             boundary.check_name(urlsplit(url).hostname or "")
     async with ClientSession(connector=connector, proxy=proxy) as session:
         yield session
-
-
-async def _read_bounded(url: str, response: ClientResponse) -> bytes:
-    body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > MAX_DOCUMENT:
-            raise IssuerUnavailable(f"{url} answered with more than {MAX_DOCUMENT} bytes")
-    return bytes(body)
