@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import uvicorn
 
-from antiphon.host.model_door import CompletingHost
+from antiphon.host.host import Host
 from antiphon.model_api.access_tokens import Tokens, protect_memory
 from antiphon.model_api.model_app import CROWDED, TRACED, App
 from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits
@@ -68,7 +68,7 @@ _ADDRESS = "127.0.0.1"
 class ModelEndpoint:
     """The model API of one host. See ``host.model_door.ModelApi``."""
 
-    def __init__(self, host: CompletingHost) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
         self._tokens = Tokens()
         self._serving: asyncio.Task[None] | None = None
@@ -107,7 +107,7 @@ class ModelEndpoint:
 
 
 @contextlib.asynccontextmanager
-async def open_endpoint(host: CompletingHost, tokens: Tokens) -> AsyncGenerator[int]:
+async def open_endpoint(host: Host, tokens: Tokens) -> AsyncGenerator[int]:
     """Listen within a block; yields the port."""
     # Named as TCP, so that asyncio sends small data at once.
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)) as opened:

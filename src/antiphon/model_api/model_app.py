@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import msgspec
 
 from antiphon.host.budget import input_estimate
-from antiphon.host.model_door import CompletingHost
+from antiphon.host.host import Host
 from antiphon.host.providers.vectors import Embedded
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.model_api.access_tokens import Token, Tokens
@@ -64,9 +64,7 @@ _DIALECTS: Mapping[str, _Dialect] = {
 class App:
     """Serves the requests of all processes. ``hosts``: values of the ``Host`` header that are accepted."""
 
-    def __init__(
-        self, host: CompletingHost, tokens: Tokens, hosts: Sequence[str], *, keep_alive: float = KEEP_ALIVE
-    ) -> None:
+    def __init__(self, host: Host, tokens: Tokens, hosts: Sequence[str], *, keep_alive: float = KEEP_ALIVE) -> None:
         self._host = host
         self._tokens = tokens
         self._hosts = frozenset(name.encode() for name in hosts)
@@ -182,7 +180,7 @@ class App:
                 if outcome is not None:
                     await send_json(http, 200, dialect.respond(asked, outcome), note)
             if is_delivered:
-                call.note_delivery()
+                call.end(was_delivered=True)
 
     async def _embed_texts(self, http: Http, token: Token) -> None:
         body = await read_json(http)
@@ -198,7 +196,7 @@ class App:
             if outcome is not None:
                 pieces = embeddings_dialect.write_response(outcome, wanted)
                 await _send_pieces(http, pieces, _make_note_header(wanted.noted))
-                call.note_delivery()
+                call.end(was_delivered=True)
 
     def _call(
         self,

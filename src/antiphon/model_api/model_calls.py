@@ -60,10 +60,6 @@ class ModelCall(Generic[Answered]):
         self.pieces.append(piece)
         self._tell()
 
-    def note_delivery(self) -> None:
-        """Note that a connection has received the answer."""
-        self.end(was_delivered=True)
-
     def end(self, *, was_delivered: bool) -> None:
         """Report what became of its answer, once."""
         if not self._has_ended:

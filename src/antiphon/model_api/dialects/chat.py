@@ -45,7 +45,7 @@ _SYSTEM = ("system", "developer")
 
 
 class _ChatStream:
-    """The events of one response."""
+    """The events of one response; see ``Writer``."""
 
     def __init__(self, asked: DialectRequest) -> None:
         self._asked = asked
@@ -57,15 +57,12 @@ class _ChatStream:
         }
 
     def begin(self, answers: Sequence[DialectAnswer] = ()) -> bytes:
-        """Write what comes before all text."""
         return b"".join(self._chunk(at, {"role": "assistant", "content": ""}) for at in range(max(1, self._asked.n)))
 
     def text(self, piece: str, at: int = 0) -> bytes:
-        """Write a piece of text."""
         return self._chunk(at, {"content": piece}) if piece else b""
 
     def end(self, answers: Sequence[DialectAnswer], rests: Sequence[str]) -> bytes:
-        """Write the rest of each answer, and the end."""
         parts: list[bytes] = []
         for at, (answer, rest) in enumerate(zip(answers, rests, strict=True)):
             parts.append(self.text(rest, at))
@@ -77,7 +74,6 @@ class _ChatStream:
         return b"".join(parts) + b"data: [DONE]\n\n"
 
     def failed(self, failure: Failure) -> bytes:
-        """Write a failure, after which nothing comes."""
         return b"data: " + openai_error(failure) + b"\n\n"
 
     def _chunk(self, at: int, delta: Mapping[str, Any], stop: str | None = None) -> bytes:

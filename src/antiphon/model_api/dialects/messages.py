@@ -32,19 +32,17 @@ _HIDDEN = ("thinking", "redacted_thinking")
 
 
 class _MessagesStream:
-    """The events of one response."""
+    """The events of one response; see ``Writer``."""
 
     def __init__(self, asked: DialectRequest) -> None:
         self._asked = asked
         self._has_text = False
 
     def begin(self, answers: Sequence[DialectAnswer] = ()) -> bytes:
-        """Write what comes before all text."""
         usage = {"input_tokens": input_estimate(self._asked.params), "output_tokens": 0}
         return _write_event("message_start", {"message": _make_blank_message(self._asked.model, usage)})
 
     def text(self, piece: str, at: int = 0) -> bytes:
-        """Write a piece of text."""
         if not piece:
             return b""
         start = b""
@@ -54,7 +52,6 @@ class _MessagesStream:
         return start + _write_event("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": piece}})
 
     def end(self, answers: Sequence[DialectAnswer], rests: Sequence[str]) -> bytes:
-        """Write the rest of the answer, and the end."""
         answer = answers[0]
         parts = [self.text(rests[0])]
         if self._has_text:
@@ -75,7 +72,6 @@ class _MessagesStream:
         return b"".join(parts)
 
     def failed(self, failure: Failure) -> bytes:
-        """Write a failure, after which nothing comes."""
         return b"event: error\ndata: " + anthropic_error(failure) + b"\n\n"
 
 

@@ -25,7 +25,7 @@ _SYSTEM = ("system", "developer")
 
 
 class _ResponsesStream:
-    """The events of one response."""
+    """The events of one response; see ``Writer``."""
 
     def __init__(self, asked: DialectRequest) -> None:
         self._blank = _make_blank_response(f"resp_{token_hex(12)}", asked.model)
@@ -34,13 +34,11 @@ class _ResponsesStream:
         self._has_text = False
 
     def begin(self) -> bytes:
-        """Write what comes before all text."""
         return self._event("response.created", response=self._blank) + self._event(
             "response.in_progress", response=self._blank
         )
 
     def text(self, piece: str, at: int = 0) -> bytes:
-        """Write a piece of text."""
         if not piece:
             return b""
         start = b""
@@ -53,7 +51,6 @@ class _ResponsesStream:
         return start + self._part("response.output_text.delta", delta=piece, logprobs=[])
 
     def end(self, answers: Sequence[DialectAnswer], rests: Sequence[str]) -> bytes:
-        """Write the rest of the answer, and the end."""
         answer = answers[0]
         parts = [self.text(rests[0])]
         if self._has_text:
@@ -80,7 +77,6 @@ class _ResponsesStream:
         return b"".join(parts) + self._event(kind, response=whole_)
 
     def failed(self, failure: Failure) -> bytes:
-        """Write a failure, after which nothing comes."""
         return self._event("error", code=failure.code, message=failure.message, param=failure.param)
 
     def _part(self, kind: str, **more: Any) -> bytes:
