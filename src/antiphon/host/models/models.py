@@ -110,33 +110,18 @@ class Models:
         return (await self.generate(params, model=model)).result
 
     async def generate(
-        self, params: CreateMessageRequestParams, *, model: str | None = None, fallbacks: tuple[str, ...] = ()
+        self,
+        params: CreateMessageRequestParams,
+        *,
+        model: str | None = None,
+        fallbacks: tuple[str, ...] = (),
+        growth: Growth | None = None,
     ) -> Completion:
         """Complete, and return the usage as well. Retries, then tries the fallbacks; cancelling stops it at once.
 
         Without ``model`` one is chosen here, without an allowlist or a budget. Raises the last ``ProviderFailure`` if
         all attempts failed, and ``ConfigError`` if there is no such model, or a package for it is missing.
         """
-        return await self._complete_with_model(params, model, fallbacks, None)
-
-    async def stream(
-        self,
-        params: CreateMessageRequestParams,
-        growth: Growth,
-        *,
-        model: str | None = None,
-        fallbacks: tuple[str, ...] = (),
-    ) -> Completion:
-        """Complete as ``generate`` does, while ``growth`` receives the text if the model's service can stream it."""
-        return await self._complete_with_model(params, model, fallbacks, growth)
-
-    async def _complete_with_model(
-        self,
-        params: CreateMessageRequestParams,
-        model: str | None,
-        fallbacks: tuple[str, ...],
-        growth: Growth | None,
-    ) -> Completion:
         if model is None:
             selection = self.select(params)
             if selection.winner is None:
@@ -147,6 +132,17 @@ class Models:
                 return await self._in_turn(params, (model, *fallbacks), growth)
         except TimeoutError:
             raise ProviderFailure("timeout", f"{model}: no answer in {self._patience.deadline} seconds") from None
+
+    async def stream(
+        self,
+        params: CreateMessageRequestParams,
+        growth: Growth,
+        *,
+        model: str | None = None,
+        fallbacks: tuple[str, ...] = (),
+    ) -> Completion:
+        """Complete as ``generate`` does, while ``growth`` receives the text if the model's service can stream it."""
+        return await self.generate(params, model=model, fallbacks=fallbacks, growth=growth)
 
     async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
         """Make the vectors of some texts. Chooses, retries and fails as ``generate`` does, and has no fallback."""
