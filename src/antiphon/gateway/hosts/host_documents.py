@@ -96,14 +96,14 @@ class _Json:
         self._tokens = self._read()
         self._root = self._object(0)
         held = next((member for member in self._root.members if member.name == section), None)
-        self._held = None if held is None else self._object(self._index_at(held.value))
+        self._held = (
+            None if held is None else self._object(bisect_left(self._tokens, held.value, key=lambda token: token[1]))
+        )
 
     def servers(self) -> dict[str, Any]:
-        """Return the entries as they are."""
         return {} if self._held is None else {entry.name: self._value(entry) for entry in self._held.members}
 
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
-        """Return the text without some entries, and with others at the end of the section."""
         if self._held is not None:
             return self._rebuilt(self._held, without, added, depth=2)
         return self._rebuilt(self._root, [], {self._section: dict(added)} if added else {}, depth=1)
@@ -122,9 +122,6 @@ class _Json:
                 found.append((cast("str", match.lastgroup), match.start(), match.end()))
             at = match.end()
         return found
-
-    def _index_at(self, place: int) -> int:
-        return bisect_left(self._tokens, place, key=lambda token: token[1])
 
     def _object(self, index: int) -> _Object:
         """Return the object that begins with a token."""
@@ -231,11 +228,9 @@ class _Toml:
         self._section = section
 
     def servers(self) -> dict[str, Any]:
-        """Return the entries as they are."""
         return self._document.get(self._section, {}).unwrap() if self._section in self._document else {}
 
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
-        """Return the text without some entries, and with others at the end of the section."""
         import tomlkit
 
         before = tomlkit.dumps(self._document)
@@ -272,12 +267,10 @@ class _Yaml:
             raise ConfigError(f"{path}: not YAML: {error}") from None
 
     def servers(self) -> dict[str, Any]:
-        """Return the entries as they are."""
         found: Any = self._document.get(self._section) or {}
         return {str(name): entry for name, entry in found.items()}
 
     def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
-        """Return the text without some entries, and with others at the end of the section."""
         # Read again, so that the entries that ``servers`` returned are not changed.
         document: dict[Any, Any] = self._yaml.load(self._text) or {}
         if not document.get(self._section):
