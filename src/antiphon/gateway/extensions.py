@@ -19,7 +19,6 @@ from antiphon.errors import InvalidParams, MethodNotFound, NotInRevision
 from antiphon.gateway.relayed_asks import Answerers
 from antiphon.gateway.server_catalogue import ServerCatalogue
 from antiphon.gateway.terms import GatewayTerms
-from antiphon.server.server_middleware import ServerRequest
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.lossless import Received
@@ -58,7 +57,8 @@ class PassesOn:
     async def requested(self, method: str, params: Received, origin: Origin) -> Received:
         """Have the client answer whose request this belongs to, if it declares an extension."""
         request = self._requests.owner(origin)
-        if request is None or not _speaks_extensions(request):
+        offered = ClientCapabilities() if request is None else request.ctx.request.capabilities
+        if request is None or not (without_ours(offered.extensions) or offered.experimental):
             raise MethodNotFound(f"Method not found: {method}")
         try:
             return await request.forward(method, params)
@@ -71,11 +71,6 @@ class PassesOn:
             # The end of a URL elicitation is reported at any time, mostly after the call that asked for it.
             return self._requests.clients.tell(method, params)
         return self._requests.notify(method, params)
-
-
-def _speaks_extensions(request: ServerRequest) -> bool:
-    offered = request.ctx.request.capabilities
-    return bool(without_ours(offered.extensions) or offered.experimental)
 
 
 def without_ours(extensions: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -102,7 +97,7 @@ def list_addressed_servers(method: str, spoken: Spoken) -> list[str]:
 
 
 def _fits_extension(method: str, extension: str) -> bool:
-    """Tell whether a method has the name of an extension: ``com.example/maps`` has ``maps/find``."""
+    """Return whether a method has the name of an extension: ``com.example/maps`` has ``maps/find``."""
     plain = method.removeprefix("notifications/")
     return any(
         plain == name or plain.startswith((f"{name}/", f"{name}."))

@@ -319,7 +319,7 @@ class Filters:
         return more
 
     def passes(self, server: str, tool: str) -> bool:
-        """Tell whether a tool is listed and can be called.
+        """Return whether a tool is listed and can be called.
 
         Args:
             server: its server, by its configured name.

@@ -69,7 +69,10 @@ class ConfiguredHost(Host):
         """
         self._config, self._review, self._closes_store = config, review, closes_store
         settings = config.for_server("")
-        provider = provider or Models(config.catalogue(), environ, patience=_make_patience(config))
+        patience = RetryPatience(deadline=config.generate_timeout or GENERATE_TIMEOUT)
+        if config.attempts is not None:
+            patience = msgspec.structs.replace(patience, attempts=config.attempts)
+        provider = provider or Models(config.catalogue(), environ, patience=patience)
         super().__init__(
             provider,
             reviewer=reviewer,
@@ -138,11 +141,6 @@ class ConfiguredHost(Host):
             choose=make_chooser(self.provider, lambda origin: settings.models),
             models=settings.models,
         )
-
-
-def _make_patience(config: Config) -> RetryPatience:
-    patience = RetryPatience(deadline=config.generate_timeout or GENERATE_TIMEOUT)
-    return patience if config.attempts is None else msgspec.structs.replace(patience, attempts=config.attempts)
 
 
 def open_host(

@@ -107,7 +107,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _is_near(host: str) -> bool:
-    """Tell whether a host is this machine or in its own network."""
+    """Return whether a host is this machine or in its own network."""
     try:
         return not is_public(host)
     except ValueError:

@@ -110,7 +110,7 @@ class SignedIn:
             # Any server could name an authorization server of its own, and would be sent the secret.
             raise ConfigError("OAuth: a client_secret is for one authorization server only: give its issuer (--issuer)")
         self.settings = settings
-        self.server = URL(show_address(_as_http(server)))
+        self.server = URL(show_address(server.with_scheme(origin_of(server)[0])))
         self.owner = os.urandom(16).hex()
         self.nonce: str | None = None
         """The server's latest nonce, for the next proof (RFC 9449, section 9)."""
@@ -179,13 +179,13 @@ class SignedIn:
         return await sign_in(self.settings, fetch, self.server, found, challenge, before)
 
     def _serves(self, login: Login, challenge: Challenge | None, before: Login | None) -> bool:
-        """Tell whether a login that was obtained meanwhile makes a sign-in unnecessary."""
+        """Return whether a login that was obtained meanwhile makes a sign-in unnecessary."""
         wanted = {*(challenge.scopes if challenge is not None else ()), *(self.settings.scopes or ())}
         is_new = before is None or login.access_token != before.access_token
         return is_new and wanted <= {*login.asked}
 
     async def still_issued_by(self, issuer: str, challenge: Challenge | None) -> bool:
-        """Tell whether the server still accepts the tokens of an issuer."""
+        """Return whether the server still accepts the tokens of an issuer."""
         hint = challenge.resource_metadata if challenge is not None else None
         async with self._fetching() as fetch:
             found = await discover_server(fetch, self.server, hint, issuer=self.settings.issuer, used=issuer)
@@ -205,7 +205,8 @@ class SignedIn:
 
     async def _shared(self, work: Callable[[Fetch], Awaitable[Login | None]], what: tuple[str, ...]) -> Login | None:
         """Run something once for all concurrent callers; a cancelled caller does not cancel it for the others."""
-        flights = _find_flights(self.settings)
+        loops = _in_flight.setdefault(self.settings, WeakKeyDictionary())
+        flights = loops.setdefault(asyncio.get_running_loop(), {})
         key = (str(self.server), *what)
         task = flights.get(key)
         if task is None:
@@ -221,12 +222,7 @@ class SignedIn:
 
 _Flights = dict[tuple[str, ...], "asyncio.Task[Login | None]"]
 _in_flight: WeakKeyDictionary[OAuth, WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights]] = WeakKeyDictionary()
-
-
-def _find_flights(settings: OAuth) -> _Flights:
-    """Return what is in progress for these settings in this event loop."""
-    loops = _in_flight.setdefault(settings, WeakKeyDictionary())
-    return loops.setdefault(asyncio.get_running_loop(), {})
+"""What is in progress, by settings and event loop."""
 
 
 def _forget_flight(flights: _Flights, key: tuple[str, ...], done: asyncio.Task[Login | None]) -> None:
@@ -234,11 +230,6 @@ def _forget_flight(flights: _Flights, key: tuple[str, ...], done: asyncio.Task[L
     if not done.cancelled():
         # All waiting callers may have been cancelled: mark the exception as retrieved.
         done.exception()
-
-
-def _as_http(server: URL) -> URL:
-    scheme = {"ws": "http", "wss": "https"}.get(server.scheme)
-    return server if scheme is None else URL(str(server).replace(server.scheme, scheme, 1))
 
 
 class _Entering:

@@ -81,7 +81,7 @@ def resource_places(url: URL, hint: str | None) -> list[str]:
 
 
 def covers_server(resource: str, url: URL) -> bool:
-    """Tell whether a token for ``resource`` applies to a server: same origin, and the same path or one above it."""
+    """Return whether a token for ``resource`` applies to a server: same origin, and the same path or one above it."""
     try:
         read = URL(resource, encoded=True)
         same = origin_of(read) == origin_of(url)

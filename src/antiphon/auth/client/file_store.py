@@ -178,7 +178,7 @@ class FileLogins:
         return self._key
 
     def _has_keyring(self) -> bool:
-        """Tell whether there is a keyring that stores what it is given."""
+        """Return whether there is a keyring that stores what it is given."""
         if not self._keyring:
             return False
         import keyring

@@ -157,7 +157,7 @@ def claim_of(owner: str, seconds: float) -> Claim:
 
 
 def claim_is_void(claim: Claim, now: float) -> bool:
-    """Tell whether a claim may be taken over: it has expired, or its process is gone."""
+    """Return whether a claim may be taken over: it has expired, or its process is gone."""
     if now >= claim.until:
         return True
     # The process of a claim made on another machine or in a container cannot be seen from here: its deadline decides.

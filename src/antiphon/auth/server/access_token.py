@@ -132,7 +132,7 @@ def read_claims(part: bytes) -> tuple[Standard, bytes]:
 
 
 def has_type(header: Header, types: Collection[str]) -> bool:
-    """Tell whether a header has one of the types of an access token; media types are case-insensitive."""
+    """Return whether a header has one of the types of an access token; media types are case-insensitive."""
     said = header.typ.lower().removeprefix("application/")
     return said in {each.lower() for each in types}
 

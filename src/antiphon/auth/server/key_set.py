@@ -84,16 +84,14 @@ class PublicKey:
         from joserfc.jwk import import_key
 
         try:
-            if words["kty"] == "RSA" and _count_bits(words["n"]) not in _RSA_BITS:
-                return None
+            if words["kty"] == "RSA":
+                modulus = int.from_bytes(base64.urlsafe_b64decode(words["n"] + "=="))
+                if modulus.bit_length() not in _RSA_BITS:
+                    return None
             key = import_key({name: words[name] for name in ("kty", "crv", "x", "y", "n", "e") if name in words})
         except (JoseError, ValueError, TypeError, KeyError):
             return None
         return cls(words, key, family) if family else None
-
-
-def _count_bits(modulus: str) -> int:
-    return int.from_bytes(base64.urlsafe_b64decode(modulus + "==")).bit_length()
 
 
 class KeySet:
@@ -131,7 +129,8 @@ class KeySet:
         elif now - self._fetched > KEYS_FOR:
             self._begin(now)
         found = self._look_up(id, algorithm)
-        if found is None and self._may_ask_again(now):
+        may_ask_again = self._issuer.jwks is None and (self._tried is None or now - self._tried >= UNKNOWN_PAUSE)
+        if found is None and may_ask_again:
             # The issuer may have rotated its keys just now.
             await self._refresh(now)
             found = self._look_up(id, algorithm)
@@ -140,9 +139,6 @@ class KeySet:
     def _look_up(self, id: object, algorithm: str) -> PublicKey | None:
         fitting = [key for key in self._keys if algorithm in key.algorithms and (id is None or key.id == id)]
         return fitting[0] if fitting and (id is not None or len(fitting) == 1) else None
-
-    def _may_ask_again(self, now: float) -> bool:
-        return self._issuer.jwks is None and (self._tried is None or now - self._tried >= UNKNOWN_PAUSE)
 
     async def _refresh(self, now: float) -> None:
         """Fetch keys, or wait for a fetch in progress; after a failure the old keys are kept."""

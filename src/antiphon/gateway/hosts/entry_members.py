@@ -166,7 +166,8 @@ def translate_entry(host: str, entry: object) -> tuple[dict[str, Any], dict[str,
     """
     rules = MEMBERS[host]
     said = cast("dict[str, Any]", json.loads(json.dumps(entry, default=str)) if isinstance(entry, Mapping) else {})
-    if not any(_find_translation(rules.get(name)) in ("command", "url") for name in said):
+    translated = {rule.to for name in said if (rule := rules.get(name)) is not None and rule.fate == "translated"}
+    if translated.isdisjoint(("command", "url")):
         raise ConfigError("not a server that can be started or reached")
     if is_switched_off(said):
         raise ConfigError("switched off")
@@ -190,7 +191,3 @@ def translate_entry(host: str, entry: object) -> tuple[dict[str, Any], dict[str,
         # They also write a variable without braces, and leave the text as it is where it is not set.
         moved = json.loads(_BARE_VARIABLE.sub(r"${\1:-$\1}", json.dumps(moved)))
     return moved, kept
-
-
-def _find_translation(rule: MemberRule | None) -> str | None:
-    return None if rule is None or rule.fate != "translated" else rule.to

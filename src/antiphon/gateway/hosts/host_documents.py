@@ -175,15 +175,17 @@ class _Json:
         at = changed.opens + 1
         for member in changed.members:
             behind = member.end if member.comma is None else member.comma + 1
-            ends = self._end_of_line(behind)
+            # A comment behind a comma belongs to the member before the comma.
+            comment = _LINE_COMMENT.match(text, behind)
+            ends = behind if comment is None else comment.end()
             if member.name not in removed:
                 # Commas are written again: none after the last member, unless there was one.
                 pieces.append(text[at : behind - (member.comma is not None)] + ",\0" + text[behind:ends])
             at = ends
         pad = "\n" + indent * depth
-        pieces += [
-            f"{pad}{json.dumps(name)}: {self._render_json(value, indent, pad)},\0" for name, value in added.items()
-        ]
+        for name, value in added.items():
+            written = json.dumps(value, indent=indent, ensure_ascii=False).replace("\n", pad)
+            pieces.append(f"{pad}{json.dumps(name)}: {written},\0")
         trailing = bool(changed.members) and changed.members[-1].comma is not None
         body = "".join(pieces)
         if not trailing:
@@ -192,15 +194,6 @@ class _Json:
         if pieces and "\n" in pieces[-1] and "\n" not in after:
             after = after.rstrip() + "\n" + indent * (depth - 1)
         return text[: changed.opens + 1] + body.replace("\0", "") + after + text[changed.closes :]
-
-    def _end_of_line(self, place: int) -> int:
-        """Return the end of a comment behind a comma, because it belongs to the member before the comma."""
-        found = _LINE_COMMENT.match(self._text, place)
-        return found.end() if found is not None else place
-
-    @staticmethod
-    def _render_json(value: Any, indent: str, pad: str) -> str:
-        return json.dumps(value, indent=indent, ensure_ascii=False).replace("\n", pad)
 
     def _indent(self) -> str:
         found = re.search(r"^([ \t]+)\"", self._text, re.MULTILINE)

@@ -126,14 +126,15 @@ class AskGate:
         _forget_oldest(self._stopped)
 
     def is_stopped(self, origin: Origin) -> bool:
-        """Tell whether the call of this ask was stopped."""
+        """Return whether the call of this ask was stopped."""
         return bool(self._stopped) and _find_chain(origin) in self._stopped
 
     def leave(self, admitted: Pass) -> None:
         """Note that an ask has ended."""
         for key in (admitted.server, admitted.call):
             self._open[key] -= 1
-        self._tidy(admitted)
+            if self._open[key] <= 0:
+                del self._open[key]
 
     def begin_review(self, admitted: Pass) -> None:
         """Count an ask that waits for a person; raise ``LimitReached`` if too many are waiting already."""
@@ -155,11 +156,6 @@ class AskGate:
         while recent and recent[0] <= since:
             recent.popleft()
         return recent
-
-    def _tidy(self, admitted: Pass) -> None:
-        for key in (admitted.server, admitted.call):
-            if self._open[key] <= 0:
-                del self._open[key]
 
 
 def _list_counted_limits(limits: Limits) -> tuple[float, ...]:

@@ -72,12 +72,12 @@ _NO_PASSWORD = re.compile(
 
 
 def names_password(name: str) -> bool:
-    """Tell whether a member of this name holds a password or a key: ``password``, ``dbPassword``, ``X_API_KEY``."""
+    """Return whether a member of this name holds a password or a key: ``password``, ``dbPassword``, ``X_API_KEY``."""
     return _PASSWORD_NAME.search(name[-100:]) is not None
 
 
 def is_password(value: str) -> bool:
-    """Tell whether a text may be a password, and is no placeholder for one."""
+    """Return whether a text may be a password, and is no placeholder for one."""
     return 6 <= len(value) <= 1_000 and "\n" not in value and _NO_PASSWORD.match(value) is None
 
 
@@ -87,7 +87,7 @@ def _is_token(value: str) -> bool:
 
 
 def _is_pair(value: str) -> bool:
-    """Tell whether it is base64 of a name, a colon and a password (RFC 7617)."""
+    """Return whether it is base64 of a name, a colon and a password (RFC 7617)."""
     try:
         decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
     except (binascii.Error, ValueError):
@@ -262,7 +262,7 @@ def mask_text(text: str) -> str:
 
 
 def has_secrets(asked: CreateMessageRequestParams | CreateMessageResult) -> bool:
-    """Tell whether any text in it looks like a secret."""
+    """Return whether any text in it looks like a secret."""
     return bool(secrets_of(asked))
 
 
@@ -326,7 +326,7 @@ def _in_leaf(leaf: Leaf) -> list[SecretFinding]:
 
 
 def _is_beside(beside: list[Leaf], leaf: Leaf) -> bool:
-    """Tell whether a text is in the next block of the same list."""
+    """Return whether a text is in the next block of the same list."""
     if not beside:
         return False
     before, after = _NUMBER.fullmatch(beside[-1].place), _NUMBER.fullmatch(leaf.place)

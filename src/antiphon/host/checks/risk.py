@@ -158,7 +158,7 @@ def list_spots(risks: Iterable[Risk], place: str) -> tuple[tuple[int, int], ...]
 
 
 def has_spots(risks: Iterable[Risk], place: str) -> bool:
-    """Tell whether anything at a place (a path of wire names) or inside it looks like a secret, or like other words."""
+    """Return whether anything at a place (a path of wire names) or inside it looks like a secret, or like other words."""
     inside = (f"{place}.", f"{place}[")
     return any(each.path == place or each.path.startswith(inside) for each in _list_spot_places(risks))
 

@@ -200,6 +200,17 @@ class ConfigDocument(msgspec.Struct, frozen=True, kw_only=True):
     """The line of each top-level table that exists."""
 
 
+_TABLES: Mapping[str, type[msgspec.Struct]] = {
+    "defaults": DefaultsTable,
+    "policy": Policy,
+    "notify": settings.Notify,
+    "review": settings.Reviewing,
+    "auth": settings.AccessTokens,
+    "gateway": settings.GatewaySettings,
+}
+"""The sections that are one table."""
+
+
 def parse_document(text: str, file: str) -> ConfigDocument:
     """Parse a text. Errors are ``ConfigError``, and name ``file`` and the line."""
     return _Reader(text, file).document()
@@ -225,16 +236,16 @@ class _Reader:
             if not isinstance(self._data.get(section, {}), dict):
                 heading = f"{section}.NAME" if section in _NAMED else section
                 self._fail((section,), f"is a table: write [{heading}]")
+        tables: dict[str, Any] = {
+            section: self._convert(self._data[section], kind, (section,))
+            for section, kind in _TABLES.items()
+            if section in self._data
+        }
         document = ConfigDocument(
-            defaults=self._convert(self._data.get("defaults", {}), DefaultsTable, ("defaults",)),
             models=tuple(self._named("models", Model, with_name=True)),
             servers=tuple(self._named("servers", settings.ServerEntry, with_name=False)),
-            policy=self._convert(self._data["policy"], Policy, ("policy",)) if "policy" in self._data else None,
-            notify=self._convert(self._data.get("notify", {}), settings.Notify, ("notify",)),
-            review=self._convert(self._data.get("review", {}), settings.Reviewing, ("review",)),
-            auth=self._convert(self._data["auth"], settings.AccessTokens, ("auth",)) if "auth" in self._data else None,
-            gateway=self._convert(self._data.get("gateway", {}), settings.GatewaySettings, ("gateway",)),
             lines={name: self._lines.of((name,)) for name in self._data},
+            **tables,
         )
         self._check_references(document)
         return document

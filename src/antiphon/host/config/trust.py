@@ -48,7 +48,7 @@ class Trust:
         self.place = state_folder(os.environ if environ is None else environ) / "trusted.json"
 
     def covers(self, path: Path, data: bytes, *, environment: bool = False) -> bool:
-        """Tell whether this file was allowed with exactly these bytes; with ``environment``, whether with that, too."""
+        """Return whether this file was allowed with exactly these bytes, and its ``environment``."""
         return self.has(path, _compute_digest(data), environment=environment)
 
     def has(self, path: Path, digest: str, *, environment: bool = False) -> bool:

@@ -204,7 +204,7 @@ class Models:
     async def _vendor(self, model: Model) -> Vendor:
         if model.name not in self._vendors:
             # In a thread, because the import takes long enough to delay other tasks on this loop.
-            adapter = await asyncio.to_thread(_import_adapter)
+            adapter = await asyncio.to_thread(_import_adapter, model)
             made = await asyncio.to_thread(adapter, model, find_key(model, self._environ))
             # Another task may have made one while we waited; either will do.
             self._vendors.setdefault(model.name, made)
@@ -218,10 +218,10 @@ def _missing_package(model: Model) -> str | None:
     return f"models of vendors need more packages: {describe_install('host')}"
 
 
-def _import_adapter() -> type[Vendor]:
+def _import_adapter(model: Model) -> type[Vendor]:
     """Import the adapter, which imports all vendors' libraries."""
-    if find_spec("pydantic_ai") is None:
-        raise ConfigError(f"models of vendors need more packages: {describe_install('host')}")
+    if (missing := _missing_package(model)) is not None:
+        raise ConfigError(missing)
     from antiphon.host.providers.vendor.adapter import Vendor
 
     return Vendor

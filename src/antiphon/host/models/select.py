@@ -109,7 +109,14 @@ def select_model(
     """
     # A model for embeddings is no candidate for an answer, nor the other way round.
     concerned = [model for model in catalogue if bool(model.embeddings) == needs.embeddings]
-    judged = [_judge_model(model, needs, allowed, left, unavailable or {}) for model in concerned]
+    judged = [
+        _Judged(
+            model,
+            cost := _compute_cost(model, needs),
+            tuple(_list_obstacles(model, cost, needs, allowed, left, unavailable or {})),
+        )
+        for model in concerned
+    ]
     eligible = [each.model for each in judged if not each.obstacles]
     followed = follow_hints([hint.name or "" for hint in (wishes.hints if wishes else None) or ()], eligible)
     priorities = priorities_of(wishes)
@@ -141,13 +148,6 @@ class _Scored(NamedTuple):
     sum: Fraction
     """Sum of the scores weighted by the priorities. Not divided by the sum of the priorities, which is the same for
     all."""
-
-
-def _judge_model(
-    model: Model, needs: Needs, allowed: Collection[str] | None, left: Decimal | None, unavailable: Mapping[str, str]
-) -> _Judged:
-    cost = _compute_cost(model, needs)
-    return _Judged(model, cost, tuple(_list_obstacles(model, cost, needs, allowed, left, unavailable)))
 
 
 def _score_model(judged: _Judged, priorities: Priorities) -> _Scored:

@@ -41,7 +41,7 @@ class RetryPatience(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_stand_in(failure: ProviderFailure) -> bool:
-    """Tell whether a fallback may succeed, and the reservation is still unused and can pay for it."""
+    """Return whether a fallback may succeed, and the reservation is still unused and can pay for it."""
     return failure.kind not in _OF_THE_REQUEST and not failure.charged
 
 

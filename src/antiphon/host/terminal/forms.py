@@ -340,7 +340,7 @@ async def open_address(console: Console, url: str, opener: Opener, words: Texts 
 
 
 def may_open(url: str) -> bool:
-    """Tell whether an address may be opened; other schemes start programs, which only the person may do."""
+    """Return whether an address may be opened; other schemes start programs, which only the person may do."""
     return url.lower().startswith(("https://", "http://"))
 
 

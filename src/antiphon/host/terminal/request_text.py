@@ -40,7 +40,6 @@ from antiphon.wire.content import (
 )
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
-from antiphon.wire.tools import Tool
 
 __all__ = ["show_address", "show_elicitation", "show_request", "show_result", "show_tool"]
 
@@ -57,12 +56,9 @@ def show_request(item: ReviewItem, layout: Layout, words: Texts = ENGLISH) -> It
     yield from _draw_risks(item.risks, layout, words)
     yield from show_params(item.params, layout, words)
     yield from _draw_differences(item, layout, words)
-    yield from layout.labelled(words("show.answers"), _draw_answers(item, words))
+    answers = item.provider if item.model in (None, item.provider) else words("show.model", model=item.model)
+    yield from layout.labelled(words("show.answers"), answers)
     yield from _draw_who(item.origin, layout, words)
-
-
-def _draw_answers(item: ReviewItem, words: Texts) -> str:
-    return item.provider if item.model in (None, item.provider) else words("show.model", model=item.model)
 
 
 def show_params(params: CreateMessageRequestParams, layout: Layout, words: Texts) -> Iterator[str]:
@@ -78,7 +74,8 @@ def show_params(params: CreateMessageRequestParams, layout: Layout, words: Texts
     if params.tools:
         yield layout.paint("1", f" {words('show.tools')}")
         for tool in params.tools:
-            yield from _draw_tool(tool, layout)
+            yield from layout.remark(tool.name, 2)
+            yield from layout.quoted(format_json(tool), 2)
     if params.metadata:
         yield layout.paint("1", f" {words('show.metadata')}")
         yield from layout.quoted(format_json(params.metadata))
@@ -247,11 +244,6 @@ def _draw_other_block(block: object, layout: Layout, words: Texts, indent: int) 
             yield from layout.remark(words("show.bytes", n=len(resource.blob or "") * 3 // 4), indent)
     else:
         yield from layout.quoted(format_json(block), indent)
-
-
-def _draw_tool(tool: Tool, layout: Layout) -> Iterator[str]:
-    yield from layout.remark(tool.name, 2)
-    yield from layout.quoted(format_json(tool), 2)
 
 
 def _draw_parameters(params: CreateMessageRequestParams, layout: Layout, words: Texts) -> Iterator[str]:

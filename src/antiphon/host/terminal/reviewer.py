@@ -478,7 +478,7 @@ def _add_undone(undone: Sequence[str], made: AnyDecision) -> AnyDecision | Fille
 
 
 def _is_long(item: AnyItem) -> bool:
-    """Tell whether an item takes so long to draw that a thread does it."""
+    """Return whether an item takes so long to draw that a thread does it."""
     if isinstance(item, ReviewItem):
         blocks = (block for message in item.params.messages for block in message.blocks)
         return sum(len(block.text) for block in blocks if isinstance(block, TextContent)) > _LONG

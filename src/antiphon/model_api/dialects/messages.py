@@ -141,13 +141,12 @@ def _find_stop_reason(answer: DialectAnswer) -> str:
 def _read_system(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value or None
-    return "\n\n".join(_text_block(block, place) for block, place in typed.read_objects(value, "system")) or None
-
-
-def _text_block(block: Mapping[str, Any], place: str) -> str:
-    if block.get("type") != "text":
-        raise typed.make_unusable_failure(f"{place}.type", "must be text")
-    return typed.read_text(block.get("text"), f"{place}.text")
+    texts: list[str] = []
+    for block, place in typed.read_objects(value, "system"):
+        if block.get("type") != "text":
+            raise typed.make_unusable_failure(f"{place}.type", "must be text")
+        texts.append(typed.read_text(block.get("text"), f"{place}.text"))
+    return "\n\n".join(texts) or None
 
 
 def _read_conversation(given: object) -> list[SamplingMessage]:

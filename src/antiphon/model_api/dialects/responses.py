@@ -201,7 +201,7 @@ def _read_conversation(given: object) -> tuple[list[str], list[SamplingMessage]]
         role, blocks = _read_item(item, place)
         if role in _SYSTEM:
             system += [block.text for block in blocks if isinstance(block, TextContent)]
-        elif turns and _joins_turn(turns[-1], role, blocks):
+        elif turns and (role == turns[-1][0] == "assistant" or _are_results(blocks, turns[-1][1])):
             turns[-1][1].extend(blocks)
         elif role:
             turns.append((role, blocks))
@@ -210,13 +210,9 @@ def _read_conversation(given: object) -> tuple[list[str], list[SamplingMessage]]
     ]
 
 
-def _joins_turn(before: tuple[str, list[SamplingContent]], role: str, blocks: Sequence[SamplingContent]) -> bool:
-    """Tell whether an item belongs to the turn before it."""
-    return role == before[0] == "assistant" or (_are_results(blocks) and _are_results(before[1]))
-
-
-def _are_results(blocks: Sequence[SamplingContent]) -> bool:
-    return bool(blocks) and all(isinstance(block, ToolResultContent) for block in blocks)
+def _are_results(*several: Sequence[SamplingContent]) -> bool:
+    """Return whether each of these has blocks, all of them results of tools."""
+    return all(blocks and all(isinstance(block, ToolResultContent) for block in blocks) for blocks in several)
 
 
 def _read_item(item: Mapping[str, Any], place: str) -> tuple[str, list[SamplingContent]]:

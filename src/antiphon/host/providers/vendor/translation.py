@@ -198,13 +198,6 @@ def _convert_media(block: ImageContent | AudioContent) -> BinaryContent:
         raise ProviderFailure("unsupported", "media that is not base64") from None
 
 
-class _Bound(NamedTuple):
-    """How much text may be passed on."""
-
-    characters: int
-    is_cut: bool
-
-
 def convert_completion(
     response: ModelResponse, params: CreateMessageRequestParams, model: Model, names: Mapping[str, str]
 ) -> Completion:
@@ -217,14 +210,15 @@ def convert_completion(
         raise ProviderFailure("refused", f"{model.provider}: the model, or a filter around it, refused")
     if response.finish_reason == "error" and not blocks:
         raise ProviderFailure("invalid", f"{model.provider}: the model gave up")
-    bound = _find_bound(response, blocks, params)
-    kept = _cut_blocks(blocks, bound.characters)
+    length = sum(len(block.text) for block in blocks if isinstance(block, TextContent))
+    allowed = _find_bound(response, length, params)
+    kept = _cut_blocks(blocks, allowed)
     return Completion(
         result=CreateMessageResult(
             role="assistant",
             content=kept[0] if len(kept) == 1 else kept,
             model=(response.model_name or model.model)[:_LONGEST_MODEL_NAME],
-            stop_reason="maxTokens" if bound.is_cut else _stop_reason(response, kept),
+            stop_reason="maxTokens" if length > allowed else _stop_reason(response, kept),
         ),
         usage=_convert_usage(response),
         by=model.name,
@@ -249,14 +243,13 @@ def _convert_block(part: object, names: Mapping[str, str]) -> SamplingContent | 
     return None
 
 
-def _find_bound(response: ModelResponse, blocks: list[SamplingContent], params: CreateMessageRequestParams) -> _Bound:
-    """Return how much text ``max_tokens`` allows, if a service did not obey it."""
-    length = sum(len(block.text) for block in blocks if isinstance(block, TextContent))
+def _find_bound(response: ModelResponse, length: int, params: CreateMessageRequestParams) -> int:
+    """Return how many of ``length`` characters ``max_tokens`` allows, if a service did not obey it."""
     visible = response.usage.output_tokens - int(response.usage.details.get("reasoning_tokens", 0))
     allowed = params.max_tokens * _MOST_CHARACTERS_PER_TOKEN
     if visible > params.max_tokens:
         allowed = min(allowed, length * params.max_tokens // visible)
-    return _Bound(allowed, length > allowed)
+    return allowed
 
 
 def _cut_blocks(blocks: list[SamplingContent], characters: int) -> list[SamplingContent]:
@@ -287,7 +280,5 @@ def _stop_reason(response: ModelResponse, blocks: list[SamplingContent]) -> str:
 
 
 def _convert_usage(response: ModelResponse) -> Usage | None:
-    counted = Usage(
-        input_tokens=max(response.usage.input_tokens, 0), output_tokens=max(response.usage.output_tokens, 0)
-    )
-    return counted if counted.input_tokens or counted.output_tokens else None
+    read, written = max(response.usage.input_tokens, 0), max(response.usage.output_tokens, 0)
+    return Usage(input_tokens=read, output_tokens=written) if read or written else None
