@@ -70,10 +70,7 @@ class Boundary:
 
 
 async def draw_boundary(host: str, *, is_public_server: bool = False) -> Boundary:
-    """Decide which addresses the requests for a server may reach.
-
-    ``is_public_server``: whether a connection to the server had a public address.
-    """
+    """Decide which addresses requests may reach. ``is_public_server``: a connection to it had a public address."""
     found = await _look_up(host)
     # Without an address, the server may be reached by a proxy.
     public = any(map(is_public, found)) if found else _may_be_public(host)

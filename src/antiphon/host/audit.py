@@ -312,10 +312,7 @@ def json_lines(entries: Iterable[chain.Entry]) -> Iterator[str]:
 
 
 def check_lines(lines: Iterable[str], known: Iterable[chain.Head] = ()) -> tuple[chain.Head, chain.Fault | None]:
-    """Verify a file written by ``json_lines``, and that it contains the known ends of the chain.
-
-    Returns the end that was reached, and the first fault.
-    """
+    """Verify a file of ``json_lines``, and that it has the known ends; return its end and the first fault."""
     noted = chain.noted_heads(known)
     head = chain.Head()
     for number, line in enumerate(lines, 1):

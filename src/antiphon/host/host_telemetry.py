@@ -48,10 +48,7 @@ def watched_completion(
     params: CreateMessageRequestParams,
     model: str | None,
 ) -> Awaitable[Completion]:
-    """Wait for a provider, and report how long it took and the number of tokens.
-
-    ``model``: the chosen one, ``None`` for the provider's own.
-    """
+    """Wait for a provider; report how long it took, and its tokens. ``model``: ``None`` for the provider's own."""
     telemetry = find_current_telemetry()
     if telemetry is None:
         return completing
@@ -87,10 +84,7 @@ async def watched_review(reviewing: Awaitable[T]) -> T:
 
 
 def watched_embeddings(making: Awaitable[Embedded], provider: Provider, model: str | None) -> Awaitable[Embedded]:
-    """Wait for vectors, and report how long it took and the number of tokens.
-
-    ``model``: the chosen one, ``None`` for the provider's own.
-    """
+    """Wait for vectors; report how long it took, and the tokens. ``model``: ``None`` for the provider's own."""
     telemetry = find_current_telemetry()
     return making if telemetry is None else _measure(telemetry, making, "embeddings", provider, model, {})
 

@@ -18,10 +18,7 @@ MAX_LENGTH = 4096
 
 
 def checked_address(text: str, what: str) -> URL:
-    """Parse an address that a server named; ``what`` describes it in the error message.
-
-    Raises ``Unauthorized`` if it is no address, is neither https nor on this machine, or contains credentials.
-    """
+    """Parse an address that a server named as ``what``; raise ``Unauthorized`` unless it is https or local."""
     try:
         if len(text) > MAX_LENGTH or not text.isprintable():
             raise ValueError

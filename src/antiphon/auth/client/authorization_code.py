@@ -129,10 +129,7 @@ def read_redirect(address: str, redirect_uri: str) -> dict[str, str]:
 
 
 def code_in(answer: Mapping[str, str], expected: Expected, server: ServerMetadata) -> str:
-    """Validate the redirect and return its authorization code.
-
-    Raises ``Unauthorized`` if it does not belong to our request, comes from another issuer, or is a refusal.
-    """
+    """Validate the redirect and return its code; raise ``Unauthorized`` if it is not for us, or is a refusal."""
     if not hmac.compare_digest(answer.get("state", "").encode(), expected.state.encode()):
         raise Unauthorized("signing in was stopped: the redirect does not belong to this sign-in")
     issuer = answer.get("iss")

@@ -69,10 +69,7 @@ class FoundServer(Struct, frozen=True, kw_only=True):
 
 
 def resource_places(url: URL, hint: str | None) -> list[str]:
-    """List the possible locations of protected resource metadata, in order (RFC 9728, sections 3.1 and 5.1).
-
-    ``hint``: the location in the server's challenge, if any.
-    """
+    """List the possible locations of protected resource metadata (RFC 9728, 3.1 and 5.1), the ``hint`` first."""
     root = str(url.origin())
     path = url.raw_path.rstrip("/")
     places = [hint] if hint is not None else []

@@ -59,10 +59,7 @@ class Fetch:
         self._named = named
 
     async def document(self, url: URL) -> bytes | None:
-        """Fetch a public document; ``None`` if there is none at that address.
-
-        Raises ``TooLarge``, and ``Unreachable`` without a response.
-        """
+        """Fetch a public document; ``None`` if there is none. Raises ``TooLarge`` or ``Unreachable``."""
         target = url
         for _ in range(_MAX_REDIRECTS):
             answer = await self._request("GET", target, {"Accept": "application/json"})

@@ -108,10 +108,7 @@ def login_of(
 def _choose_key(
     settings: OAuth, found: FoundServer, challenge: Challenge | None, known: Login | None
 ) -> ProofKey | None:
-    """Choose the key that the token is to be bound to, if any.
-
-    Raises ``Unauthorized`` if DPoP is required, and the authorization server does not support it.
-    """
+    """Choose the key to bind the token to, if any; raise ``Unauthorized`` if DPoP is needed and not supported."""
     asked = found.wants_dpop or (challenge is not None and challenge.scheme == "dpop")
     if settings.dpop is False or not (settings.dpop or asked):
         return None

@@ -117,10 +117,7 @@ def read_header(part: bytes) -> Header:
 
 
 def read_claims(part: bytes) -> tuple[Standard, bytes]:
-    """Parse the claims of a token; return the validated ones, and all as JSON.
-
-    Raises ``Invalid`` if they are malformed, or a validated claim is missing or has another type.
-    """
+    """Parse the claims of a token; return the validated ones, and all as JSON; raise ``Invalid`` if they are wrong."""
     raw = decode_unpadded(part)
     try:
         claims = _decode_claims(raw)

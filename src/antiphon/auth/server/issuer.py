@@ -122,10 +122,7 @@ _decode = msgspec.json.Decoder(Metadata).decode
 
 
 def read_metadata(document: bytes, issuer: str) -> Metadata:
-    """Parse the metadata of an issuer.
-
-    Raises ``IssuerUnavailable`` if it is malformed, belongs to another issuer, or contains an unsafe address.
-    """
+    """Parse the metadata of an issuer; raise ``IssuerUnavailable`` if it is another's, or has an unsafe address."""
     try:
         found = _decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -198,10 +198,7 @@ class Entrance:
     def _check_binding(
         self, scheme: bytes, verified: Verified, token: bytes, method: str, path: str, headers: Headers
     ) -> tuple[str, ...]:
-        """Check the scheme of a token, and its proof if it is bound to a key; raise ``Invalid`` if a check fails.
-
-        Returns the nonce for the response, if there is a new one.
-        """
+        """Check a token's scheme, and its proof if it is bound to a key; return a new nonce, or raise ``Invalid``."""
         if verified.thumbprint is None:
             # RFC 9449, section 7.1: a token that is bound to no key must not be sent with the scheme
             # DPoP.

@@ -39,10 +39,7 @@ class HostDocument(Protocol):
 
 
 def read_document(path: Path, data: bytes, section: str) -> HostDocument:
-    """Read a file, whose format follows from the ending of its name. An empty file has no servers.
-
-    Raises ``ConfigError``, which names the place, if it cannot be read, or packages for its format are missing.
-    """
+    """Read a file by the ending of its name; raise ``ConfigError`` if it cannot be read, or a package is missing."""
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes")
     try:

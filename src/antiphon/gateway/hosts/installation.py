@@ -135,10 +135,7 @@ class Installation:
         return FileChange(before=(data or b"").decode(), after=after, served=served, moved=moved, kept=kept, left=left)
 
     def install(self, change: FileChange) -> None:
-        """Carry out a change: write the backup first, then the entries, then the host's file.
-
-        Raises ``ConfigError`` if the file has changed meanwhile, or cannot be written.
-        """
+        """Write the backup, the entries, and the host's file; raise ``ConfigError`` if that has changed meanwhile."""
         data = self._read()
         if (data or b"").decode() != change.before:
             raise ConfigError(f"{self.path}: has changed meanwhile; try again")

@@ -64,10 +64,7 @@ class ConfirmsCalls(Protocol):
     """Something that decides about calls of tools, such as a ``Host``."""
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | ChangedCall | None:
-        """Decide about one call: true allows it, and a ``ChangedCall`` takes its place.
-
-        Anything else, or raising ``Rejected``, refuses it.
-        """
+        """Decide about one call: true allows it, a ``ChangedCall`` takes its place, anything else refuses it."""
         ...
 
 

@@ -137,10 +137,7 @@ class Condition:
         """The variables that it uses."""
 
     def holds(self, facts: CallFacts) -> bool:
-        """Return whether the condition holds for a call.
-
-        Raises ``Unclear`` if a member is absent, a type is wrong, or the evaluation would take too long.
-        """
+        """Return whether the condition holds for a call; raise ``Unclear`` if that cannot be found out in time."""
         items, size = facts.size(self.names)
         if self._matches and size > _MATCHED // self._matches:
             raise Unclear(f"matches() takes at most {_MATCHED // self._matches} bytes of arguments here")
@@ -172,10 +169,7 @@ class CallFacts:
         self._values: dict[str, object] = {}
 
     def size(self, names: frozenset[str]) -> tuple[int, int]:
-        """Return the number of values that these variables have, and of bytes of the arguments.
-
-        Raises ``Unclear`` if the arguments are beyond the bounds, or hold values that CEL does not know.
-        """
+        """Return how many values and bytes the arguments have; raise ``Unclear`` if they are beyond the bounds."""
         if "calls" in names and len(self._earlier) > MOST_COUNTED:
             raise Unclear("more tools were called than are counted")
         if "tool" in names and len(self._params.name) > MAX_CONDITION:

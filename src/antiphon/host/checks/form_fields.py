@@ -75,10 +75,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fields_of(params: ElicitRequestParams) -> list[Field]:
-    """Return the fields of a form in the order of its schema; an address to visit has none.
-
-    Raises ``InvalidParams``, which names the place, if the form cannot be read.
-    """
+    """Return the fields of a form in its order; raise ``InvalidParams``, with the place, if it cannot be read."""
     schema = params.requested_schema or {}
     if len(params.message) + len(params.url or "") + len(encode_value(schema)) > MAX_FORM:
         refuse_place("requestedSchema", f"more than {MAX_FORM} bytes of message and schema")

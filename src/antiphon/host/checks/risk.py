@@ -150,15 +150,12 @@ def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
 
 
 def list_spots(risks: Iterable[Risk], place: str) -> tuple[tuple[int, int], ...]:
-    """List the ranges of a text that look like secrets, or like other words, in order: first character, end.
-
-    ``place`` is the path of the text in wire names.
-    """
+    """List the ranges of the text at ``place``, a path of wire names, that look like secrets or like other words."""
     return tuple(sorted((each.start, each.end) for each in _list_spot_places(risks) if each.path == place))
 
 
 def has_spots(risks: Iterable[Risk], place: str) -> bool:
-    """Return whether anything at a place (a path of wire names) or inside it looks like a secret, or like other words."""
+    """Return whether anything at a place (a path of wire names) or inside it looks like a secret or other words."""
     inside = (f"{place}.", f"{place}[")
     return any(each.path == place or each.path.startswith(inside) for each in _list_spot_places(risks))
 
@@ -354,10 +351,7 @@ async def risks_of(
     origin: Origin,
     result: CreateMessageResult | None = None,
 ) -> tuple[Risk, ...]:
-    """List the risks of a message, or of the ``result`` that would answer it, warnings first.
-
-    Raises ``TooCostly`` if examining it would exceed the limits of time or memory.
-    """
+    """List the risks of a message, or of its ``result``, warnings first; may raise ``TooCostly``."""
     if isinstance(params, CreateMessageRequestParams):
         case = _Case(origin, sampling=params, result=result)
     elif isinstance(params, ElicitRequestParams):

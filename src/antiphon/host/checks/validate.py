@@ -59,10 +59,7 @@ def validate_request(params: CreateMessageRequestParams) -> None:
 
 
 def validate_result(result: CreateMessageResult, params: CreateMessageRequestParams) -> None:
-    """Check the answer of a provider or a person before it is handed to the server.
-
-    An answer that is not valid raises ``InvalidParams``. The mistake is ours, so the server must not get this error.
-    """
+    """Check an answer; ``InvalidParams`` names the place. It is our mistake, so the server must not get this error."""
     if result.role != "assistant":
         refuse_place("role", 'an answer comes from the "assistant"')
     if not result.blocks:

@@ -32,10 +32,7 @@ MAX_CONFIG = 1024 * 1024
 
 
 def config_paths(environ: Mapping[str, str], folder: Path | None = None) -> tuple[Path, Path]:
-    """Return the paths of the user's and the project's file, existing or not (XDG Base Directory Specification).
-
-    ``folder``: of the project; by default the current one.
-    """
+    """Return the paths of the user's file (XDG Base Directory Specification) and of the project's in ``folder``."""
     home = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".config")
     return Path(home) / "antiphon" / NAME, (folder or Path()) / NAME
 
@@ -62,10 +59,7 @@ def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder:
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether there is a file to read.
-
-    Raises ``ConfigError`` for a folder, a broken link or the like: its rules would silently not apply.
-    """
+    """Return whether there is a file; raise ``ConfigError`` for a folder, a broken link or the like."""
     try:
         path.lstat()
         if path.is_file():

@@ -78,11 +78,7 @@ class Trust:
         return len(kept) < len(found)
 
     def all(self) -> list[Trusted]:
-        """Return the allowed files, oldest first.
-
-        Raises ``ConfigError`` if the record cannot be read, or if other users may write it, so that it cannot be
-        trusted.
-        """
+        """Return the allowed files, oldest first; raise ``ConfigError`` if others may write the record."""
         try:
             with open_file(self.place) as file:
                 if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o022:

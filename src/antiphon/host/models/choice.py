@@ -88,10 +88,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoModel(Exception):
-    """None of the models may answer; the text says why for each, and is for the person on this side.
-
-    ``is_budget``: whether a model could answer if more of the budget were left.
-    """
+    """None of the models may answer; the text says why. ``is_budget``: with more budget one of them could."""
 
     def __init__(self, why: str, *, is_budget: bool = False) -> None:
         super().__init__(why)
@@ -121,10 +118,7 @@ class _Selecting(Protocol):
 def make_chooser(
     provider: Provider, allowed: Callable[[Origin], Collection[str] | None] | None = None
 ) -> Choose | None:
-    """Make the chooser for a provider; ``None`` if it has nothing to choose from.
-
-    ``allowed`` returns globs of the models that a server may use; ``None`` allows all.
-    """
+    """Make the chooser for a provider of several models; ``allowed`` returns globs of those for a server."""
     if not isinstance(provider, _Selecting):
         return None
     selecting = provider

@@ -49,10 +49,7 @@ class Models:
         patience: RetryPatience | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Take the models; open nothing yet. API keys are looked up in ``environ``; tests replace ``sleep``.
-
-        Raises ``ConfigError`` if the catalogue is empty.
-        """
+        """Take the models; open nothing. Keys are in ``environ``; an empty catalogue raises ``ConfigError``."""
         if not len(catalogue):
             raise ConfigError("there is no model: name one in antiphon.toml")
         self.catalogue = catalogue
@@ -79,10 +76,7 @@ class Models:
         allowed: Collection[str] | None = None,
         left: Decimal | None = None,
     ) -> Selection:
-        """Choose the model for a request; see ``host.models.select``.
-
-        A model whose API key is missing is not eligible.
-        """
+        """Choose one of the models whose API key is there; see ``host.models.select``."""
         missing = {model.name: missing_key(model, self._environ) or _missing_package(model) for model in self.catalogue}
         unavailable = {name: reason for name, reason in missing.items() if reason}
         wishes = params.model_preferences

@@ -173,10 +173,7 @@ async def completion_of(
     fallbacks: tuple[str, ...] = (),
     growth: Growth | None = None,
 ) -> Completion:
-    """Complete with any provider, including the usage if the provider reports it.
-
-    ``growth`` is told how the answer grows if the provider can stream; ``None`` if nobody looks.
-    """
+    """Complete with any provider; ``growth`` is told how the answer grows, if the provider can stream."""
     if growth is not None and isinstance(provider, Streaming):
         return await provider.stream(params, growth, model=model, fallbacks=fallbacks)
     if _is_metered(type(provider)) and isinstance(provider, Metered):

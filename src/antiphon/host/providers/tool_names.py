@@ -14,10 +14,7 @@ LONGEST_NAME = 64
 
 
 def plain_names(originals: Sequence[str], longest: int = LONGEST_NAME) -> list[str]:
-    """Return a name for each tool that every service accepts, each name once.
-
-    A tool keeps its own name if the services accept it, and no tool before it has it.
-    """
+    """Return a name for each tool that services accept, its own if possible, each name once."""
     used: set[str] = set()
     given: list[str | None] = []
     for name in originals:

@@ -133,10 +133,7 @@ def check_texts(params: EmbeddingParams) -> None:
 
 
 def join_portions(portions: Sequence[Embedded]) -> Embedded:
-    """Join the vectors of a request's portions, given in the order of their texts.
-
-    Raises ``ProviderFailure`` if they are too large together, or of different models.
-    """
+    """Join the vectors of portions in their order; raise ``ProviderFailure`` if they are too large or do not fit."""
     if sum(len(vector) for portion in portions for vector in portion.vectors) > _BYTES * MAX_VALUES:
         raise ProviderFailure("invalid", "the vectors are too large: ask for fewer texts at once")
     if len({portion.model for portion in portions}) > 1:

@@ -86,10 +86,7 @@ class Console:
         self.tty.discard_typed()
 
     async def show_to_the_end(self, rows: Iterable[str], more: str) -> bool:
-        """Show rows one screen at a time, so that each was visible; ``False`` if the person stopped before the end.
-
-        ``more`` is the prompt between two screens.
-        """
+        """Show rows one screen at a time, asking ``more`` between; ``False`` if the person stopped before the end."""
         page: list[str] = []
         for row in rows:
             if len(page) == max(2, self.tty.rows - _ROWS_FOR_KEYS):

@@ -77,10 +77,7 @@ def to_form(params: CreateMessageRequestParams) -> str:
 
 
 def from_form(form: str, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
-    """Convert an edited form of this request back.
-
-    Raises ``ValueError``, which names the place, if it cannot be read, or changes what may not be changed.
-    """
+    """Convert an edited form back; raise ``ValueError``, with the place, for a change that is not allowed."""
     try:
         data = tomllib.loads(form)
     except tomllib.TOMLDecodeError as error:

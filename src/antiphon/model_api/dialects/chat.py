@@ -297,10 +297,7 @@ def _read_stops(value: object) -> list[str] | None:
 
 
 def read_schema(value: object, place: str, *, nested: str = "") -> tuple[Mapping[str, Any] | None] | None:
-    """Return the schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text.
-
-    ``nested``: as for ``function_tool``.
-    """
+    """Return the schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text."""
     if value is None:
         return None
     form = typed.read_members(value, place)

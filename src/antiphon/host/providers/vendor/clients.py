@@ -53,10 +53,7 @@ class Connected(NamedTuple, Generic[_Made]):
 
 
 def connect_model(model: Model, key: str | None) -> Connected[TheirModel]:
-    """Make a client for a model; send nothing yet.
-
-    Raises ``ConfigError`` if its key or a package is missing, or its provider is unknown.
-    """
+    """Make a client for a model, sending nothing; raise ``ConfigError`` if its key or a package is missing."""
     return _connect(model, key, _MAKERS.get(model.provider, _make_other))
 
 
