@@ -112,11 +112,7 @@ class Offers(Protocol):
     """A channel that can pass each frame to a callback on arrival, before ``receive`` returns it."""
 
     def offer_to(self, take: Take) -> None:
-        """Pass each frame that arrives while a ``receive`` waits to ``take``.
-
-        The first frame that ``take`` leaves, and those that arrived together with it after that, are returned by
-        ``receive``.
-        """
+        """Pass frames to ``take`` while a ``receive`` waits; that returns the first one left, and all with it."""
         ...
 
 

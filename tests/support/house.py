@@ -165,7 +165,7 @@ def unused() -> list[str]:
     )
     for name in listed.stdout.split():
         path = ROOT / name
-        if path.suffix in {".py", ".toml", ".html", ".js"} and path.is_file():
+        if path.suffix in {".py", ".pyi", ".toml", ".html", ".js"} and path.is_file():
             text = re.sub(r"__all__ = \[[^]]*\]", "", path.read_text(encoding="utf-8"))
             for word in re.findall(r"\w+", text):
                 words[word] += 1

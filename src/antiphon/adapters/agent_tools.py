@@ -105,8 +105,8 @@ class AgentTools:
     ) -> CallToolResult:
         """Call a tool; what went wrong is a result for the model.
 
-        ``approved``: what the framework's user has decided about exactly this call; ``None`` for nothing yet.
-        ``reason``: why it was refused, for the record. Raises ``Undecided`` if the framework has to ask.
+        ``approved``: what the user decided, with the ``reason``; ``None`` for nothing yet, then ``Undecided``
+        may be raised.
         """
         told = self._on_progress
         progress = None if told is None else partial(told, offered.name)

@@ -167,10 +167,7 @@ class Connection(Generic[S]):
         await self._ended.wait()
 
     async def close(self) -> None:
-        """End the connection: waiting requests fail, handlers are cancelled, the channel is closed.
-
-        Returns when that is done. A handler that was cancelled by another ``close`` does not wait for its own end.
-        """
+        """Fail waiting requests, cancel handlers and close the channel; a handler never waits for its own end."""
         caller = asyncio.current_task()
         if self._closed is None:
             if self.on_close is not None and self._over is None:
@@ -232,10 +229,7 @@ class Connection(Generic[S]):
     # --- incoming messages --------------------------------------------------------------------------------------
 
     def _take(self, event: Event, *, has_task: bool = False) -> Awaitable[None] | None:
-        """Handle a message; return what is left to await.
-
-        A request needs no coroutine except its handler's. ``has_task``: the result is awaited in a task of its own.
-        """
+        """Handle a message; return what is left to await, which is only a handler's. ``has_task``: in its own task."""
         if type(event) is Request:
             event.caller = event.caller or self.caller
             return self._serve(event, has_task=has_task)
@@ -322,10 +316,7 @@ class Connection(Generic[S]):
         record: CallRecord | None = None,
         pass_on: Callable[[str], object] | None = None,
     ) -> Coroutine[Any, Any, None]:
-        """Handle one message in the caller's task, for a transport that receives each message in a request of its own.
-
-        Such a connection is never started. See ``channel.Peer``.
-        """
+        """Handle a message in the caller's task, for transports with one request per message (``channel.Peer``)."""
         event = self.session.take(message, params)
         if type(event) is Request:
             event.on_wait, event.pass_on = waits, pass_on
@@ -354,10 +345,7 @@ class Connection(Generic[S]):
     # --- requests of the peer -----------------------------------------------------------------------------------
 
     async def _serve(self, request: Request, *, has_task: bool = False) -> None:
-        """Run the handler of a request and send its reply. An exception of the handler becomes an error reply.
-
-        ``has_task``: this runs in a task that is only the request's.
-        """
+        """Run a request's handler and reply, with an error if it raises. ``has_task``: in a task of its own."""
         if request.cancelled:
             # In a batch it may have been cancelled before its turn.
             return
@@ -427,10 +415,7 @@ class Connection(Generic[S]):
     # --- replies ------------------------------------------------------------------------------------------------
 
     def reply(self, request: Request, result: Wire | Raw) -> Awaitable[None] | None:
-        """Send the result of a request; nothing is sent if it was cancelled or answered before.
-
-        A result that cannot be encoded becomes an error reply. Returns what ``Channel.send`` returns.
-        """
+        """Send a result, or an error if it cannot be encoded; nothing if the request was cancelled or answered."""
         try:
             data = self.session.reply(request, result)
         except NotInRevision as error:
@@ -442,10 +427,7 @@ class Connection(Generic[S]):
         return self._send_reply(request, data)
 
     def reply_error(self, request: Request, error: BaseException) -> Awaitable[None] | None:
-        """Send an error as the reply to a request.
-
-        An exception that is no ``PeerError``, or a ``PeerError`` that a peer sent, is logged, and its text is not sent.
-        """
+        """Reply with an error; any but our own ``PeerError`` is logged, and its text is not sent."""
         if isinstance(error, ExceptionGroup):
             error = cause_of(cast("ExceptionGroup[Exception]", error))
         if not request.cancelled and (not isinstance(error, PeerError) or error.remote):
@@ -471,10 +453,7 @@ class Connection(Generic[S]):
         return wait
 
     def is_busy(self) -> bool:
-        """Return whether a reply is still to come.
-
-        Requests that last as long as the connection (subscriptions) do not count.
-        """
+        """Return whether a reply is still to come; subscriptions, which last as long as this, do not count."""
         return any(each in self.suspended or each.method.rounds for each in self.session.incoming.values())
 
     async def wait_idle(self) -> None:

@@ -129,11 +129,7 @@ class Reader:
         self._reader = None
 
     def _take_reply(self, frame: bytes | Oversized) -> bool:
-        """Handle a frame on arrival, if it is a reply.
-
-        The caller that waits for it then continues one pass of the event loop earlier, and the task that reads need not
-        wake.
-        """
+        """Handle a reply on arrival: its caller continues a pass of the loop earlier, and this task need not wake."""
         if self._reader is None:
             return False
         try:
@@ -250,10 +246,7 @@ def _go_on(handler: Coroutine[Any, Any, T], context: Context, pending: Any) -> G
 
 
 async def run_alone(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject: A) -> T:
-    """Await ``handler`` in a task of its own: ``waits(subject)`` is called at once, whether it waits or not.
-
-    It runs in the context of that task, and resuming it is cheaper than with ``drive_handler``.
-    """
+    """Await ``handler`` in its own task, where resuming is cheaper than in ``drive_handler``; first call ``waits``."""
     waits(subject)
     try:
         return await handler

@@ -180,10 +180,7 @@ def identity_of(target: str | Sequence[str], *, env: Mapping[str, str] | None = 
 
 
 def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | Path | None = None) -> Launch:
-    """Determine what a command line (``argv``, at least one word) would run in a folder, by default the current one.
-
-    ``env``: environment variables set for it, in addition to the usual ones.
-    """
+    """Determine what a command line would run in a folder, by default the current one, with ``env`` added."""
     given = dict(env or {})
     if any("\0" in word for word in (*argv, *given, *given.values(), str(cwd or ""))):
         # No operating system can start this.
@@ -223,8 +220,7 @@ def _is_relative(name: str, value: str) -> bool:
 def _unwrap_command(words: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str], list[str], bool]:
     """Remove ``env NAME=VALUE...`` and ``cmd /c``, which only start another program.
 
-    Returns the remaining words, the variables, the removed words that only share a name with these programs, and
-    whether all of it was understood.
+    Returns the other words, the variables, the removed words of other programs, and whether all was understood.
     """
     through: list[str] = []
     while len(words) > 1:
@@ -271,8 +267,8 @@ def _find_program(program: str, place: _Place) -> str:
 def _name_program(found: str) -> tuple[str, str]:
     """Return how a program is identified exactly, and its plain name.
 
-    An interpreter of a virtual environment is identified by that environment. Any other is identified without its minor
-    version, so that an upgrade loses no grant; so are programs that come with it, such as ``npx``.
+    An interpreter of a virtual environment is identified by that environment; any other program without its minor
+    version, so that an upgrade loses no grant.
     """
     path = Path(found)
     name = _plain_name(found)

@@ -100,10 +100,7 @@ def runner_of(words: Sequence[str]) -> str | None:
 
 
 def may_download(words: Sequence[str]) -> bool:
-    """Return whether a command line may download a package or an image before its server runs.
-
-    The runner may stand behind a wrapper, such as ``cmd /c`` or ``env``.
-    """
+    """Return whether a command line may download a package or image first, also behind ``cmd /c`` or ``env``."""
     for at in range(min(len(words), _WRAPPED)):
         program = PurePath(words[at]).stem
         if program in _CONTAINERS or runner_of([program, *words[at + 1 :]]) is not None:
@@ -112,10 +109,7 @@ def may_download(words: Sequence[str]) -> bool:
 
 
 def is_pinned(words: Sequence[str]) -> bool:
-    """Return whether every package that these words download has an exact version; ``True`` if they download none.
-
-    An unknown option may hide what is downloaded, so it counts as not pinned.
-    """
+    """Return whether every package has an exact version; not if an unknown option may hide a package."""
     if words and words[0] in _CONTAINERS:
         return _is_digest(words[1:])
     kind = runner_of(words)

@@ -60,10 +60,7 @@ class Effort:
         self._totals: dict[int, int | None] = {}
 
     def total(self, depth: int) -> int | None:
-        """Return the most subschemas that apply at one place of a value with this nesting.
-
-        ``None`` if it cannot be counted: it is too much, or there are references by anchors and identifiers.
-        """
+        """Return the most subschemas that apply at one place of a value; ``None`` if they cannot be counted."""
         if depth not in self._totals:
             self._steps = 0
             try:
@@ -149,10 +146,7 @@ def count_members(value: object, most: int) -> int:
 
 
 def weigh_value(value: object, most: int) -> tuple[int, int] | None:
-    """Measure a JSON value: the number of its places, plus one for every 16 characters of text, and its nesting.
-
-    Returns ``None`` above ``most``, without visiting the rest.
-    """
+    """Measure a value: its places, plus one for 16 characters of text, and its nesting; ``None`` above ``most``."""
     weight, depth = 1, 0
     level: list[Any] = [value]
     while level:

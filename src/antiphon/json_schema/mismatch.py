@@ -74,10 +74,7 @@ def describe_mismatch(error: Exception) -> SchemaMismatch:
 
 
 def describe_rule(mismatch: SchemaMismatch, schema: Mapping[str, Any]) -> str:
-    """Describe a mismatch to readers who may see the schema but nothing of the value: by its place and the rule.
-
-    A member that the schema does not name is a key of the value, so ``*`` stands for it in the place.
-    """
+    """Describe a mismatch to readers who may not see the value: its keys, which the schema does not name, are ``*``."""
     public = msgspec.json.encode(schema).decode()
     steps = re.split(r"(\[\d+\]|[.\[\]])", mismatch.place)
     place = "".join(

@@ -197,11 +197,7 @@ def _check_instance(validator: Any, instance: Any) -> None:
 
 
 def _compiled_here(schema: dict[str, Any], place: str) -> Any:
-    """Compile a schema for the event loop; ``None`` if its regular expressions may take long.
-
-    They are compiled for an engine with linear run time. Expressions it does not support (look-around, back-references)
-    are left to a side process.
-    """
+    """Compile a schema for the event loop; ``None`` if its regular expressions may take more than linear time."""
     import jsonschema_rs
 
     try:

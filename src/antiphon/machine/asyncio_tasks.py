@@ -12,10 +12,7 @@ T = TypeVar("T")
 
 
 def start_in(running: set[asyncio.Task[T]], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Run ``work`` in a task of its own, which is in ``running`` until it is done.
-
-    Something must hold it: the event loop itself has only weak references to its tasks.
-    """
+    """Run ``work`` in a task that ``running`` holds, because the event loop has only weak references to tasks."""
     task = asyncio.get_running_loop().create_task(work)
     running.add(task)
     task.add_done_callback(running.discard)

@@ -22,11 +22,7 @@ _READING = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CL
 
 
 def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
-    """Open a regular file for reading, by default also through a link; the caller closes it.
-
-    Raises ``OSError`` if it cannot be read, or is a pipe, a device or a folder, which may keep a reader waiting for
-    ever.
-    """
+    """Open a regular file, by default also through a link; ``OSError`` for a pipe or device, which may block."""
     handle = os.open(path, os.O_RDONLY | _READING | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
     try:
         mode = os.fstat(handle).st_mode

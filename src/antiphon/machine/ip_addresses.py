@@ -19,10 +19,7 @@ _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is public; one that contains IPv4 addresses is public if all of these are.
-
-    A zone is allowed. Raises ``ValueError`` for text that is no IP address.
-    """
+    """Return whether an IP address, and any IPv4 address in it, is public; ``ValueError`` for other text."""
     parsed = ip_address(address.partition("%")[0])
     if isinstance(parsed, IPv4Address):
         return _is_public_v4(parsed)

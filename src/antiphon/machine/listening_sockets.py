@@ -9,10 +9,7 @@ __all__ = ["accept_rest"]
 
 
 def accept_rest(listening: socket.socket) -> list[socket.socket]:
-    """Close a listening socket, after accepting the connections that wait there.
-
-    Closing it alone would reset them, with the requests that they have brought.
-    """
+    """Accept the connections that wait at a socket, which closing would reset, and close it."""
     accepted: list[socket.socket] = []
     with listening, contextlib.suppress(OSError):
         listening.setblocking(False)

@@ -53,10 +53,7 @@ class _Elsewhere:
 
 
 def explain_other_names(owner: C) -> C:
-    """Let the attributes that another framework has, and the class has not, say what to use; a class decorator.
-
-    Not by ``__getattr__``, with which each access to any attribute of an instance takes longer.
-    """
+    """Add properties that explain other frameworks' names to a class: ``__getattr__`` would slow each access."""
     for name, remedy in ELSEWHERE[owner.__name__].items():
         setattr(owner, name, _Elsewhere(f"{owner.__name__} has no {name}; here: {remedy}"))
     changed: Any = owner
@@ -72,10 +69,7 @@ def _list_own(self: object) -> list[str]:
 
 
 def check_options(place: str, given: Mapping[str, object], function: Callable[..., Any]) -> None:
-    """Check the names of arguments that a function takes by name; ``place`` is the function as users write it.
-
-    Raises ``ConfigError``, which names the right argument, for one that the function does not take.
-    """
+    """Refuse arguments that a function does not take, with the right name; ``place`` is how users call it."""
     known = function.__kwdefaults__ or {}
     for name in given:
         if name not in known:

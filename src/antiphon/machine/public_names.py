@@ -14,10 +14,7 @@ __all__ = ["load_public_name"]
 
 
 def load_public_name(package: str, name: str) -> object:
-    """Load a name of a package, or its ``__all__``, and keep it there: the ``__getattr__`` of the package.
-
-    Raises ``AttributeError`` for a name that is not public.
-    """
+    """Load a name of a package, or its ``__all__``, and keep it there; ``AttributeError`` for any other name."""
     module: Any = sys.modules[package]
     homes = _read_stub(module)
     if name == "__all__":

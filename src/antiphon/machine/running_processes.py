@@ -22,10 +22,7 @@ _IDS = 2**31
 
 @cache
 def identify_place() -> str | None:
-    """Return a text that identifies this boot of this machine and the process namespace of this container.
-
-    ``None`` if that cannot be found out.
-    """
+    """Return a text for this boot of this machine and container, ``None`` if that cannot be found out."""
     try:
         boot = (_PROCESSES / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {(_PROCESSES / 'self/ns/pid').readlink()}"
@@ -40,11 +37,7 @@ def find_start(pid: int) -> str | None:
 
 
 def is_running(pid: int, since: str = "") -> bool:
-    """Return whether a process runs, as far as can be seen from here; it may be suspended.
-
-    Its ``pid`` must be of this ``identify_place``. ``since``: what ``find_start`` returned for it, to tell it from
-    a later process with the same id.
-    """
+    """Return whether a process of this ``identify_place`` runs; ``since`` tells it from a later one with its id."""
     if not 0 < pid < _IDS:
         # No process, but a group of them, or more than the system takes.
         return False

@@ -24,11 +24,7 @@ _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MAX_PARTS}}}")
 
 
 def parse_toml(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-    """Parse a TOML text; ``parse_float`` makes the value of a number with a point.
-
-    Raises ``ValueError`` for other text, a key of too many parts or a number of too many digits, and
-    ``RecursionError`` for one nested too deeply.
-    """
+    """Parse a TOML text, with ``parse_float`` for numbers with a point; ``RecursionError`` for deep nesting."""
     # Imported here, because a host made by a program reads no file.
     import tomllib
 

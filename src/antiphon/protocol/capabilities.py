@@ -65,10 +65,7 @@ def offers_method(capabilities: ServerCapabilities, method: MethodSpec, revision
 def missing_for_ask(
     method: MethodSpec, params: Wire | None, declared: ClientCapabilities | None
 ) -> ClientCapabilities | None:
-    """Return the capabilities an ask needs and the client lacks, in the shape of ``requiredCapabilities``, or ``None``.
-
-    Source: 2025-11-25 client/sampling and client/elicitation, "Capabilities"; 2026-07-28 basic/patterns/mrtr.
-    """
+    """Return what an ask needs and the client lacks (2025-11-25 client/sampling; 2026-07-28 basic/patterns/mrtr)."""
     has = declared or ClientCapabilities()
     if isinstance(params, CreateMessageRequestParams):
         return _missing_for_sampling(params, has)

@@ -65,10 +65,9 @@ _FOR_TASKS: Mapping[str, Any] = {TASKS: {}}
 
 
 def is_modern_error(error: PeerError) -> bool:
-    """Return whether an error reply to the probe identifies a modern server (2026-07-28 basic/transports/stdio).
+    """Return whether an error reply to the probe is of a modern server (2026-07-28 basic/transports/stdio).
 
-    No legacy revision has the codes -32020 to -32022. With any other code, a legacy server says that it does not know
-    the method.
+    No legacy revision has the codes -32020 to -32022.
     """
     return -32022 <= error.code <= -32020
 
@@ -114,18 +113,12 @@ class ClientSession(PeerSession):
     # --- opening ------------------------------------------------------------------------------------------------
 
     def probe(self, wanted: Revision = LATEST) -> Outgoing:
-        """Ask the server what it is, as a modern client does.
-
-        Pass the result to ``discovered``, and an error to ``is_modern_error``.
-        """
+        """Ask what the server is, as a modern client; the reply is for ``discovered`` or ``is_modern_error``."""
         meta = self._meta_for(wanted)
         return self._open(METHODS["server/discover"], b'{"_meta":%b}' % encode_value(meta), None)
 
     def handle_discovery(self, result: DiscoverResult, allowed: tuple[Revision, ...]) -> Revision | None:
-        """Handle the answer to the probe. Returns the modern revision agreed on, or ``None`` if a handshake is needed.
-
-        Raises ``RemoteProtocolError`` if no revision is spoken by both sides.
-        """
+        """Handle the answer to the probe; return the modern revision, or ``None`` if a handshake is needed."""
         both = [one for one in allowed if one.name in result.supported_versions]
         if not both:
             raise RemoteProtocolError(
@@ -150,10 +143,7 @@ class ClientSession(PeerSession):
         return self._open(METHODS["initialize"], encode_value(wanted.lower(params)), None)
 
     def handle_initialized(self, result: InitializeResult, allowed: tuple[Revision, ...]) -> bytes:
-        """Handle the answer to ``initialize``; return the notification that completes the handshake.
-
-        Raises ``RemoteProtocolError`` if the server chose a revision that we do not speak.
-        """
+        """Handle the answer to ``initialize``; return the notification that completes the handshake."""
         agreed = find_revision(result.protocol_version)
         if agreed is None or agreed.modern or agreed not in allowed:
             raise RemoteProtocolError(
@@ -265,10 +255,7 @@ class ClientSession(PeerSession):
         return members
 
     def handle_oversized(self, size: int, limit: int) -> Event:
-        """Handle a frame that was dropped for its size: the only request whose reply it can have been fails.
-
-        If several requests are open it cannot be known which one it was, and their deadlines end them.
-        """
+        """Fail the only open request for a reply dropped for its size; if several are open, deadlines end them."""
         outgoing = self._only_open()
         if outgoing is None:
             return super().handle_oversized(size, limit)
@@ -330,10 +317,7 @@ class ClientSession(PeerSession):
             raise InvalidParams(f"Invalid request: {spec.name} outside of any request of this client's")
 
     def check_input_request(self, spec: MethodSpec, params: Wire) -> None:
-        """Check an entry of ``inputRequests`` (2026-07-28 basic/patterns/mrtr).
-
-        Raises ``RemoteProtocolError`` if it asks for more than we declared.
-        """
+        """Refuse an entry of ``inputRequests`` that asks for more than was declared (basic/patterns/mrtr)."""
         if missing_for_ask(spec, params, self._capabilities) is not None:
             raise RemoteProtocolError(f"The server asks for {spec.name}, which this client did not declare")
 

@@ -64,10 +64,7 @@ _decode_remains = msgspec.json.Decoder(Remains).decode
 
 
 def read_remains(data: bytes) -> Remains:
-    """Read as much as possible; nothing if the message is no object.
-
-    Raises ``msgspec.DecodeError`` or ``UnicodeDecodeError`` if nothing of a reply can be recognised in it.
-    """
+    """Read what is readable, nothing if it is no object; raise if no reply can be recognised in it."""
     try:
         return read_mended(_decode_remains, data)
     except RecursionError:
@@ -113,10 +110,7 @@ def read_list(data: bytes) -> Envelope | None:
 
 
 def salvage_reply(body: bytes) -> Envelope | None:
-    """Make an error reply from an unreadable reply, so that its request fails; ``None`` if it is no reply.
-
-    Without a readable id it gets the empty one, which no request has, so that it fails the only open request.
-    """
+    """Make an error reply of an unreadable one, ``None`` if it is no reply; without an id it fails the only request."""
     try:
         remains = read_remains(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

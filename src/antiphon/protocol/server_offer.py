@@ -38,11 +38,7 @@ class ModernResults:
         self._complete = b'"resultType":"%b",%b' % (_COMPLETE.encode(), self._meta)
 
     def encode(self, request: Request, result: Wire | Raw) -> bytes:
-        """Encode the result of a modern request.
-
-        Raises ``LocalProtocolError`` for a round that this method cannot have, or that asks for nothing, and
-        ``NotInRevision`` for a result that the revision cannot carry.
-        """
+        """Encode a modern result, which may be a round if the method can have one and it asks for something."""
         if isinstance(result, Raw):
             return self._relay_result(result)
         # ``isinstance`` takes six times as long to say that something is not a struct of a class.
@@ -141,10 +137,7 @@ class ServerOffer:
         return self.passes_on and len(method) <= MAX_NAME and (row is None or row.extension is not None)
 
     def widen_offer(self, newer: ServerOffer) -> ServerOffer:
-        """Return what a client of this offer may rely on after a newer one was made.
-
-        What was declared stays declared, even if nothing of it is left.
-        """
+        """Return a newer offer with all that this one declared, because a client may rely on it."""
         before, now = structs.asdict(self.capabilities), structs.asdict(newer.capabilities)
         both = {name: before[name] if now[name] is None else now[name] for name in now}
         if both == now:
@@ -173,11 +166,7 @@ class ServerOffer:
         return found if found is not None and not found.modern else self.newest_legacy
 
     def modern_revision(self, requested: object) -> Revision:
-        """Return the revision that a request names in its ``_meta``.
-
-        Raises ``InvalidParams`` if the name is no string, and ``UnsupportedVersion`` if we do not speak this
-        revision.
-        """
+        """Return the revision that ``_meta`` names, or refuse what is no string, or not spoken here."""
         if not isinstance(requested, str):
             raise InvalidParams(f"Invalid params: _meta must have {PROTOCOL_VERSION}, a string")
         known = self.modern.get(requested)

@@ -89,10 +89,7 @@ class ServerSession(PeerSession):
         self._has_modern_client = False
 
     def offer(self, newer: ServerOffer) -> None:
-        """Declare what the server offers from now on, since features may be added while clients are connected.
-
-        What was declared before stays declared even if nothing of it is left, because the client may rely on it.
-        """
+        """Declare what the server offers from now on, and all that it declared before, on which a client may rely."""
         self._offer = self._offer.widen_offer(newer if self.is_kept else newer.sessionless)
 
     def go_on(self, client: InitializeRequestParams, agreed: Revision, *, is_ready: bool, moved: int) -> None:
@@ -270,11 +267,7 @@ class ServerSession(PeerSession):
     # --- asks ---------------------------------------------------------------------------------------------------
 
     def check_ask(self, spec: MethodSpec, params: P, request: Request) -> P:
-        """Return the params of an ask as the request's revision carries them, once its client can answer the ask.
-
-        Raises ``NotInRevision`` if the revision has no such ask, and ``MissingCapability``, whose
-        ``data.requiredCapabilities`` names what the client did not declare.
-        """
+        """Return the params of an ask in the request's revision, if that has the ask and its client the capability."""
         return self._check_ask(spec, params, request.revision, request.capabilities)
 
     def _check_ask(self, spec: MethodSpec, params: P, agreed: Revision, declared: ClientCapabilities | None) -> P:
@@ -298,12 +291,10 @@ class ServerSession(PeerSession):
         is_checked: bool = False,
         meta: Mapping[str, object] | None = None,
     ) -> Outgoing:
-        """Send a request to a legacy client, as a child of the client's request that it belongs to.
+        """Send a request to a legacy client, as a child of the request that it belongs to.
 
-        Only ``ping`` and ``roots/list`` may belong to none (``request=None``). ``is_checked``: the params were
-        returned by ``check_ask`` for this request. ``meta``: members of ``_meta``. Raises as ``check_ask``
-        does, and ``LocalProtocolError`` if the handshake is not complete, the request was answered already, or
-        there is none.
+        Only ``ping`` and ``roots/list`` belong to none. ``is_checked``: ``check_ask`` returned the params for
+        this request.
         """
         agreed = self.revision if request is None else request.revision
         if not self.is_kept:

@@ -143,9 +143,8 @@ class PeerSession:
     def _is_of_another(self, reply: Envelope, waiting: Outgoing) -> bool:
         """Return whether a reply without an id seems to answer another message than the request that waits.
 
-        Some peers answer notifications: with an error that there is no such method, or with a result that does not fit
-        the request. A client answers lines that are no messages, and those may not be ours: other code of a server may
-        have printed them.
+        Some peers answer notifications: with an error that there is no such method, or with a result that does
+        not fit. A client answers lines that are no messages, and that other code of a server may have printed.
         """
         if reply.error is not UNSET:
             return self.side == "server" or reply.error.code == errors.MethodNotFound.CODE
@@ -324,11 +323,7 @@ class PeerSession:
         return self.revision is None or self.revision.null_id
 
     def reply(self, request: Request, result: Wire | Raw) -> bytes | None:
-        """Answer a request of the peer; returns ``None`` if it was cancelled or answered before.
-
-        The request stays open if the revision cannot carry the result (``NotInRevision``), or it cannot be
-        encoded.
-        """
+        """Answer a request of the peer; ``None`` if it has ended. It stays open if the result cannot be encoded."""
         if self.incoming.get(request.id) is not request:
             return None
         if request.original is not None:
@@ -351,11 +346,7 @@ class PeerSession:
         return encode_value(request.revision.lower(result))
 
     def reply_error(self, request: Request, error: BaseException) -> bytes | None:
-        """Answer a request of the peer with an error; returns ``None`` if it was cancelled or answered before.
-
-        The text of an error that another peer sent to us (``PeerError.remote``) is not passed on; nor is that of an
-        unexpected exception.
-        """
+        """Answer a request with an error, without the text of unexpected and remote ones; ``None`` if it has ended."""
         if self.incoming.get(request.id) is not request:
             return None
         del self.incoming[request.id]
@@ -376,12 +367,7 @@ class PeerSession:
     def notify(
         self, spec: MethodSpec, params: Wire, request: Request | None = None, original: Received | None = None
     ) -> bytes:
-        """Encode a notification at the revision of ``request``, or else of the session.
-
-        ``original``: the params of another peer that these were made from; members unknown to their type are
-        sent. Raises ``NotInRevision`` if this side sends no such notification, and ``LocalProtocolError``
-        before a revision is agreed.
-        """
+        """Encode a notification at the revision of ``request`` or the session, with the members of ``original``."""
         revision = self.revision if request is None else request.revision
         if revision is None:
             raise errors.LocalProtocolError(f"{spec.name} cannot be sent before the handshake")
@@ -409,10 +395,7 @@ class PeerSession:
         )
 
     def progress(self, request: Request, progress: float, total: float | None, message: str | None) -> bytes | None:
-        """Report progress on a request of the peer.
-
-        Returns ``None`` if the peer did not ask for reports, the request has ended, or the value did not increase.
-        """
+        """Report progress; ``None`` if nobody asked for it, the request has ended, or the value did not increase."""
         token = request.meta.progress_token if request.meta is not None else None
         if token is None or self.incoming.get(request.id) is not request:
             return None
@@ -428,10 +411,7 @@ class PeerSession:
         return self.notify(METHODS["notifications/progress"], params, request)
 
     def cancel(self, id: RequestId, reason: str | None = None) -> bytes | None:
-        """Cancel a request of ours; return the notification to send.
-
-        Returns ``None`` if it was answered already, or may not be cancelled.
-        """
+        """Cancel a request of ours; return the notification, ``None`` if it has ended or may not be cancelled."""
         outgoing = self._settle(id)
         if outgoing is None or outgoing.method.name == "initialize":
             return None

@@ -386,10 +386,7 @@ class Mountable(Protocol):
 
 
 def proxy_of(target: object) -> Mountable:
-    """Return a proxy for a server elsewhere.
-
-    The class is imported by its name, because a server does not depend on the client.
-    """
+    """Return a proxy for a server elsewhere; imported by name, because a server does not depend on the client."""
     made: Mountable = import_module("antiphon.gateway.gateway").Proxy(target)
     return made
 

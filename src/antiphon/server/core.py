@@ -206,10 +206,7 @@ class Core:
         return self._by_normal[1].get(normal)
 
     def owner_of(self, uri: str) -> tuple[Core, ServedResource | ServedTemplate]:
-        """Return what serves a URI, and the server it belongs to: this one, or one that is mounted on it.
-
-        Raises ``ResourceNotFound`` if nothing serves this URI.
-        """
+        """Return what serves a URI, and its server: this one or a mounted one; ``ResourceNotFound`` if none does."""
         found = self.resource(uri)
         if found is None:
             raise errors.ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
@@ -229,10 +226,7 @@ class Core:
     # --- error texts --------------------------------------------------------------------------------------------
 
     def failure_text(self, name: str, error: Exception) -> str:
-        """Describe a failure of the tool ``name`` for a client or a model.
-
-        An exception that is not meant for others is logged, and only its type is sent, unless ``error_details`` is on.
-        """
+        """Describe a failure to a client; of an unexpected one only the type, unless ``error_details`` is on."""
         if isinstance(error, errors.PeerError):
             return error.message
         if isinstance(error, errors.ToolError):

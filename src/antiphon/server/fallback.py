@@ -60,11 +60,7 @@ class Fallback:
         return needed == "sampling" or (needed == "sampling.tools" and self._takes_tools)
 
     async def complete(self, params: CreateMessageRequestParams, timeout: float | None) -> CreateMessageResult:
-        """Complete one request.
-
-        Raises ``SamplingUnavailable`` for tools that this model does not take, ``SamplingFailed`` if the model
-        fails, and ``CallTimeout`` after ``timeout`` seconds.
-        """
+        """Complete one request, within ``timeout`` seconds."""
         if params.tools and not self._takes_tools:
             raise SamplingUnavailable("Neither the client nor the server's own model takes tools in sampling")
         clock = asyncio.timeout(timeout)

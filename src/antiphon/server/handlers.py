@@ -143,12 +143,7 @@ class Handlers:
         return bool(self._middleware) or len(self._mounts.answering) > 0
 
     def target(self, params: Any, request: Request, peer: Peer) -> Handled:
-        """Return the handler of a call, with the middleware around it.
-
-        The handler is found after the middleware, which may change the name.
-
-        ``params``: the request's params, with the names that this server uses.
-        """
+        """Return the middleware around a call's handler, which is found after it, because it may change the name."""
         find = self._finders[request.method.name]
         if not self._middleware:
             return find(params, request, peer)

@@ -136,11 +136,7 @@ class _List:
         return [item for item, here in known if here is None or (here.via is not None and here.via.mount is mount)]
 
     def _list_closed_scopes(self, caller: Caller | None) -> frozenset[Scopes]:
-        """Return the sets of scopes whose items are hidden from a caller that sees only what it may use.
-
-        2026-07-28 server/tools, server/utilities/caching: such a list must not be cached for other callers. All our
-        lists say so (``cacheScope: private``).
-        """
+        """Return the scopes that hide items: such a list must stay private (2026-07-28 server/utilities/caching)."""
         if caller is None or not caller.sees_only_allowed:
             return _OPEN
         return frozenset(scopes for scopes in self._required if not caller.has(scopes))

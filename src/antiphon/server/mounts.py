@@ -71,10 +71,7 @@ class Behind(Protocol):
     async def around(
         self, params: Any, request: Request, peer: Peer, last: Callable[[Collection[str]], Awaitable[Any]]
     ) -> Any:
-        """Run the middleware around a subscription that the outer server keeps.
-
-        ``last``: called with the URIs that were removed; keeps the subscription without them.
-        """
+        """Run the middleware around a subscription of the outer server; ``last`` keeps it without the removed URIs."""
         ...
 
 
@@ -106,10 +103,7 @@ class Mount:
         return replace(item, name=prefix_name(self.prefix, item.name))
 
     def include_in(self, outer: Core) -> Callable[[], None]:
-        """Check that the outer server has free names for all features; return a function that adds them.
-
-        Raises ``ConfigError``, which names both servers, for a name or URI that is taken there, or too long.
-        """
+        """Check that all names and URIs are free in the outer server; return a function that adds the features."""
         there, here = outer.features, self.core.features
         includes = [
             here.tools.include_in(there.tools, server=here.name, rename=self._tool_name, make=self._tool),

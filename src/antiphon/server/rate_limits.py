@@ -72,10 +72,7 @@ class Bucket:
         self._tokens -= count
 
     def take(self, now: float) -> float:
-        """Take one token, and return the seconds to wait before acting on it (nearly always 0).
-
-        Raises ``InvalidRequest``, and takes no token, if the wait would be longer than the rate's patience.
-        """
+        """Take one token, and return the seconds to wait, nearly always 0; refuse if that is too long."""
         self._fill(now)
         if self._tokens >= 1:
             self._tokens -= 1
@@ -130,10 +127,7 @@ class RateLimiter:
         self._untold = {}
 
     def untold(self) -> Mapping[str, int]:
-        """Return the tokens taken since the last call, by principals that took more than a hundredth of their rate.
-
-        Smaller numbers are kept until they have grown, so that nothing is sent about clients well within their rate.
-        """
+        """Return the tokens taken since the last call, where they exceed a hundredth of a principal's rate."""
         if self._untold is None:
             return {}
         much = self._rate.per_second / 100

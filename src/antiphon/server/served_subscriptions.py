@@ -119,10 +119,7 @@ class Subscriptions:
     # --- modern -------------------------------------------------------------------------------------------------
 
     def listen(self, request: Request, peer: Peer, granted: SubscriptionFilter | None = None) -> Later:
-        """Serve ``subscriptions/listen``: acknowledge, then notify until it is cancelled or the server closes.
-
-        ``granted``: the part of the request that the client is granted; by default all of it.
-        """
+        """Serve ``subscriptions/listen`` for the ``granted`` part, or all, until either side ends it."""
         params: SubscriptionsListenRequestParams = request.params
         asked = params.notifications
         wanted = granted if granted is not None else asked

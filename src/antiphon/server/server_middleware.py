@@ -234,11 +234,7 @@ class ServerMiddlewareStack:
         return b"".join(digest_code(function) for function in self._functions)
 
     def run(self, request: ServerRequest, handler: CallNext) -> CoroutineType[Any, Any, Any]:
-        """Pass a request through all functions to its handler; return the result. Await it at once.
-
-        Raises ``TypeError``, which names the function, if one returned something that is no result of the
-        method.
-        """
+        """Pass a request through all functions to its handler; ``TypeError`` names one that returned no result."""
         if not self._functions:
             return _call_alone(request, handler)
         # No function here refers to itself: each call would be garbage that only the collector finds.

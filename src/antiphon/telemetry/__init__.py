@@ -16,10 +16,7 @@ __all__ = ["find_current_telemetry"]
 
 
 def find_current_telemetry() -> Telemetry | None:
-    """Return what operations are reported to; ``None`` if the program has configured neither traces nor metrics.
-
-    A program that has configured them has imported OpenTelemetry, so this never imports it first.
-    """
+    """Return the program's telemetry, ``None`` if it configured none; OpenTelemetry is never imported first."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     from antiphon.telemetry.operations import find_configured

@@ -71,10 +71,7 @@ class Telemetry:
         carrier: Mapping[str, str] | None = None,
         inside: Context | None = None,
     ) -> Operation:
-        """Begin an operation.
-
-        Its parent is the context in ``carrier``, which a peer has sent; else ``inside``; else the current context.
-        """
+        """Begin an operation under the context that a peer sent (``carrier``), else ``inside``, else the current."""
         here = trace.get_current_span()
         parent, links = inside, ()
         if carrier:

@@ -110,10 +110,7 @@ _encode_canonical = msgspec.json.Encoder(enc_hook=_encode_foreign, order="determ
 
 
 def encode_value(value: object) -> bytes:
-    """Encode any wire type to JSON bytes.
-
-    Half a surrogate pair, as in the name of a file that is no Unicode, becomes U+FFFD, because UTF-8 cannot carry it.
-    """
+    """Encode any wire type to JSON; half a surrogate pair becomes U+FFFD, because UTF-8 cannot carry it."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
@@ -129,10 +126,7 @@ def encode_canonical(value: object) -> bytes:
 
 
 def without_halves(value: object, foreign: Callable[[Any], object] = _encode_foreign) -> object:
-    """Return a value as plain data, with U+FFFD in place of each half of a surrogate pair.
-
-    ``foreign`` converts values that are no wire types; by default content of an unknown type.
-    """
+    """Return plain data with U+FFFD for halves of surrogate pairs; ``foreign`` converts what is no wire type."""
     return _replace_halves(msgspec.to_builtins(value, builtin_types=(Raw,), enc_hook=foreign))
 
 
@@ -156,11 +150,7 @@ MAX_LONE = 1000
 
 
 def as_unicode(data: bytes) -> bytes:
-    """Return a document as JSON in UTF-8, without a byte order mark, and with U+FFFD for text that is no Unicode.
-
-    That is: bytes that are not UTF-8, and escapes of half a surrogate pair, which the grammar of JSON allows (RFC 8259,
-    sections 7 and 8.2).
-    """
+    """Return a document as JSON in UTF-8 without a mark; bytes and escapes that are no Unicode become U+FFFD."""
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data.isascii():
         try:
@@ -176,10 +166,7 @@ def as_unicode(data: bytes) -> bytes:
 
 
 def read_mended(read: Callable[[bytes], T], data: bytes) -> T:
-    """Decode a document; if it is no JSON, decode it once more as ``as_unicode`` mends it.
-
-    Raises ``msgspec.DecodeError`` if it is no JSON, or does not fit the decoder's type.
-    """
+    """Decode a document; if it is no JSON, decode it once more as ``as_unicode`` mends it."""
     try:
         return read(data)
     except msgspec.ValidationError:
@@ -192,11 +179,7 @@ def read_mended(read: Callable[[bytes], T], data: bytes) -> T:
 
 
 def decode_envelope(data: bytes) -> Envelope:
-    """Decode one frame that is not a batch.
-
-    Raises ``ParseError`` if it is not JSON, and ``InvalidRequest`` if it is no JSON-RPC 2.0 message, or nests
-    deeper than ``MAX_DEPTH``.
-    """
+    """Decode one frame that is no batch: ``ParseError`` for what is no JSON, else ``InvalidRequest``."""
     if not data.isascii():
         # The decoder leaves text inside of the params and the result unchecked.
         data = as_unicode(data)
@@ -325,21 +308,14 @@ def result_frame(id: RequestId, result: bytes) -> bytes:
 
 
 def error_frame(id: RequestId | None, error: ErrorObject, *, null_id: bool) -> bytes:
-    """Frame an error reply.
-
-    Without an id the member is ``null`` or left out, as the revision requires (``null_id``).
-    """
+    """Frame an error reply; without an id the member is ``null`` or left out, by the revision (``null_id``)."""
     if id is None and not null_id:
         return b'{"jsonrpc":"2.0","error":%b}' % encode_value(error)
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (b"null" if id is None else _encode_id(id), encode_value(error))
 
 
 def prepend_members(members: bytes, encoded: bytes) -> bytes:
-    """Put constant members in front of those of an encoded object.
-
-    Members that every message of a connection repeats (``_meta`` with our name) are thus encoded once. ``members`` has
-    neither braces nor a trailing comma.
-    """
+    """Put constant members (``_meta`` with our name), encoded once, before those of an encoded object."""
     if encoded == b"{}":
         return b"{%b}" % members
     if len(encoded) >= _JOINED:
@@ -351,11 +327,7 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def decode_wire(raw: bytes | Raw, kind: type[T]) -> T:
-    """Decode params or a result, taken from an ``Envelope``. No data at all (params left out) is an empty object.
-
-    Raises ``msgspec.ValidationError``, which names the place, if the JSON does not fit the type, and
-    ``msgspec.DecodeError`` if the bytes that ``envelope`` left undecoded are not JSON.
-    """
+    """Decode params or a result of an ``Envelope``; without data, as if it were an empty object."""
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
@@ -398,10 +370,6 @@ def _put_back(values: Any, path: tuple[str | int, ...], block: object) -> None:
 
 
 def problem_of(error: Exception) -> str:
-    """Return the text of a decoding error, and release the message.
-
-    The frames of its traceback hold the message and lead back to the error. Without this, megabytes would stay until
-    the garbage collector runs.
-    """
+    """Return the text of a decoding error, and free its traceback, which holds the message in a cycle."""
     error.__traceback__ = error.__context__ = None
     return str(error)

@@ -46,11 +46,7 @@ def cause_of(error: Exception) -> Exception:
 
 
 def drop_frames(error: BaseException) -> None:
-    """Release what an exception keeps alive after it was reported and logged: the frames it was raised through.
-
-    They hold the request, its arguments and often the exception itself, in cycles that only the garbage collector
-    frees, possibly much later. The causes and members of the exception are released as well.
-    """
+    """Release the frames of a reported exception, its causes and members, because they hold the request in cycles."""
     waiting, seen = [error], set[int]()
     while waiting:
         one = waiting.pop()
@@ -64,11 +60,7 @@ def drop_frames(error: BaseException) -> None:
 
 
 def to_wire(error: BaseException) -> ErrorObject:
-    """Convert an exception to the error object for the peer.
-
-    Anything other than a ``PeerError`` becomes "Internal error" without further text; so does a ``PeerError`` that we
-    received from another peer.
-    """
+    """Convert an exception for the peer: anything but our own ``PeerError`` is "Internal error", without text."""
     if isinstance(error, ExceptionGroup):
         error = cause_of(cast("ExceptionGroup[Exception]", error))
     if isinstance(error, errors.PeerError) and not error.remote:

@@ -92,10 +92,7 @@ def _find_problem(entry: bytes) -> str | None:
 
 
 def readable_list(raw: Raw, kind: type, left_out: Callable[[str], object]) -> Raw:
-    """Return the JSON of a result of type ``kind``; if it is a list, without the entries that do not fit.
-
-    ``left_out`` is called with a text that names the entries that were left out, and says why.
-    """
+    """Return the JSON of a result; of a list, without entries that do not fit, which ``left_out`` is told."""
     if kind not in _ENTRIES:
         return raw
     try:

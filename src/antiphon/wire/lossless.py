@@ -74,10 +74,7 @@ _OF_ONE_CONNECTION = "io.modelcontextprotocol/"
 
 
 def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
-    """Return an object of a peer for another peer: without the members of ``_meta`` that concern one connection.
-
-    ``without``: names of further members to leave out.
-    """
+    """Return an object for another peer: without ``without``, and the ``_meta`` that concerns one connection."""
     members = _decode_object(raw or b"{}")
     for name in without:
         members.pop(name, None)
@@ -130,11 +127,7 @@ def merge_change(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
 
 
 def _changed_texts(before: Wire, after: Wire) -> dict[str, str | None] | None:
-    """Return the members that differ, by their names on the wire, if texts were changed, or members removed.
-
-    Returns ``None`` otherwise; both values must then be encoded to be compared. This covers most messages: in a call
-    the name of the tool changes and ``_meta`` is removed, in a result ``resultType`` changes.
-    """
+    """Return the changed members if all are texts or were removed, as in most messages; else ``None``."""
     kind = type(before)
     if type(after) is not kind:
         return None

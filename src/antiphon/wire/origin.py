@@ -221,8 +221,7 @@ def identify_target(target: str | Sequence[str] | Launch) -> str:
 def list_coarser(target: str | Sequence[str] | Launch) -> tuple[str, ...]:
     """Compute the identities that a server shares with those alike, the one that caps count by first.
 
-    Of a URL: that of its host, port and path, whatever its scheme and query. Of a launch: that of its words without
-    folders, versions and variables.
+    A URL's has host, port and path; a launch's the words without folders, versions and variables.
     """
     if isinstance(target, str):
         parts = urlsplit(_normal_url(target))

@@ -123,10 +123,7 @@ MAX_LIST = 256
 
 
 def check_counts(params: CreateMessageRequestParams) -> None:
-    """Check that a request has something to answer, and that no part of it exceeds its maximum count.
-
-    Raises ``InvalidParams``, whose message begins with the place, which is also ``data.place``.
-    """
+    """Check that a request has something to answer, and no part too often; the error names the place, also as data."""
     if not params.messages:
         refuse_place("messages", "empty")
     if type(params.max_tokens) is not int or params.max_tokens < 1:

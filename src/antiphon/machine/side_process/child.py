@@ -80,10 +80,6 @@ def _limit_memory(memory: int) -> None:
 
 
 def _limit_time(seconds: float) -> None:
-    """End this process after some seconds of its own processor time; 0 for no limit.
-
-    The signal's default action ends the process, so the limit also holds for code that never returns to Python, and
-    when the calling process is gone.
-    """
+    """End this process by a signal after ``seconds`` of processor time (0: never), even if it hangs outside Python."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -85,11 +85,7 @@ def decode_value(value: str) -> str | None:
 
 
 def header_params(schema: Mapping[str, Any]) -> tuple[HeaderParam, ...]:
-    """Find the arguments that a tool's ``inputSchema`` wants mirrored in headers.
-
-    Raises ``RemoteProtocolError``, which names the place, for an invalid annotation; the tool "MUST" not be offered
-    over HTTP then.
-    """
+    """Find the arguments that ``inputSchema`` wants in headers; a tool with invalid ones must not be offered."""
     found: list[HeaderParam] = []
     names: set[str] = set()
     for path, annotation, types, reachable in _find_annotations(schema, (), reachable=True, depth=0):
@@ -103,10 +99,7 @@ def header_params(schema: Mapping[str, Any]) -> tuple[HeaderParam, ...]:
 
 
 def param_headers(params: Sequence[HeaderParam], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers for one call. An argument that is absent, ``null`` or no primitive gets none.
-
-    Raises ``LocalProtocolError`` for an integer larger than every JSON reader represents exactly.
-    """
+    """Return the headers of a call, without absent arguments; ``LocalProtocolError`` for too large integers."""
     headers: dict[str, str] = {}
     for param in params:
         text = _format_value(_get_argument(arguments, param.path), param)

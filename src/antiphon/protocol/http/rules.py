@@ -109,8 +109,7 @@ class HttpRefusal(Struct, frozen=True):
 def status_of(code: int | None, *, modern: bool) -> int:
     """Return the HTTP status for a reply with this error code (``None``: a result).
 
-    Legacy revisions always use 200, but for a missing scope, which is 403 in every revision (basic/authorization), and
-    for what may be sent again later.
+    Legacy revisions use 200, but for a missing scope (403, basic/authorization) and what may be sent again.
     """
     if code in (InsufficientScope.CODE, TemporarilyUnavailable.CODE):
         return code

@@ -41,10 +41,7 @@ class Event(Struct, frozen=True, gc=False):
 
 
 def encode_event(data: bytes, *, id: str | None = None, event: str | None = None, retry: int | None = None) -> bytes:
-    """Encode one event. ``data`` is UTF-8 with any number of lines; ``retry`` is in milliseconds.
-
-    Raises ``ValueError`` if ``id`` or ``event`` contains a line end or NUL.
-    """
+    """Encode one event (``retry`` in milliseconds); ``ValueError`` for a line end or NUL in ``id`` or ``event``."""
     head = b"" if event is None else b"event: %b\n" % _encode_field(event)
     if id is not None:
         head = b"%bid: %b\n" % (head, _encode_field(id))
@@ -74,11 +71,7 @@ class EventParser:
         self._begin()
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Parse the next piece of the stream, of any length.
-
-        Raises ``RemoteProtocolError`` for an event larger than ``max_event``; the rest of the stream cannot be
-        read.
-        """
+        """Parse the next piece of the stream, of any length; nothing can be read after an event over ``max_event``."""
         if not chunk:
             return []
         if self._after_cr:

@@ -199,10 +199,7 @@ class Turns(Struct, eq=False):
         return replace(turn.params, messages=[*turn.messages, results], tool_choice=choice)
 
     async def _read(self, turn: ToolTurn, wanted: TypedAnswer) -> tuple[ToolTurn, Any]:
-        """Convert an answer to a value; if it does not fit, tell the model why and ask once more.
-
-        Raises ``SamplingFailed``, with the text of the second answer, if that does not fit either.
-        """
+        """Convert an answer to a value; the model may correct it once, then it is ``SamplingFailed`` with its text."""
         if turn.uses:
             raise SamplingFailed("The model wants to use tools that it was not offered", text=turn.answer.text)
         try:
@@ -279,10 +276,7 @@ class TypedAnswer:
         return f"{system_prompt}\n\n{instruction}" if system_prompt else instruction
 
     def read(self, text: str) -> Any:
-        """Convert an answer to a value: from JSON that stands alone, in a code fence, or with words around it.
-
-        Raises ``MismatchError`` if the answer has no JSON that fits.
-        """
+        """Read JSON that stands alone, in a code fence or between words; ``MismatchError`` if none fits."""
         if self._is_text:
             return text
         first: MismatchError | None = None
@@ -297,10 +291,7 @@ class TypedAnswer:
         raise first or MismatchError(SchemaMismatch("", "no JSON in the answer"))
 
     def repair(self, error: MismatchError) -> str:
-        """Return the message that tells the model what is wrong.
-
-        It repeats the schema: a client may drop the system prompt.
-        """
+        """Tell the model what is wrong, with the schema, because a client may drop the system prompt."""
         return f"This does not fit: {error}. {_ASK}{self._schema}"
 
     @property

@@ -145,10 +145,7 @@ class HandlerCall:
         return answer
 
     async def forward(self, method: str, ask: Received, *, key: str | None = None) -> Received:
-        """Pass on an ask of another server with all its members, known or not; return the answer as it came.
-
-        Raises what ``ask`` raises.
-        """
+        """Pass on an ask of another server with all its members, known or not; return the answer as it came."""
         answer = await self._check_and_put(method, ask.read, ask, key or None, None)
         return Received(passed_on(answer.raw), answer.value)
 
@@ -178,10 +175,7 @@ class HandlerCall:
         return self._put(spec, lowered if original is None else original.carrying(lowered), key, timeout)
 
     async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> CallAnswer:
-        """Send an ask, and return its answer: here by a request tied to the one being served.
-
-        ``params`` are those that ``ServerSession.check_ask`` returned.
-        """
+        """Send an ask with the params of ``check_ask``; return its answer: here by a request tied to the call's."""
         self.check_outside_steps(spec)
         if self.request is None:
             raise errors.LocalProtocolError(

@@ -102,10 +102,7 @@ class Journal:
         return JournalPlace(path, count, digest)
 
     def place_of_ask(self, method: str, params: msgspec.Struct | msgspec.Raw, key: str | None) -> JournalPlace:
-        """Return the place where the running task asks.
-
-        Raises ``LocalProtocolError`` if neither the task nor the ask has a name.
-        """
+        """Return the place where the running task asks: ``LocalProtocolError`` if it and the ask have no name."""
         lane = "" if key is not None else lane_of(method, "give the ask a key=")
         return self.place(lane, method, digest_of(method, params), key)
 
@@ -114,10 +111,7 @@ class Journal:
         return self.place(lane_of(f"the step {name!r}", "create it with asyncio"), f"step/{name}", b"")
 
     def take(self, place: JournalPlace) -> JournalEntry | None:
-        """Return the entry of a place, or ``None`` if this is new to the call.
-
-        Raises ``CallDiverged`` if the author's key was used for something else before.
-        """
+        """Return the entry of a place, ``None`` if it is new; ``CallDiverged`` if it is of another ask or step."""
         name = place.name
         entry = self._entries.get(name)
         if entry is None:
@@ -128,10 +122,7 @@ class Journal:
         return entry
 
     def note(self, place: JournalPlace, kind: Kind, value: bytes = b"", *, secret: bool = False) -> None:
-        """Add an entry.
-
-        A journal with a ``secret`` in it is never compressed, because its length would reveal something.
-        """
+        """Add an entry. A journal with a ``secret`` is never compressed: its length would reveal something."""
         name = place.name
         self.record(name, JournalEntry(kind, place.digest, value))
         self._claimed.add(name)

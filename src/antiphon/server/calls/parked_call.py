@@ -97,7 +97,8 @@ UNSENDABLE = (TypeError, ValueError, RecursionError, msgspec.EncodeError)
 def replace_unsendable(outcome: Wire | Raw | BaseException, error: Exception) -> tuple[BaseException, Raw]:
     """Return what to deliver for an outcome that cannot be encoded, and the bytes to keep for a retry.
 
-    An error is delivered unchanged, for the session to log and refuse; for a result, the encoding error is delivered.
+    An error is delivered unchanged, for the session to log and refuse; for a result, the encoding error is
+    delivered.
     """
     kept = Raw(encode_value(to_wire(InternalError("Internal error"))))
     return outcome if isinstance(outcome, BaseException) else error, kept
@@ -294,10 +295,7 @@ class RoundCall(HandlerCall):
         return True
 
     def _send_or_fail(self) -> bool:
-        """Send a round as ``_send_round`` does; if that raises, end the call with the error.
-
-        The event loop calls this, so an exception would be lost, and the client would wait for ever.
-        """
+        """Send a round from the event loop, where an error would be lost: it ends the call instead."""
         legs = self._legs
         try:
             return self._send_round()
@@ -322,10 +320,7 @@ class RoundCall(HandlerCall):
         self._deliver(self.last)
 
     def resume(self, connection: Connection[ServerSession], request: Request, generation: int) -> bool:
-        """Handle a retry: deliver its answers and let it wait, or repeat the round that it missed.
-
-        Returns whether the request waits.
-        """
+        """Deliver the answers of a retry, or repeat the round that it missed; return whether the request waits."""
         is_parked = self.state is _PARKED
         if is_parked and self.last is not None and generation < self.generation:
             self.state = find_next_state(self.state, CallEvent.REPEAT)
@@ -387,10 +382,7 @@ class RoundCall(HandlerCall):
     # --- the end ------------------------------------------------------------------------------------------------
 
     def end(self, reason: str) -> None:
-        """Cancel the body; its ``finally`` blocks run, and asks in them raise.
-
-        The body is cancelled only once, because a second cancellation would interrupt its cleanup.
-        """
+        """Cancel the body, and only once: a second cancellation would interrupt its ``finally`` blocks."""
         before, self.state = self.state, find_next_state(self.state, CallEvent.CANCEL)
         if before is not self.state and self.task is not None:
             self._why_cancelled = reason

@@ -215,11 +215,7 @@ class RecordedCall(HandlerCall):
         return _decode(packed).value
 
     async def _begin_journal(self) -> bool:
-        """Record that this call may run again, and what it has learnt so far; return whether it is recorded.
-
-        Raises ``TemporarilyUnavailable`` if the call may run again in any case, because its step must be
-        recorded then.
-        """
+        """Record what the call has learnt; return whether that was done, or raise if it will run again in any case."""
         if self._has_journal:
             return True
         async with self._beginning:

@@ -115,10 +115,7 @@ class JournalledCall(RoundCall):
         return run_in_lane(work)
 
     def replay(self, state: State, journal: Journal, run: bytes) -> None:
-        """Take over a state before ``start``: the answers that came with it are added to the journal.
-
-        Raises ``InvalidParams``, which names the place, for an answer that cannot be read.
-        """
+        """Take over a state before ``start``; its answers go to the journal, unless one cannot be read."""
         self.id, self.run, self.replayed_from, self.generation = state.call, run, state.run, state.generation
         self.key, self.was_elsewhere = state.key or state.call, True
         self.journal, self._asked, self.given = journal, state.asked, {}
@@ -208,10 +205,7 @@ class JournalledCall(RoundCall):
         return value
 
     async def _find_earlier_result(self, place: JournalPlace) -> bytes | None:
-        """Return the result of a step from a run that ended before it could send it to the client.
-
-        Raises ``CallAbandoned`` if another run owns the call.
-        """
+        """Return what a lost run recorded for a step; ``CallAbandoned`` if another run owns the call."""
         stored = self._others.stored
         if stored is None:
             return None

@@ -66,10 +66,7 @@ class StoredCalls:
         return self._comparing is not None
 
     async def _done(self, operation: Awaitable[T]) -> T:
-        """Wait for an operation of the store.
-
-        Raises ``TemporarilyUnavailable`` if it fails; the error of the store is logged, and no peer sees it.
-        """
+        """Wait for the store; a failure is logged, and a peer sees only ``TemporarilyUnavailable``."""
         try:
             return await operation
         except Exception as error:
@@ -78,10 +75,7 @@ class StoredCalls:
             raise TemporarilyUnavailable("What this server stores cannot be reached now; call again later") from None
 
     async def claim(self, state: State, run: bytes) -> None:
-        """Let only one run continue from a round; the same run may do so again, if its client lost the reply.
-
-        Raises ``OutcomeUnknown`` if another run has continued.
-        """
+        """Let one run continue from a round, even twice if its client lost the reply; any other is refused."""
         key = f"antiphon/once/{state.call.hex()}/{state.generation}"
         added = await self._done(self._store.add(key, run, self._ttl))
         if not added and await self._done(self._store.get(key)) != run:
@@ -94,8 +88,8 @@ class StoredCalls:
     async def take_back(self, call: StoredPart, generation: int) -> bool:
         """Make the parked copy of a call the owner again, since a retry has come to it; return whether it was not.
 
-        Another process that began from the same round or an earlier one loses the call, and raises at its next step.
-        One that began from a later round keeps it, because this retry is older.
+        Another process that began from the same round or an earlier one loses the call, and raises at its next
+        step. One that began from a later round keeps it, because this retry is older.
         """
         comparing = self._comparing
         if comparing is None:
@@ -127,10 +121,7 @@ class StoredCalls:
         return self._seal.open_bytes(blob, call.bound_to + call.key)
 
     async def note_step(self, call: StoredPart, place: str, value: bytes) -> bytes:
-        """Record the result of a step before the handler continues; return the result to continue with.
-
-        That is the one recorded first: if two runs did the step at the same time, both continue with the same result.
-        """
+        """Record the result of a step; return the one that was recorded first, because two runs may do the step."""
         if len(value) > MAX_JOURNAL:
             log.warning("a step's result of %d bytes is too long to be noted: a replay may take it again", len(value))
             return value
@@ -140,11 +131,7 @@ class StoredCalls:
         return await self.find_noted_step(call, place) or value
 
     async def note_effect(self, call: StoredPart, place: str, value: bytes) -> bytes:
-        """Record the result of a step that was taken just now, as ``note_step`` does.
-
-        Raises ``OutcomeUnknown`` if it cannot be recorded, because a process that goes on with the call would
-        repeat the step.
-        """
+        """Record a step just taken; ``OutcomeUnknown`` if that fails, because another process would repeat it."""
         try:
             return await self.note_step(call, place, value)
         except TemporarilyUnavailable:
@@ -158,10 +145,7 @@ class StoredCalls:
         await self._done(self._store.put(_begun_key(call), blob, self._ttl))
 
     async def has_journal(self, call: StoredPart) -> bool | None:
-        """Return whether a legacy call has a journal that fits it; ``None`` without any, ``False`` if it has another.
-
-        A journal of other code counts as another: the new code might repeat steps that it knows under other names.
-        """
+        """Return whether a legacy call has a journal of this code and these arguments; ``None`` if it has none."""
         blob = await self._done(self._store.get(_begun_key(call)))
         if blob is None:
             return None

@@ -50,10 +50,7 @@ def lane_here() -> str | None:
 
 
 def lane_of(what: str, remedy: str) -> str:
-    """Return the name of the task that asks.
-
-    Raises ``LocalProtocolError`` if it has none; the message says what does not work then, and what to do.
-    """
+    """Return the name of the task that asks; ``LocalProtocolError``, which says what to do, if it has none."""
     lane = lane_here()
     if lane is None:
         raise LocalProtocolError(
@@ -96,10 +93,7 @@ def beside_lanes() -> Generator[None]:
 
 
 async def outside_lanes(work: Coroutine[Any, Any, T]) -> T:
-    """Await what is not the handler's own work, such as a store's.
-
-    It may create tasks in one run and not in another, so they must not take lanes of the handler.
-    """
+    """Await a store's work, which takes no lane: it may create tasks in one run and none in the next."""
     return await asyncio.get_running_loop().create_task(work, context=Context())
 
 

@@ -96,10 +96,7 @@ def checked_scopes(scopes: Sequence[str], place: str) -> tuple[str, ...]:
 
 
 def demand_scopes(scopes: Iterable[str], request: Request, peer: Connection[Any]) -> None:
-    """Check that the token of a request has these scopes; a local program needs none.
-
-    Raises ``InsufficientScope``, which names all that are required, if one is missing or no token was verified.
-    """
+    """Refuse a request whose token lacks one of these scopes; a local program, which has no token, needs none."""
     required = tuple(scopes)
     # 2026-07-28 basic/authorization: "Implementations using an STDIO transport SHOULD NOT follow this
     # specification": the program that started us may do everything. Over a network an unverified request may do
@@ -113,10 +110,7 @@ A = TypeVar("A", Annotations, ToolAnnotations)
 
 
 def read_annotations(given: Any, kind: type[A], place: str) -> A:
-    """Return annotations as a value of their class; a mapping has the names of its members, or those on the wire.
-
-    Raises ``ConfigError``, which begins with ``place``, for an unknown name or a wrong type.
-    """
+    """Return annotations as their class, from names of members or of the wire; ``ConfigError`` names the place."""
     if isinstance(given, kind):
         return given
     if not isinstance(given, Mapping):

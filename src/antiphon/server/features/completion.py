@@ -64,11 +64,7 @@ class Completions:
         return len(self._completers) + sum(limited)
 
     def add(self, of: str, argument: str, function: Callable[..., Any]) -> None:
-        """Register a function that completes one argument of a prompt or template, which may be added later.
-
-        Raises ``ConfigError`` if the function cannot be called with a text, or the argument has a completer
-        already.
-        """
+        """Register a completer of one argument of a prompt or template, either of which may be added later."""
         if (of, argument) in self._completers:
             raise ConfigError(f'completer "{of} {argument}" is there already: remove it first')
         self._completers[of, argument] = _Completer(function, of, argument)
@@ -82,10 +78,7 @@ class Completions:
         return self._prompts.get(ref.name) if isinstance(ref, PromptReference) else self._templates.get(ref.uri)
 
     async def complete(self, params: CompleteRequestParams, context: Any = None) -> CompleteResult:
-        """Serve ``completion/complete``: at most ``MAX_VALUES`` values, and the number of all.
-
-        Raises ``InvalidParams`` if there is no such prompt or template, or it has no such argument.
-        """
+        """Serve ``completion/complete``: at most ``MAX_VALUES`` values, and the number of all."""
         of, owner = self._owner(params.ref)
         name, value = params.argument.name, params.argument.value
         if name not in owner.arguments:

@@ -42,10 +42,7 @@ def normalize_uri(text: str) -> str:
 
 
 def normalize_literal(text: str) -> str:
-    """Return a part of a URI like ``normalize_uri``.
-
-    Spaces and characters outside ASCII in a template stand for their encoded form (RFC 6570, section 3.1).
-    """
+    """Normalize a part of a template, where spaces and other characters stand for their encoding (RFC 6570, 3.1)."""
     from urllib.parse import quote
 
     safe = _RESERVED + _UNRESERVED + "%"
@@ -149,10 +146,7 @@ class UriPart(Struct, frozen=True, kw_only=True):
     named: bool = False
 
     def reach(self, uri: str, after: bytearray) -> bytearray:
-        """Compute for every position of ``uri`` whether this part and all after it match from there to the end.
-
-        ``after`` holds the same for the parts after this one. Both are one longer than the URI.
-        """
+        """For every position, compute whether this part and all after it (``after``) match the rest of ``uri``."""
         body = after if self.stops is None else self._body(uri, after)
         good = bytearray(after) if self.optional else bytearray(len(uri) + 1)
         skip = len(self.lead)
@@ -177,10 +171,7 @@ class UriPart(Struct, frozen=True, kw_only=True):
         return reached
 
     def end(self, uri: str, start: int, after: bytearray) -> int:
-        """Return where this part ends if it starts at ``start``: as far right as the parts after it allow.
-
-        Returns ``start`` if the part is left out. ``reach`` must have marked ``start``.
-        """
+        """Return where a part from ``start`` ends, as far right as ``reach`` allows; ``start`` if it is left out."""
         if not uri.startswith(self.lead, start):
             return start
         first = start + len(self.lead)

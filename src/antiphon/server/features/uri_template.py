@@ -64,11 +64,10 @@ class UriTemplate:
         return f"UriTemplate({self.template!r})"
 
     def match(self, uri: str) -> dict[str, str | list[str]] | None:
-        """Return the variables of ``uri``, percent-decoded, or ``None`` if it does not match.
+        """Return the variables of ``uri``, decoded; ``None`` if it does not match, or is longer than ``MAX_URI``.
 
-        An exploded variable (``*``) is a list; optional variables that are left out are missing from the result. Query
-        parameters may come in any order, but all of them must be in the template. A URI longer than ``MAX_URI`` never
-        matches. Both are compared as ``normalize_uri`` writes them.
+        An exploded variable (``*``) is a list; optional variables may be missing. Query parameters may come in
+        any order, but all of them must be in the template. Both are compared as ``normalize_uri`` writes them.
         """
         parts = self._parts
         uri = normalize_uri(uri)

@@ -99,10 +99,7 @@ class Arguments:
         return {**self.schema, "properties": properties}
 
     def decode(self, raw: bytes | Raw) -> dict[str, Any]:
-        """Convert the JSON object of a call to keyword arguments, with defaults. No data at all means no arguments.
-
-        Raises ``ArgumentError``. A number is never accepted for a string, nor a string for a number.
-        """
+        """Convert the JSON object of a call to keyword arguments, with defaults; a number is never a string."""
         raw = raw or b"{}"
         form = self._form or self._find_known_form()
         decoder = form.decoder
@@ -117,10 +114,7 @@ class Arguments:
         return values
 
     def from_text(self, texts: Mapping[str, str | list[str]]) -> dict[str, Any]:
-        """Convert arguments that can only be given as text (prompts, URIs) to keyword arguments.
-
-        ``"3"`` is an ``int`` where one is expected; other types are read as JSON. Raises ``ArgumentError``.
-        """
+        """Convert texts (prompts, URIs) to keyword arguments: ``"3"`` is an ``int`` where one is expected."""
         for name in texts:
             if name not in self.names:
                 raise self._error(SchemaMismatch(name, "", "unknown"))
@@ -272,11 +266,7 @@ def _convert_leniently(text: str | list[str], annotation: Any) -> Any:
 
 
 def input_schema(parameters: Sequence[Parameter], place: str) -> Schema:
-    """Return the schema of the object with these arguments (JSON Schema 2020-12, self-contained).
-
-    It has ``additionalProperties: false``, because arguments that the function does not have are refused. Raises
-    ``ConfigError``, which names the parameter, for a type without a JSON form.
-    """
+    """Return the schema of the object with these arguments; others are refused (``additionalProperties: false``)."""
     typed = [(f'{place}: parameter "{p.name}"', p.annotation) for p in parameters]
     schemas, definitions = schemas_of(typed, mode="validation")
     properties = {p.wire_name: _with_default(p, schema) for p, schema in zip(parameters, schemas, strict=True)}

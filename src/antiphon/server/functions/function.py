@@ -141,11 +141,7 @@ class Workers:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
 
     async def run(self, call: Callable[[], Any]) -> Any:
-        """Run ``call`` in a thread, with the caller's context variables, and return its result.
-
-        If the caller is cancelled while the call runs, the call continues and its result is dropped; if it has not
-        begun, it never runs.
-        """
+        """Run ``call`` in a thread, with the caller's context; a call that has begun outlives its caller."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._jobs.put(_Job(loop, future, copy_context(), call))

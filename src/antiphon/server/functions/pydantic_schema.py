@@ -35,10 +35,7 @@ _OPAQUE = frozenset({"cls", "config", "default", "expected", "members", "metadat
 
 
 def with_bounds(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
-    """Return the type with each ``msgspec.Meta`` in it as pydantic's ``Field``; the same type if there is none.
-
-    Raises ``TypeError`` for a pydantic model whose own members have ``Meta``.
-    """
+    """Return the type with ``msgspec.Meta`` as ``Field``; ``TypeError`` for a model whose own members have it."""
     if get_origin(annotation) is Literal or any(annotation is outer for outer in within):
         return annotation
     inner = (*within, annotation)

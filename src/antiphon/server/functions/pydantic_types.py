@@ -100,10 +100,7 @@ def is_pydantic(annotation: Any) -> bool:
 
 
 def read_field(parameter: Parameter) -> Parameter:
-    """Read the type, default and name on the wire of ``x: int = Field(3, ge=0)`` or ``Annotated[int, Field(...)]``.
-
-    Raises ``TypeError`` for a field that an argument cannot be.
-    """
+    """Read type, default and wire name of ``x: int = Field(3, ge=0)``; ``TypeError`` if it can be no argument."""
     if "pydantic" not in sys.modules:
         return parameter
     from pydantic.fields import FieldInfo

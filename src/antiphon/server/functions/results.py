@@ -63,10 +63,7 @@ class ResultConverter:
         """Whether results must be converted by ``checked``."""
 
     def convert(self, value: Any) -> CallToolResult:
-        """Convert a return value to a result; if the converter ``validates``, the result is not checked yet.
-
-        Raises ``ResultInvalid`` for a value that has no JSON form or does not fit its declared type.
-        """
+        """Convert a value to a result, or raise ``ResultInvalid``; if it ``validates``, the check comes later."""
         result = value if isinstance(value, CallToolResult) else self._convert_value(value)
         if self._shape is not None and not self.validates and not result.is_error:
             try:
@@ -76,10 +73,7 @@ class ResultConverter:
         return result
 
     async def checked(self, value: Any) -> CallToolResult:
-        """Convert a return value to a result that fits the output schema.
-
-        Raises ``ResultInvalid`` for a value that has no JSON form or does not fit.
-        """
+        """Convert a value to a result that fits the output schema, or raise ``ResultInvalid``."""
         result = self.convert(value)
         if self._validator is not None and not result.is_error:
             is_structured = self._structured or result is value
@@ -139,10 +133,7 @@ def text_result(text: str) -> CallToolResult:
 
 
 def content_of(value: Any) -> list[ContentBlock]:
-    """Convert any value to content: content stays unchanged, text becomes text, anything else its JSON as text.
-
-    Raises ``ResultInvalid`` for a value without a JSON form.
-    """
+    """Convert a value to content: text becomes text, content stays, anything else becomes its JSON as text."""
     content = _convert_content(value)
     if content:
         return content
@@ -155,8 +146,8 @@ def content_of(value: Any) -> list[ContentBlock]:
 def output_shape(annotation: Any, place: str, *, structured: bool | None = None) -> Shape | None:
     """Return the shape that a return annotation promises, or ``None`` if it promises none.
 
-    Text, content and unknown types (``Any``, a bare ``list``, no annotation) promise nothing, unless ``structured`` is
-    set. Raises ``ConfigError`` for a type without a JSON form.
+    Text, content and unknown types (``Any``, a bare ``list``, no annotation) promise none, unless ``structured`` is
+    set.
     """
     if get_origin(annotation) in (Awaitable, Coroutine):
         annotation = get_args(annotation)[-1]

@@ -61,10 +61,7 @@ def fill_gaps(schemas: Sequence[_Schema], definitions: Mapping[str, _Schema], an
 
 
 def remove_unfit_defaults(schema: _Schema) -> None:
-    """Remove each default that does not fit its own schema.
-
-    JSON Schema 2020-12, validation 9.2: a default is RECOMMENDED to be valid by its schema.
-    """
+    """Remove defaults that do not fit their schema (JSON Schema 2020-12, validation 9.2: RECOMMENDED to be valid)."""
     maps = set[int]()
     for node in walk_objects(schema):
         # The members of these are named by authors, so that "default" is a name there.

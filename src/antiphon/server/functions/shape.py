@@ -182,11 +182,7 @@ def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
 
 
 def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema], Schema]:
-    """Return the schemas of several types, and the definitions they share.
-
-    ``typed`` has pairs of a place, which begins the ``ConfigError`` for an impossible type, and a type (or the result
-    of ``adapt_type``).
-    """
+    """Return the schemas of types, and the definitions they share; a place begins the error for its type."""
     kinds = [adapt_type(annotation, place) for place, annotation in typed]
     native = [kind for kind in kinds if not isinstance(kind, Adapter)]
     try:

@@ -137,10 +137,7 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
 
 
 def _undress_partial(function: Any) -> Any:
-    """Return a ``partial`` or partial method as a plain ``partial``.
-
-    ``update_wrapper`` lets a ``partial`` claim the signature of the function inside, with what is bound already.
-    """
+    """Return a plain ``partial``: ``update_wrapper`` gives it the signature of the function inside."""
     method = getattr(function, "__partialmethod__", getattr(function, "_partialmethod", None))
     if isinstance(method, functools.partialmethod):
         made = cast("functools.partialmethod[Any]", method)
@@ -286,11 +283,7 @@ class Docs(Struct, frozen=True):
 
 
 def read_docstring(text: str | None) -> Docs:
-    """Split a docstring into the description and the arguments.
-
-    Text about results, examples and the like stays in the description, because it helps a model. A docstring without a
-    section on arguments is used unchanged.
-    """
+    """Split a docstring into its description, with results and examples, which help a model, and its arguments."""
     cleaned = inspect.cleandoc(text).strip() if text else ""
     if not re.search(_ARGUMENTS, cleaned, re.MULTILINE):
         return Docs(cleaned or None, {})

@@ -194,10 +194,7 @@ _meaning = msgspec.json.Decoder(float_hook=_parse_number).decode
 def compute_binding(
     principal: str | None, method: str, name: str, arguments: bytes | Raw, server: str, code: bytes = b""
 ) -> bytes:
-    """Compute the digest that a state is bound to. Equal arguments give the same digest, however they are written.
-
-    ``code``: digest of the handler's code, if another process may have another version of it.
-    """
+    """Compute the digest that binds a state to equal arguments, and to the handler's ``code`` if that may differ."""
     text = arguments or b"{}"
     try:
         if len(text) <= _PIECE or memoryview(text)[0] != _BRACE:
@@ -298,10 +295,7 @@ class _SealingKey:
         return half, nonce, used.cipher.encrypt(nonce, data, bound_to)
 
     def decrypt(self, blob: bytes, bound_to: bytes) -> bytes | None:
-        """Undo ``encrypt``; return ``None`` if the data, what it is bound to, or the key is another.
-
-        ``blob``: the mark, the nonce and the text.
-        """
+        """Undo ``encrypt`` for a blob of mark, nonce and text; ``None`` if the key or anything bound is another."""
         start = len(_MARK) + _NONCE
         text = start + _NONCE
         half, nonce = blob[len(_MARK) : start], blob[start:text]

@@ -56,10 +56,7 @@ _LAST_WORDS = 2.0
 
 
 def wish_of(request: Request) -> TaskWish | None:
-    """Return the member by which a client of 2025-11-25 asks for a task; ``None`` if it does not.
-
-    Raises ``InvalidParams`` if the member cannot be read.
-    """
+    """Return the member by which a client of 2025-11-25 asks for a task, ``None`` if it does not."""
     params = request.params
     if not request.revision.asks_for_tasks or not isinstance(params, CallToolRequestParams) or params.task is None:
         return None
@@ -133,10 +130,7 @@ class ServedTasks:
     async def begin(
         self, peer: Peer, request: Request, handled: Handled, journal: Journal | None = None, asked: int = 0
     ) -> CreateTaskResult:
-        """Make a call a task and run its handler; return the handle once the task is stored.
-
-        ``journal``, ``asked``: what the call has learnt already, in rounds. Raises as ``StoredTasks.add`` does.
-        """
+        """Make a call a task, with what it has learnt in rounds, and run it; return the handle once it is stored."""
         # Imported here, since most servers have no tasks.
         from secrets import token_urlsafe
 
@@ -204,10 +198,7 @@ class ServedTasks:
             self.wake()
 
     async def run_again(self, record: TaskRecord) -> None:
-        """Take a task that no living process holds, and run its handler over what it has learnt.
-
-        Nothing happens if another process was faster, or if only the task's end is left to write.
-        """
+        """Take a task that no living process holds, and run it again, unless another was faster or it has ended."""
         with self._at_work(record.id):
             await self._run_again(record)
 
@@ -290,10 +281,7 @@ class ServedTasks:
     # --- what handlers do (``TaskKeeper``) ----------------------------------------------------------------------
 
     async def save(self, call: TaskCall, asks: list[TaskAsk], entries: Mapping[str, JournalEntry]) -> TaskRecord:
-        """Write what a handler has done.
-
-        Raises ``Overtaken`` if it no longer holds its task, and ``OutOfRoom`` if it is too large.
-        """
+        """Write what a handler has done, unless another process holds its task now or it is too large."""
         keys, now = call.keys, self.now()
 
         def change(record: TaskRecord) -> TaskRecord:

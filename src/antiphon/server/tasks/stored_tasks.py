@@ -99,11 +99,7 @@ class StoredTasks:
     async def change(
         self, id: str, change: Change, entries: Mapping[str, JournalEntry] | None = None, room: TaskRoom | None = None
     ) -> TaskRecord | None:
-        """Change a task, and add to its journal; return the task after that, or ``None`` if it is gone.
-
-        Raises ``OutOfRoom`` if it grows and there is no ``room``, and what ``change`` raises; nothing was
-        written then.
-        """
+        """Change a task, and add to its journal; return it, or ``None`` if it is gone. No ``room``: ``OutOfRoom``."""
         packed = await self._pack_entries(id, entries or {})
         for _ in range(_TRIES):
             before = await self.get(id)
@@ -124,10 +120,7 @@ class StoredTasks:
         raise InvalidRequest("The task is changed by too many at once; try again")
 
     def _concerns_others(self, before: TaskRecord, after: TaskRecord) -> bool:
-        """Return whether another process has to act on a change: the one that holds the task, or any that may take it.
-
-        What the holder itself writes concerns no other process.
-        """
+        """Return whether another process has to act on a change that is not the holder's own."""
         is_free = not after.holder and after.due is not None
         return not after.is_over and (is_free or bool({before.holder, after.holder} - {"", self._me}))
 

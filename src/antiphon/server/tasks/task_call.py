@@ -345,10 +345,7 @@ class TaskCall(HandlerCall):
         self._changed()
 
     def _changed(self) -> None:
-        """Write soon what has changed.
-
-        The task for it is made outside of the handler's context, so that it takes no lane.
-        """
+        """Write soon what has changed, in a task outside of the handler's context, so that it takes no lane."""
         self._is_dirty = True
         self.active = asyncio.get_running_loop().time()
         if self._saving is None and self._why is None:
@@ -469,11 +466,7 @@ class _Nowhere:
 
 
 def absent_peer(offer: ServerOffer, record: TaskRecord) -> Connection[ServerSession]:
-    """Make the connection of a task's handler: it knows who the client is, and sends nothing.
-
-    So scopes that are required later, such as those of a tool that middleware calls, are checked as if the client were
-    there.
-    """
+    """Make the connection of a task's handler, which sends nothing but has the client's scopes for later checks."""
     peer = Connection(_Nowhere(), ServerSession(offer), {})
     peer.principal, peer.is_local = record.owner, record.is_local
     return peer

@@ -75,11 +75,9 @@ class TaskRequests:
     def as_task(
         self, request: Request, peer: Peer, handled: Handled, serve: Callable[[], Later]
     ) -> CallToolResult | CoroutineType[Any, Any, wire.CreateTaskResult | Later] | None:
-        """Make a call a task if its client can have one; return ``None`` if it is served as any other call.
+        """Make a call a task if its client can have one; else return ``None``, and the caller serves it as any other.
 
-        ``serve`` serves it without a task. Raises ``MissingCapability`` if the tool needs a client that
-        declares the extension, and ``MethodNotFound`` if a client of 2025-11-25 wants a task of a tool that
-        makes none, or none of one that must.
+        Raises if the tool makes no task, or only tasks, and the client wants it otherwise.
         """
         if request.revision.asks_for_tasks:
             return self._as_wished(request, peer, handled)
@@ -205,11 +203,7 @@ class TaskRequests:
         }
 
     async def owned(self, request: Request, peer: Peer, id: str) -> TaskRecord:
-        """Return a task of the client that asks for it.
-
-        Raises ``MissingCapability`` if the client does not declare the extension, and ``InvalidParams`` if it
-        has no such task.
-        """
+        """Return a task of the client that asks, which has to declare the extension."""
         if request.revision.modern:
             check_declared(request.capabilities)
         record = await self._tasks.stored.get(id)
@@ -244,11 +238,7 @@ class AwaitedResults:
         self._asked: dict[str, _SentAsks] = {}
 
     async def result(self, request: Request, peer: Peer) -> CallToolResult:
-        """Serve ``tasks/result``.
-
-        Raises ``InvalidParams`` if there is no such task (any more), and the task's error if it failed or was
-        cancelled.
-        """
+        """Serve ``tasks/result``, which raises the error of a task that failed or was cancelled."""
         params: wire.TaskParams = request.params
         with self._tasks.news(params.task_id) as news, self._held(params.task_id) as asked:
             waiting = _WaitingResult(self._tasks, asked, request, peer)

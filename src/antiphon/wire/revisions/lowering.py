@@ -95,11 +95,7 @@ class Lowering:
         self._conversions: Mapping[type, Conversion] | None = None
 
     def convert(self, value: W) -> W:
-        """Convert a value.
-
-        Raises ``NotInRevision``, which names what and the revision, if leaving something out would change the
-        meaning.
-        """
+        """Convert a value; ``NotInRevision`` if leaving something out would change the meaning."""
         table = self._conversions
         if table is None:
             table = self._conversions = make_conversions(self._revision, self._differences)
