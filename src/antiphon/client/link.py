@@ -139,7 +139,7 @@ class ServerLink:
             except (PeerError, ConnectionClosed) as error:
                 # Nothing was sent. Before the first attempt this is final; after it the server may be
                 # restarting.
-                if stale is None or pause is None or not _is_absent(error):
+                if stale is None or pause is None or not (isinstance(error, ConnectionClosed) or is_unreachable(error)):
                     raise
             else:
                 try:
@@ -372,8 +372,3 @@ def _make_watch(where: Serves | Command | Address, channel: Channel) -> Connecti
     if isinstance(where, Address):
         return make_watch(channel, over="tcp", url=where.url)
     return make_watch(channel, over="pipe" if isinstance(where, Command) else None)
-
-
-def _is_absent(error: PeerError | ConnectionClosed) -> bool:
-    """Return whether a server could not be reached, as during a restart."""
-    return isinstance(error, ConnectionClosed) or is_unreachable(error)

@@ -206,7 +206,8 @@ class Listening:
         self._notices.add(self)
         try:
             if not self._calls.is_modern:
-                await self._subscribe()
+                for uri in self.uris:
+                    await self._plain("resources/subscribe", SubscribeRequestParams(uri=uri))
             elif self._middleware is None:
                 await self._listen(SubscriptionsListenRequestParams(notifications=self._wanted))
             else:
@@ -283,10 +284,6 @@ class Listening:
 
     # --- both eras ----------------------------------------------------------------------------------------------
 
-    async def _subscribe(self) -> None:
-        for uri in self.uris:
-            await self._plain("resources/subscribe", SubscribeRequestParams(uri=uri))
-
     async def _plain(self, method: str, params: SubscribeRequestParams | UnsubscribeRequestParams) -> None:
         if self._middleware is None:
             await self._calls.plain(method, params, EmptyResult, timeout=_ACKNOWLEDGE)
@@ -300,7 +297,7 @@ class Listening:
         params = SubscriptionsListenRequestParams(notifications=self._wanted)
         await middleware.run(ClientRequest("subscriptions/listen", params), lambda passed: self._listen(passed.params))
         if self._stream is None:
-            # Nothing was sent, so nothing will come.
+            # The request was never sent, so no notification can arrive.
             self.end()
 
     async def _listen(self, params: SubscriptionsListenRequestParams) -> None:

@@ -1,8 +1,16 @@
 """Reading from a channel, and running handlers in the task that reads.
 
-Most handlers never wait, and a task for each would take longer than they do. So the task that reads frames runs them
-itself (``drive_handler``). When one waits, that task belongs to the handler from then on: messages that arrived
-together with its request are handled in tasks of their own, and another task continues reading (``Reader.hand_over``).
+Most handlers never wait, and a task for each of them would take longer than they do. So the task that reads runs the
+handlers itself (``drive_handler``), until one of them waits::
+
+    channel --frames--> Reader --request--> handler
+                          |                   |-- returns: send the reply, read the next frame
+                        reply                 `-- waits: hand_over
+                          v                         v
+            the caller that waits for it    the task belongs to the handler from now on, another
+            continues                       task reads, and each frame that arrived with the
+                                            request gets a task
+
 A handler that has a task of its own anyway is awaited there (``run_alone``).
 """
 

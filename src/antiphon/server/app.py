@@ -144,7 +144,12 @@ class Server(Features):
             page_size=page_size,
             seal=Seal(keys),
             rounds=RoundOptions(
-                parked_for, state_for, max_parked, max_parked_bytes, _choose_store(state_store, cluster)
+                parked_for,
+                state_for,
+                max_parked,
+                max_parked_bytes,
+                # Not ``or``: a store without entries may be false.
+                cluster if state_store is None else state_store,
             ),
             cluster=cluster,
             tasks=_check_task_options(tasks, keys),
@@ -412,11 +417,6 @@ def _check_task_options(tasks: TaskOptions | None, keys: Sequence[bytes]) -> Tas
             "Server(keys=[...]), each of 32 bytes, as from os.urandom(32)"
         )
     return tasks
-
-
-def _choose_store(store: StateStore | None, cluster: Cluster | None) -> StateStore | None:
-    # Not ``or``: a store without entries may be false.
-    return cluster if store is None else store
 
 
 def _list_declared(kinds: Collection[Declared]) -> Collection[Declared]:

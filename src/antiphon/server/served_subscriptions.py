@@ -129,7 +129,8 @@ class Subscriptions:
             raise InvalidRequest(f"Too many subscriptions: {MAX_SUBSCRIPTIONS} are allowed")
         self._listening[request] = (peer, wanted)
         request.on_cancel = lambda _reason: self._withdraw_work(request)
-        self._tell(peer, request, "notifications/subscriptions/acknowledged", _make_acknowledgement(request, wanted))
+        acknowledgement = SubscriptionsAcknowledgedNotificationParams(notifications=wanted, meta=_make_tag(request))
+        self._tell(peer, request, "notifications/subscriptions/acknowledged", acknowledgement)
         return LATER
 
     def listen_to_tasks(
@@ -266,10 +267,6 @@ class _AnyOf:
 
 def _make_tag(request: Request) -> Meta:
     return {SUBSCRIPTION_ID: request.id}
-
-
-def _make_acknowledgement(request: Request, wanted: SubscriptionFilter) -> SubscriptionsAcknowledgedNotificationParams:
-    return SubscriptionsAcknowledgedNotificationParams(notifications=wanted, meta=_make_tag(request))
 
 
 def _find_spelling(uri: str, subscribed: Collection[str]) -> str | None:

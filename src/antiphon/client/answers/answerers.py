@@ -222,7 +222,9 @@ class Answers:
         the answerer took too long, and what the answerer raises.
         """
         if raw is not None and self._forwards:
-            forwards = self._answerer_of(params)
+            asks_model = isinstance(params, CreateMessageRequestParams)
+            asks_person = isinstance(params, ElicitRequestParams)
+            forwards = self._sampling if asks_model else self._elicitation if asks_person else self._roots
             if isinstance(forwards, Forwards):
                 return await self._forward(forwards, params, origin, Received(raw or Raw(b"{}"), before or params), key)
         if self.timeout is None:
@@ -255,11 +257,6 @@ class Answers:
         answer = await self._passed(self.around, params, origin, forwarded)
         received = answers[0] if answers else None
         return received.changed(answer) if isinstance(received, Received) else answer
-
-    def _answerer_of(self, params: Wire) -> object:
-        if isinstance(params, CreateMessageRequestParams):
-            return self._sampling
-        return self._elicitation if isinstance(params, ElicitRequestParams) else self._roots
 
     def report(self, params: Wire, origin: Origin, why: str | None = None) -> None:
         """Tell the answerer what became of its answer; see ``Host.handed_over``. Does not wait for it."""

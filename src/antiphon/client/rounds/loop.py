@@ -1,8 +1,19 @@
 """The client's loop of input rounds: call, answer, and call again until there is a result (from 2026-07-28).
 
-Works on functions: ``send`` makes one request, ``admit`` tells whether an ask may be answered, ``answer`` answers it.
-Owns the limits, and a round as a value that can be stored and continued in another process. A round is answered
-completely or not at all. Source: 2026-07-28 basic/patterns/mrtr.
+The loop works on functions, and answers a round completely or not at all::
+
+    send(params) --result--> return it
+      ^     |
+      |   a round: asks, state
+      |     v
+      |   admit every ask --one is refused--> the call ends
+      |     v
+      |   inspect the round, answer its asks (at most ``at_once`` at a time)
+      |     v
+      +-- params with the answers and the state
+
+Owns the limits, and a round as a value that can be stored and continued in another process. Source: 2026-07-28
+basic/patterns/mrtr.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ import importlib
 import signal
 import struct
 import sys
-from collections.abc import Callable
 from typing import BinaryIO
 
 __all__ = ["DONE", "FAILED", "REPLY", "REQUEST", "TOO_LARGE", "main"]
@@ -50,16 +49,12 @@ def main(memory: int) -> None:
 
 def _compute_outcome(name: str, payload: bytes) -> tuple[int, bytes]:
     try:
-        return DONE, _find_function(name)(payload)
+        module, _, function = name.partition(":")
+        return DONE, getattr(importlib.import_module(module), function)(payload)
     except MemoryError:
         return TOO_LARGE, b""
     except Exception as error:
         return FAILED, f"{type(error).__name__}: {error}"[:_LONGEST_ERROR].encode("utf-8", "replace")
-
-
-def _find_function(name: str) -> Callable[[bytes], bytes]:
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)
 
 
 def _write_reply(replies: BinaryIO, status: int, answer: bytes) -> None:

@@ -51,7 +51,11 @@ class Toolbox:
     def __init__(self, tools: Sequence[SamplingTool], context: object, concurrency: int) -> None:
         if concurrency < 1:
             raise LocalProtocolError(f"tool_concurrency must be at least 1, got {concurrency}")
-        made = [tool if isinstance(tool, wire.Tool) else _make_runnable(tool) for tool in tools]
+        made = [
+            # Not structured: a model reads the text, and would pay for the same data twice.
+            tool if isinstance(tool, wire.Tool | ServedTool) else ServedTool.from_function(tool, structured=False)
+            for tool in tools
+        ]
         self._tools = {tool.name: tool for tool in made if isinstance(tool, ServedTool)}
         self._context = context
         self._turns = asyncio.Semaphore(concurrency)
@@ -110,11 +114,6 @@ class Toolbox:
             structured_content=result.structured_content if not result.content else None,
             is_error=result.is_error,
         )
-
-
-def _make_runnable(tool: Callable[..., Any] | ServedTool) -> ServedTool:
-    # Not structured: a model reads the text, and would pay for the same data twice.
-    return tool if isinstance(tool, ServedTool) else ServedTool.from_function(tool, structured=False)
 
 
 def _make_failed_result(use: ToolUseContent, text: str) -> ToolResultContent:

@@ -1,9 +1,20 @@
 """The modern calls of a server that ask: which are parked, which request continues which call, and for how long.
 
-A single process parks its calls and puts only their ids into states. With keys shared by several processes a state also
-carries the call's journal, and a retry that arrives where the call is not parked *replays* the handler over it. Owns
-the table of calls, its limits and its clock, and the content of states. ``parked_call`` and ``replayed_call`` run one
-call.
+A handler runs until it asks. Its asks are sent as the result of the request, with a sealed state, and the handler is
+parked; the client answers by a retry, which carries the state::
+
+    request --> run the handler --has a result--> reply
+                  |        ^
+               it asks     | deliver the answers
+                  v        |
+    reply: asks, state   parked here? --no--> state or store has its journal?
+                  |        ^                    | yes: replay the handler over it, as a new call
+                client     |                    | no: refuse the retry
+                  +--retry-+
+
+A single process puts only the ids of calls into states. With keys shared by several processes a state also carries the
+call's journal. Owns the table of calls, its limits and its clock, and the content of states. ``parked_call`` and
+``replayed_call`` run one call.
 
 Source: 2026-07-28 basic/patterns/mrtr. The design: docs/topics/eras-and-rounds.md.
 """

@@ -99,7 +99,8 @@ class StoredCalls:
             owner = await self._done(comparing.get(key))
             if owner is None or _get_run(owner) == call.run:
                 return False
-            if _get_generation(owner) > generation:
+            if int.from_bytes(owner[8:], "big") > generation:
+                # The owner began at a later round.
                 return False
             if await self._done(comparing.replace(key, ours, self._ttl, expected=owner)):
                 return True
@@ -176,11 +177,6 @@ def _encode_owner(run: bytes, generation: int) -> bytes:
 
 def _get_run(owner: bytes) -> bytes:
     return owner[:8]
-
-
-def _get_generation(owner: bytes) -> int:
-    """Return the round at which an owner began."""
-    return int.from_bytes(owner[8:], "big")
 
 
 def _owner_key(call: bytes) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from antiphon.errors import ConfigError, InvalidParams
@@ -232,7 +233,7 @@ class Registry(Generic[T]):
             InvalidParams: this registry cannot have issued the cursor.
         """
         entries = list(self._items.values())
-        start = 0 if cursor is None else bisect_right(entries, self._position(cursor), key=_get_number)
+        start = 0 if cursor is None else bisect_right(entries, self._position(cursor), key=itemgetter(0))
         chosen = entries[start:] if size is None else entries[start : start + size]
         more = chosen and start + len(chosen) < len(entries)
         return Page(tuple(item for _, item in chosen), f"{self._mark}.{chosen[-1][0]:x}" if more else None)
@@ -270,7 +271,3 @@ class Registry(Generic[T]):
         self.version += 1
         for listener in list(self._listeners):
             listener()
-
-
-def _get_number(entry: tuple[int, object]) -> int:
-    return entry[0]

@@ -318,7 +318,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         return cls(
             name=name,
             function=UserFunction(handler, signature, inline=inline),
-            read=partial(_read_arguments, parameter.name),
+            read=lambda raw: {parameter.name: _decode_arguments(raw)},
             results=ResultConverter(signature.place, shape=None, validator=outgoing),
             build=definition,
             timeout=timeout,
@@ -347,11 +347,11 @@ def _document_tool(tool: wire.Tool, arguments: Arguments, docstring: str | None)
 
 
 def _choose_output(
-    signature: Signature, schema: Mapping[str, Any] | None, structured: bool | None, *, lazy: bool = False
+    signature: Signature, schema: Mapping[str, Any] | None, structured: bool | None
 ) -> tuple[Any, SchemaValidator | None, dict[str, Any] | None]:
     """Choose between the author's output schema and the return annotation's."""
     if schema is not None:
-        validator = SchemaValidator(schema, place=f"{signature.place}: output schema", lazy=lazy)
+        validator = SchemaValidator(schema, place=f"{signature.place}: output schema")
         return None, validator, dict(schema)
     shape = output_shape(signature.returns, signature.place, structured=structured)
     return shape, None, shape.schema if shape else None
@@ -361,10 +361,6 @@ def _only_parameter(signature: Signature) -> Parameter:
     if len(signature.parameters) != 1:
         raise ConfigError(f"{signature.place}: a raw tool's handler takes (arguments) or (arguments, ctx: Context)")
     return signature.parameters[0]
-
-
-def _read_arguments(name: str, raw: bytes | Raw) -> dict[str, Any]:
-    return {name: _decode_arguments(raw)}
 
 
 def _decode_arguments(raw: bytes | Raw) -> Any:

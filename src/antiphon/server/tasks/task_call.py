@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 
 from antiphon.channel import Frame, Oversized
 from antiphon.engine.connection import Connection
-from antiphon.errors import CallDiverged, CallTimeout, ConnectionClosed, InternalError, PeerError
+from antiphon.errors import CallDiverged, CallTimeout, ConnectionClosed, InternalError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
@@ -151,7 +151,9 @@ class TaskCall(HandlerCall):
             problem = error
         if self._failure is not None:
             log.error("%s: %s", self.handled.name, self._failure)
-            outcome, problem = None, _convert_failure(self._failure)
+            failure = self._failure
+            problem = InternalError(f"CallDiverged: {failure}") if isinstance(failure, CallDiverged) else failure
+            outcome = None
         self._why = self._why or "the call has ended"
         for pending in self._pending.values():
             pending.answer.cancel()
@@ -423,10 +425,6 @@ class TaskCall(HandlerCall):
             pending.stored = True
         if saved is not None and not saved.done():
             saved.set_result(None)
-
-
-def _convert_failure(failure: CallDiverged | OutOfRoom) -> PeerError:
-    return InternalError(f"CallDiverged: {failure}") if isinstance(failure, CallDiverged) else failure
 
 
 def _join_futures(

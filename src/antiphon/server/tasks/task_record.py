@@ -158,6 +158,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def seen(self, patience: float, poll: float) -> GetTaskResult:
         """Return the task in the form for clients."""
         status = self.status
+        requests = {ask.key: InputRequest(method=ask.method, params=Raw(ask.params)) for ask in self.asks}
         return GetTaskResult(
             task_id=self.id,
             status=status,
@@ -166,7 +167,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
             last_updated_at=_format_iso(self.updated),
             ttl_ms=round((self.expires(patience) - self.created) * 1000),
             poll_interval_ms=round(poll * 1000),
-            input_requests=_encode_requests(self.asks) if status == "input_required" else None,
+            input_requests=requests if status == "input_required" else None,
             result=Raw(self.outcome) if status == "completed" else ABSENT,
             error=msgspec.json.decode(self.outcome, type=ErrorObject) if status == "failed" else None,
         )
@@ -179,10 +180,6 @@ def _with_asks(record: TaskRecord, asks: tuple[TaskAsk, ...], now: float) -> Tas
     elif not asks and since is not None:
         since, waited = None, waited + max(0.0, now - since)
     return structs.replace(record, asks=asks, asked_since=since, waited=waited)
-
-
-def _encode_requests(asks: Sequence[TaskAsk]) -> dict[str, InputRequest]:
-    return {ask.key: InputRequest(method=ask.method, params=Raw(ask.params)) for ask in asks}
 
 
 def _cut_message(message: str | None) -> str | None:
