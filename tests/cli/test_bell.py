@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 
-from antiphon.cli.bell import ring_bell, ring_for_questions
+from antiphon.cli.bell import ring_for_questions
 from antiphon.host import MemoryStore, Queue, ReviewItem
 from tests.host.asks import CHOICES, origin, request
 
@@ -62,10 +62,3 @@ async def test_it_is_silent_in_a_pipe_and_where_nobody_wants_it():
     assert (pipe.getvalue(), terminal.getvalue()) == ("", "")
     task.cancel()
     await asyncio.wait([task])
-
-
-def test_one_ring_is_one_character():
-    """That a terminal obeys."""
-    stream = io.StringIO()
-    ring_bell(stream)
-    assert stream.getvalue() == "\a"

@@ -13,20 +13,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import click
 import msgspec
 
 from antiphon.cli.error_messages import json_mistake
 from antiphon.errors import ConfigError
 from antiphon.machine.files import read_file
 
-__all__ = ["read_arguments", "read_texts", "suggest_similar"]
+__all__ = ["read_arguments", "read_input", "read_texts", "suggest_similar"]
 
 Schema = Mapping[str, Any]
 
 _SHOWN = 200
 """Characters that a message quotes of what cannot be read."""
 _LARGEST = 64 * 1024 * 1024
-"""Most bytes of arguments in a file: as many as a message may have."""
+"""Most bytes of arguments, or of a request, in a file: as many as a message may have."""
 
 
 def read_arguments(typed: Iterable[str], schema: Schema) -> dict[str, Any]:
@@ -64,20 +65,23 @@ def _split_word(word: str) -> tuple[str, str, bool]:
     return (key[:-1], text, True) if key.endswith(":") else (key, text, False)
 
 
-def _read_word(word: str) -> str:
-    """Return what a word stands for: the content of a file, standard input, or itself."""
+def read_input(path: Path, most: int = _LARGEST) -> bytes:
+    """Read a file; ``-`` is standard input. ``most``: most bytes."""
     try:
-        if word == "-":
-            data = sys.stdin.buffer.read(_LARGEST + 1)
-        elif word.startswith("@"):
-            data = read_file(Path(word[1:]), _LARGEST + 1)
-        else:
-            return word
-        if len(data) > _LARGEST:
-            raise ConfigError(f"{word}: larger than {_LARGEST} bytes")
-        return data.decode()
+        data = sys.stdin.buffer.read(most + 1) if str(path) == "-" else read_file(path, most + 1)
     except OSError as error:
-        raise ConfigError(f"{word}: {error.strerror}") from None
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    if len(data) > most:
+        raise ConfigError(f"{path}: larger than {most} bytes")
+    return data
+
+
+def _read_word(word: str) -> str:
+    """Return the text that a word stands for: the content of a file, standard input, or itself."""
+    if word != "-" and not word.startswith("@"):
+        return word
+    try:
+        return read_input(Path(word.removeprefix("@")), _LARGEST).decode()
     except UnicodeDecodeError:
         raise ConfigError(f"{word}: not UTF-8") from None
 
@@ -182,11 +186,10 @@ def _check_finite(value: float) -> float:
 
 
 def _convert_boolean(text: str, wanted: Schema, root: Schema) -> object:
-    if text.lower() in ("true", "yes", "y", "1", "on"):
-        return True
-    if text.lower() in ("false", "no", "n", "0", "off"):
-        return False
-    raise ValueError("true or false is needed")
+    try:
+        return click.BOOL.convert(text, None, None)
+    except click.BadParameter:
+        raise ValueError("true or false is needed") from None
 
 
 def _convert_null(text: str, wanted: Schema, root: Schema) -> object:

@@ -12,7 +12,7 @@ from antiphon.host.review.queue import Queue
 from antiphon.host.store import Store
 from antiphon.machine.asyncio_tasks import end_tasks
 
-__all__ = ["ring_bell", "ring_for_questions"]
+__all__ = ["ring_for_questions"]
 
 _BELL = "\a"
 
@@ -41,11 +41,6 @@ async def _listen_for_questions(queue: Queue, known: set[str], stream: TextIO) -
         pending = {question.id for question in await queue.pending()}
         if pending - known:
             # One bell for all questions that came together.
-            ring_bell(stream)
+            stream.write(_BELL)
+            stream.flush()
         known = pending
-
-
-def ring_bell(stream: TextIO) -> None:
-    """Ring once."""
-    stream.write(_BELL)
-    stream.flush()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -122,19 +122,14 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
             options["auth"] = auth
         elif token is not None:
             options["check_token"] = _make_token_check(token)
-        hosts = self.allow_host or ([_host_of(auth.url), *LOOPBACK] if auth is not None else None)
-        if hosts:
-            options["allowed_hosts"] = hosts
-        if self.allow_origin:
-            options["allowed_origins"] = self.allow_origin
-        if self.tls_cert:
-            options["tls_cert"] = self.tls_cert
-        if self.tls_key:
-            options["tls_key"] = self.tls_key
-        password = environ.get(_PASSWORD)
-        if password:
-            options["tls_password"] = password
-        return options
+        chosen: dict[str, Any] = {
+            "allowed_hosts": self.allow_host or ([_host_of(auth.url), *LOOPBACK] if auth is not None else None),
+            "allowed_origins": self.allow_origin,
+            "tls_cert": self.tls_cert,
+            "tls_key": self.tls_key,
+            "tls_password": environ.get(_PASSWORD),
+        }
+        return cast("ServeOptions", {**options, **{name: value for name, value in chosen.items() if value}})
 
     def _auth(self, accepts: AccessTokens | None, environ: Mapping[str, str]) -> ResourceServer | None:
         said = {

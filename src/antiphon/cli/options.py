@@ -19,7 +19,6 @@ from antiphon.wire.revisions import REVISIONS
 
 __all__ = [
     "AnswerOptions",
-    "Arguments",
     "By",
     "Config",
     "ConfigFile",
@@ -35,7 +34,6 @@ __all__ = [
     "RevisionName",
     "StorePlace",
     "TargetText",
-    "Texts",
     "Yes",
     "complete_server",
     "user_name",
@@ -64,12 +62,6 @@ TargetText = Annotated[
     "configuration file.",
     complete_server,
 ]
-Arguments = Annotated[
-    list[str] | None,
-    "[KEY=VALUE]...: Arguments of the tool: key=value (read as the type that the tool wants), or key:=JSON. Or "
-    "all of them as one JSON object: given here, in a file (@FILE), or on standard input (-).",
-]
-Texts = Annotated[list[str] | None, "[KEY=VALUE]...: Arguments of the prompt, as key=value."]
 Config = Annotated[
     Path | None,
     "--config FILE: Look up server names only in this file (mcpServers format). A file whose name ends in .toml "

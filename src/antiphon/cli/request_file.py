@@ -5,24 +5,20 @@ Owns reading and validating it.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import msgspec
 
+from antiphon.cli.arguments import read_input
 from antiphon.cli.error_messages import json_mistake
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.checks.validate import validate_request
-from antiphon.machine.files import read_file
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["Asked", "read_ask", "read_bytes", "read_request"]
-
-_LARGEST = 64 * 1024 * 1024
-"""Most bytes of a request in a file: more than a host accepts."""
+__all__ = ["Asked", "read_ask", "read_request"]
 
 Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
 
@@ -36,12 +32,12 @@ class _FileMessage(msgspec.Struct):
 
 def read_request(path: Path) -> CreateMessageRequestParams:
     """Read a sampling request; ``-`` is standard input."""
-    return _decode_request(path, read_bytes(path))
+    return _decode_request(path, read_input(path))
 
 
 def read_ask(path: Path) -> Asked:
     """Read a sampling request, or the message of an elicitation or a tool call, which names its method."""
-    data = read_bytes(path)
+    data = read_input(path)
     try:
         message = msgspec.json.decode(data, type=_FileMessage)
         if message.method == "elicitation/create":
@@ -63,14 +59,3 @@ def _decode_request(path: Path, data: bytes) -> CreateMessageRequestParams:
     except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
         raise ConfigError(f"{path}: not a sampling request: {json_mistake(data) or error}") from None
     return params
-
-
-def read_bytes(path: Path) -> bytes:
-    """Read a file; ``-`` is standard input."""
-    try:
-        data = sys.stdin.buffer.read(_LARGEST + 1) if str(path) == "-" else read_file(path, _LARGEST + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    if len(data) > _LARGEST:
-        raise ConfigError(f"{path}: larger than {_LARGEST} bytes")
-    return data

@@ -21,7 +21,7 @@ from antiphon.host.config import Config
 from antiphon.identity import command_of
 from antiphon.wire.origin import Origin, describe_target, identify_target, list_coarser
 
-__all__ = ["address_of", "identities_of", "identity_of", "names_of", "origin_at", "resolve_target", "target_of"]
+__all__ = ["address_of", "identities_of", "names_of", "origin_at", "resolve_target", "target_of"]
 
 _URL = re.compile(r"(?:https?|wss?)://", re.IGNORECASE)
 _OBJECT = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
@@ -97,16 +97,8 @@ def target_of(found: FoundEntry, name: str) -> Mapping[str, object]:
     return target
 
 
-def identity_of(target: str, servers: Path | None = None) -> str:
-    """Return the identity of a server that is named as for ``antiphon call``; an identity, or its prefix, is unchanged.
-
-    ``servers``: the only file to look names up in.
-    """
-    return identities_of(target, servers)[0]
-
-
 def identities_of(target: str, servers: Path | None = None) -> tuple[str, ...]:
-    """Return the identity of a server and the coarser ones, in the order of ``Origin.identities``."""
+    """Return the identity of a server that is named as for ``antiphon call``, and the coarser ones."""
     return origin_at(target, servers).identities
 
 

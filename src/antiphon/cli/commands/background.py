@@ -13,7 +13,7 @@ from msgspec import structs
 
 from antiphon.cli.commands.call import find_task, forget_task, read_all, show_result
 from antiphon.cli.error_messages import FAILED
-from antiphon.cli.groups import ListGroup
+from antiphon.cli.groups import CommandGroup
 from antiphon.cli.open_client import open_client
 from antiphon.cli.options import AnswerOptions, Json, Reach
 from antiphon.cli.output.formats import print_json, print_list
@@ -23,7 +23,7 @@ from antiphon.errors import InvalidParams
 
 __all__ = ["commands"]
 
-commands = ListGroup(help="List and follow tasks that call --background started. Without a command: list.")
+commands = CommandGroup(help="List and follow tasks that call --background started. Without a command: list.")
 
 TaskId = Annotated[str, "ID: The task's id, or the beginning of it."]
 

@@ -18,7 +18,7 @@ from antiphon.cli.arguments import read_arguments, suggest_similar
 from antiphon.cli.commands.listings import format_signature
 from antiphon.cli.error_messages import FAILED, prefix_errors
 from antiphon.cli.open_client import open_client
-from antiphon.cli.options import AnswerOptions, Arguments, Json, ModelApi, Reach, TargetText
+from antiphon.cli.options import AnswerOptions, Json, ModelApi, Reach, TargetText
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.cli.output.output_files import Output, parts_of, save_parts, text_of_blocks
 from antiphon.cli.output.progress import Teller
@@ -53,7 +53,7 @@ _SHORTEST = 4
 async def command(
     target: TargetText,
     tool: Annotated[str, "TOOL"],
-    arguments: Arguments = None,
+    arguments: list[str] | None = None,
     *,
     as_json: Json = False,
     output: Output = None,
@@ -71,6 +71,8 @@ async def command(
     Exit code 1 if the tool says that it failed.
 
     Usage:
+        [KEY=VALUE]...: Arguments of the tool: key=value (read as the type that the tool wants), or key:=JSON. Or all of
+            them as one JSON object: given here, in a file (@FILE), or on standard input (-).
         --background: Do not wait if the call becomes a task: print its id; go on with antiphon tasks.
         --roots PATH: A folder the server may work in; may be repeated.
     """

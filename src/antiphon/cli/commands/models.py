@@ -19,7 +19,6 @@ from antiphon.cli.request_file import read_request
 from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.models.models import Models
-from antiphon.host.models.selection import Selection
 from antiphon.host.providers.api_keys import key_variables, missing_key
 
 __all__ = ["command"]
@@ -59,11 +58,12 @@ def command(
         raise ConfigError("explain needs a file: antiphon models explain REQUEST.json")
     allowed = configured.for_server(server or "").models
     selection = models.select(read_request(request), allowed=allowed, left=_parse_dollars(left))
-    _print_selection(selection, as_json=as_json)
+    if as_json:
+        print_json(msgspec.to_builtins(selection))
+    else:
+        print_list(selection.candidates, make_score_columns(selection), as_json=False, nothing="There are no models.")
+        print_text(f"=> {describe_verdict(selection)}")
     return FAILED if selection.winner is None else 0
-
-
-# --- the list ---------------------------------------------------------------------------------------------------------
 
 
 def _print_models(models: Models, environ: Mapping[str, str], *, as_json: bool) -> None:
@@ -111,17 +111,6 @@ def _describe_key(model: Model, environ: Mapping[str, str]) -> str:
     if not variables:
         return "none needed"
     return "missing: " + " or ".join(variables) if missing_key(model, environ) else "there"
-
-
-# --- the explanation --------------------------------------------------------------------------------------------------
-
-
-def _print_selection(selection: Selection, *, as_json: bool) -> None:
-    if as_json:
-        print_json(msgspec.to_builtins(selection))
-        return
-    print_list(list(selection.candidates), make_score_columns(selection), as_json=False, nothing="There are no models.")
-    print_text(f"=> {describe_verdict(selection)}")
 
 
 def _parse_dollars(text: str | None) -> Decimal | None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from antiphon.cli.arguments import read_texts, suggest_similar
 from antiphon.cli.open_client import open_client
-from antiphon.cli.options import AnswerOptions, Json, Reach, TargetText, Texts
+from antiphon.cli.options import AnswerOptions, Json, Reach, TargetText
 from antiphon.cli.output.formats import is_terminal, print_json, print_text
 from antiphon.cli.output.output_files import Output, contents_text, data_of, part_of, save_parts, text_of_block
 from antiphon.client.client import Client
@@ -71,13 +71,17 @@ def _show_contents(contents: ResourceContents) -> None:
 async def prompt(
     target: TargetText,
     name: Annotated[str, "PROMPT"],
-    arguments: Texts = None,
+    arguments: list[str] | None = None,
     *,
     as_json: Json = False,
     answers: AnswerOptions,
     reach: Reach,
 ) -> None:
-    """Print a prompt of a server, filled in."""
+    """Print a prompt of a server, filled in.
+
+    Usage:
+        [KEY=VALUE]...: Arguments of the prompt, as key=value.
+    """
     filled_in = read_texts(arguments or ())
     async with open_client(target, reach, answers) as client:
         try:

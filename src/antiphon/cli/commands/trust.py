@@ -7,7 +7,7 @@ from typing import Annotated
 
 from antiphon.cli.config_files import describe_servers, read_bytes
 from antiphon.cli.error_messages import FAILED
-from antiphon.cli.groups import ListGroup
+from antiphon.cli.groups import CommandGroup
 from antiphon.cli.options import Json
 from antiphon.cli.output.formats import print_list, print_text
 from antiphon.cli.quantities import format_time as moment
@@ -16,7 +16,7 @@ from antiphon.host.config.trust import Trust, Trusted
 
 __all__ = ["commands"]
 
-commands = ListGroup(
+commands = CommandGroup(
     help="Decide which server files of projects may be used.\n\n"
     "A file such as .mcp.json came with a project: nothing of it is started, and no variable is filled in, before you "
     "trust it as it is. When it changes, you are asked again.",

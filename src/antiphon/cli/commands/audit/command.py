@@ -24,7 +24,7 @@ from antiphon.cli.commands.audit.verify import (
     verify_file,
     verify_store,
 )
-from antiphon.cli.groups import ListGroup
+from antiphon.cli.groups import CommandGroup
 from antiphon.cli.options import Json, complete_server
 from antiphon.cli.output.formats import write_line
 from antiphon.cli.quantities import parse_past_time
@@ -35,7 +35,7 @@ from antiphon.host.store.chain import RecordSearch, Step
 
 __all__ = ["commands"]
 
-commands = ListGroup(
+commands = CommandGroup(
     help="See what happened to each ask, and what was spent.\n\n"
     "Without a command: list. The record holds steps, figures and hashes; what was said only if you asked for it.",
 )

@@ -20,6 +20,7 @@ from typing import Literal
 
 import msgspec
 
+from antiphon.cli.arguments import read_input
 from antiphon.cli.error_messages import FAILED, Failed
 from antiphon.cli.output.formats import is_terminal, print_json, print_text, write_line
 from antiphon.errors import ConfigError
@@ -28,7 +29,7 @@ from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store
 from antiphon.host.store.chain import Entry, Fault, Head, verify_entries
-from antiphon.machine.files import open_file, read_file, replaced_file
+from antiphon.machine.files import open_file, replaced_file
 
 __all__ = [
     "Format",
@@ -161,13 +162,7 @@ def read_anchors(file: Path, *, make: bool = False) -> list[Head]:
     heads: list[Head] = []
     if make and not file.exists():
         return heads
-    try:
-        data = read_file(file, MAX_ANCHORS + 1)
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
-    if len(data) > MAX_ANCHORS:
-        raise ConfigError(f"{file}: too large for a file of anchors")
-    lines = data.splitlines()
+    lines = read_input(file, MAX_ANCHORS).splitlines()
     if not lines and not make:
         # An emptied file would let a record pass from which the newest entries were cut off.
         raise ConfigError(f"{file}: has no anchor in it, so it proves nothing; name the file that was written to")

@@ -12,12 +12,11 @@ import os
 import platform
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
 from antiphon import __version__
-from antiphon.cli.commands.doctor.local import DoctorFinding, is_installed
+from antiphon.cli.commands.doctor.local import DoctorFinding, list_missing_packages
 from antiphon.cli.commands.install import list_hosts
 from antiphon.cli.config_files import config_paths as server_paths
 from antiphon.cli.config_files import read_bytes
@@ -55,16 +54,11 @@ _OPTION_NAME = re.compile(r"--[a-z][a-z-]{1,30}(?==|$)")
 
 def describe_version() -> dict[str, object]:
     """Return the version of this package, and of all that decides how it behaves."""
-    extras: dict[str, bool] = {}
-    for line in metadata.requires("antiphon") or ():
-        if extra := re.search(r"extra == ['\"]([\w-]+)", line):
-            package = re.split(r"[^\w.-]", line, maxsplit=1)[0]
-            extras[extra[1]] = extras.get(extra[1], True) and is_installed(package)
     return {
         "antiphon": __version__,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": platform.platform(),
-        "extras": [name for name, is_there in extras.items() if is_there],
+        "extras": [name for name, missing in list_missing_packages().items() if not missing],
         "revisions": [one.name for one in REVISIONS],
     }
 

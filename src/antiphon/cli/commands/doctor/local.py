@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -27,7 +28,7 @@ from antiphon.machine.extras import describe_install
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
-__all__ = ["DoctorFinding", "is_installed", "local_findings"]
+__all__ = ["DoctorFinding", "list_missing_packages", "local_findings"]
 
 _NEEDED = (
     "msgspec",
@@ -40,15 +41,8 @@ _NEEDED = (
     "uvicorn",
     "uvloop",
 )
-_EXTRAS = {
-    "host": (
-        ("pydantic-ai-slim", "genai-prices", "sqlalchemy", "starlette", "jinja2"),
-        "models and a store",
-    ),
-    "postgres": (("asyncpg",), "a store in PostgreSQL"),
-    "telemetry": (("opentelemetry-api",), "traces and metrics"),
-}
-"""For each extra: some of its packages, and its purpose."""
+_EXTRAS = {"host": "models and a store", "postgres": "a store in PostgreSQL", "telemetry": "traces and metrics"}
+"""The purpose of each extra that is checked."""
 
 
 class DoctorFinding(NamedTuple):
@@ -83,7 +77,7 @@ def _check_python() -> DoctorFinding:
 
 def _check_dependencies() -> Iterator[DoctorFinding]:
     for name in _NEEDED:
-        if is_installed(name):
+        if _is_installed(name):
             yield DoctorFinding("ok", name, metadata.version(name))
         elif name == "uvloop":
             yield DoctorFinding("note", name, "is not installed: servers work, at about half the speed")
@@ -92,18 +86,26 @@ def _check_dependencies() -> Iterator[DoctorFinding]:
 
 
 def _check_extras() -> Iterator[DoctorFinding]:
-    for name, (packages, purpose) in _EXTRAS.items():
-        missing = [package for package in packages if not is_installed(package)]
-        subject = f"antiphon[{name}]"
-        if missing:
-            remedy = f"{', '.join(missing)} not there; for {purpose}: {describe_install(name)}"
-            yield DoctorFinding("note", subject, remedy)
+    missing = list_missing_packages()
+    for name, purpose in _EXTRAS.items():
+        if packages := missing.get(name):
+            remedy = f"{', '.join(packages)} not there; for {purpose}: {describe_install(name)}"
+            yield DoctorFinding("note", f"antiphon[{name}]", remedy)
         else:
-            yield DoctorFinding("ok", subject, purpose)
+            yield DoctorFinding("ok", f"antiphon[{name}]", purpose)
 
 
-def is_installed(package: str) -> bool:
-    """Return whether a package is installed."""
+def list_missing_packages() -> dict[str, list[str]]:
+    """Return the packages of each extra that are not installed."""
+    missing: dict[str, list[str]] = {}
+    for line in metadata.requires("antiphon") or ():
+        if extra := re.search(r"extra == ['\"]([\w-]+)", line):
+            package = re.split(r"[^\w.-]", line, maxsplit=1)[0]
+            missing.setdefault(extra[1], []).extend([] if _is_installed(package) else [package])
+    return missing
+
+
+def _is_installed(package: str) -> bool:
     try:
         metadata.version(package)
     except metadata.PackageNotFoundError:

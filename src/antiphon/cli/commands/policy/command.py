@@ -13,7 +13,7 @@ from typing import Annotated
 from antiphon.cli.commands.policy.explain import judged_request, print_explanation, read_cases, tell_cases
 from antiphon.cli.commands.policy.grants import lift_block, list_blocks, list_grants, revoke_grants
 from antiphon.cli.commands.policy.show import find_effective_policy, show_policy
-from antiphon.cli.groups import ListGroup, ShowGroup
+from antiphon.cli.groups import CommandGroup
 from antiphon.cli.host_options import read_configuration
 from antiphon.cli.options import ConfigFile, Json, complete_server
 from antiphon.cli.store import StoreOptions, run_on_store
@@ -21,9 +21,9 @@ from antiphon.cli.target_text import identities_of, names_of
 
 __all__ = ["commands"]
 
-commands = ShowGroup(help="See what servers may ask, and why.\n\nWithout a command: show.")
-grants = ListGroup(help="List and revoke what you allowed for more than once. Without a command: list.")
-blocks = ListGroup(help="List servers you blocked, and let them ask again. Without a command: list.")
+commands = CommandGroup(usual="show", help="See what servers may ask, and why.\n\nWithout a command: show.")
+grants = CommandGroup(help="List and revoke what you allowed for more than once. Without a command: list.")
+blocks = CommandGroup(help="List servers you blocked, and let them ask again. Without a command: list.")
 
 Server = Annotated[
     str | None, "--server TARGET: The server: a target as for antiphon call, or an identity.", complete_server

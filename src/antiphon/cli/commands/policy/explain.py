@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
+from antiphon.cli.arguments import read_input
 from antiphon.cli.commands.policy.show import rank_rules
 from antiphon.cli.error_messages import FAILED
 from antiphon.cli.output.formats import print_json, print_text
-from antiphon.cli.request_file import Asked, read_ask, read_bytes
+from antiphon.cli.request_file import Asked, read_ask
 from antiphon.cli.target_text import origin_at
 from antiphon.errors import ConfigError
 from antiphon.host.checks.policy_rules import Effect, Policy, Situation, decide, explain, find_mismatch
@@ -59,7 +60,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 def judged_request(path: Path, server: str | None, *, background: bool, headless: bool) -> Judged:
     """Read a request, or a call of a tool as a case has it, and assume an ask of this server."""
     try:
-        case = msgspec.json.decode(read_bytes(path), type=CallCase) if str(path) != "-" else None
+        case = msgspec.json.decode(read_input(path), type=CallCase) if str(path) != "-" else None
     except (msgspec.DecodeError, UnicodeDecodeError):
         case = None
     if case is not None:
@@ -87,7 +88,7 @@ def judged_case(case: CallCase, *, headless: bool = False) -> Judged:
 def read_cases(path: Path) -> list[CallCase]:
     """Read the cases of a file: tables ``[[cases]]`` in TOML."""
     try:
-        data = parse_toml(read_bytes(path).decode())
+        data = parse_toml(read_input(path).decode())
         cases = msgspec.convert(data, dict[str, list[CallCase]])["cases"]
         if not cases or any(case.expect is None for case in cases):
             raise ValueError("there are none, or one lacks expect")

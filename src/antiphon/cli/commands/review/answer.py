@@ -30,7 +30,7 @@ from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["agree_in_person", "check_named", "edit_request", "fill_in_person", "show_in_person"]
+__all__ = ["agree_in_person", "check_named", "edit_request", "fill_in_person"]
 
 _MISTAKE = "# Mistake: "
 
@@ -48,12 +48,6 @@ async def agree_in_person(questions: Sequence[Question], ids: Sequence[str], ver
     for question in questions:
         if not named_as_listed(question, ids):
             await _agree_to_action(question, verb)
-
-
-async def show_in_person(question: Question) -> None:
-    """Show a question at the terminal before it is worked on."""
-    with _open_conversation(question) as console:
-        await console.show(draw_question(question, console.layout, question.created))
 
 
 def check_named(question: Question, ids: Sequence[str]) -> None:
@@ -142,7 +136,8 @@ async def edit_request(question: Question, item: ReviewItem, *, yes: bool, model
     if terminal is None and not yes:
         raise ConfigError("there is no terminal to ask you at; --yes sends what the editor leaves, of an ID:HASH")
     if terminal is not None and not yes:
-        await show_in_person(question)
+        with _open_conversation(question) as console:
+            await console.show(draw_question(question, console.layout, question.created))
     params = item.params
     while True:
         params = await _edit_until_valid(params, item.params, editor, terminal)

@@ -75,8 +75,8 @@ async def list_(
 ) -> None:
     """List what waits, by calls; usual in a pipe.
 
-    In a pipe, and with --json, it prints one line for each request; with --watch, another line when one is decided or
-    has ended. If more wait than are listed, standard error says how many, and how to list the next ones.
+    In a pipe, with --json and with --watch it prints one line for each request; with --watch, another line when one is
+    decided or has ended. If more wait than are listed, standard error says how many, and how to list the next ones.
 
     Usage:
         --limit, -n N: How many, the oldest first.

@@ -5,13 +5,13 @@ Owns which decision a command means for each kind of question. The queue decides
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from antiphon.cli.arguments import read_arguments
+from antiphon.cli.arguments import read_arguments, read_input
 from antiphon.cli.commands.review.find import explain_lateness, find_pending
 from antiphon.cli.error_messages import Failed
 from antiphon.cli.options import user_name
@@ -149,11 +149,8 @@ def read_answer(words: Sequence[str]) -> list[str]:
     """Return the words of an answer; ``-`` alone stands for standard input."""
     if list(words) != ["-"]:
         return list(words)
-    data = sys.stdin.buffer.read(_LONGEST_ANSWER + 1)
-    if len(data) > _LONGEST_ANSWER:
-        raise ConfigError(f"the answer is longer than {_LONGEST_ANSWER} bytes")
     try:
-        return [data.decode().rstrip("\n")]
+        return [read_input(Path("-"), _LONGEST_ANSWER).decode().rstrip("\n")]
     except UnicodeDecodeError:
         raise ConfigError("the answer is not UTF-8") from None
 

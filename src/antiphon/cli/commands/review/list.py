@@ -1,4 +1,4 @@
-"""The questions that wait for a person: listed once, or live until interrupted."""
+"""The questions that wait for a person: listed once, or a line for each as it comes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import shutil
 import sys
 import time
 from typing import Any
-
-import click
 
 from antiphon.cli.commands.review.find import find_question, format_listed_id
 from antiphon.cli.commands.review.queue_list import (
@@ -31,9 +29,6 @@ from antiphon.host.terminal.console import Layout
 
 __all__ = ["list_pending", "make_layout", "watch_queue"]
 
-_NOTHING = "Nothing waits for you."
-_OWN_SCREEN, _SHARED_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-"""Begin and end a screen that leaves the lines before it alone; without a cursor."""
 _TICK = 0.5
 """Seconds between two reads; shorter ones would not be noticed."""
 
@@ -58,7 +53,7 @@ async def list_pending(store: Store, limit: int, after: str | None, *, as_json: 
         for question in questions:
             _write_question(question, now, as_json=as_json)
     elif not questions:
-        write_line(_NOTHING)
+        write_line("Nothing waits for you.")
     else:
         for row in draw_list(questions, make_layout(), now):
             write_line(row)
@@ -69,14 +64,7 @@ async def list_pending(store: Store, limit: int, after: str | None, *, as_json: 
 
 
 async def watch_queue(store: Store, *, as_json: bool) -> None:
-    """List live: redrawn on a terminal, else one line when a question comes, and one when it is decided."""
-    if as_json or not is_terminal() or os.environ.get("TERM") == "dumb":
-        await _follow_queue(store, as_json=as_json)
-    else:
-        await _redraw_queue(store)
-
-
-async def _follow_queue(store: Store, *, as_json: bool) -> None:
+    """Write a line when a question comes, and one when it is decided."""
     queue = Queue(store)
     waiting: dict[str, Question] = {}
     seen = -1
@@ -99,22 +87,6 @@ def _is_unread() -> bool:
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))
-
-
-async def _redraw_queue(store: Store) -> None:
-    queue = Queue(store)
-    click.echo(_OWN_SCREEN, nl=False)
-    try:
-        while True:
-            questions = await queue.pending()
-            rows = [f" {len(questions)} waiting. Ctrl-C ends the list, nothing else.", ""]
-            rows += draw_list(questions, make_layout(), time.time()) if questions else [f" {_NOTHING}"]
-            height = shutil.get_terminal_size().lines
-            shown = rows if len(rows) <= height else [*rows[: height - 1], " ..."]
-            click.echo("\x1b[H" + "\x1b[K\n".join(shown) + "\x1b[J", nl=False)
-            await asyncio.sleep(_TICK)
-    finally:
-        click.echo(_SHARED_SCREEN, nl=False)
 
 
 def _write_question(question: Question, now: float, *, as_json: bool) -> None:
