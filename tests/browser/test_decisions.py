@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from playwright.async_api import Browser
 
@@ -73,6 +75,29 @@ async def test_a_person_answers(chromium: Browser):
             await seen.said("Answered")
         answer = await task
         assert (answer.text, answer.model) == ("By hand.", "human")
+
+
+async def test_a_grant_covers_what_already_waits_after_saying_how_many(chromium: Browser):
+    """Only what matches, within its bounds: what is sent now counts towards the uses."""
+    async with desk() as page:
+        first, answered = await page.asked()
+        alike = [(await page.asked(text="Describe a hat"))[1] for _ in range(2)]
+        _, other = await page.asked(text="x" * 20_000)
+        async with visit(chromium, page) as seen:
+            await seen.open(first.id)
+            await seen.page.click(".more > summary")
+            await seen.page.click("text=Approve similar requests too")
+            chosen = seen.page.locator("select[name=scope] option[value=session]")
+            assert await chosen.inner_text() == "this session (2 that wait are sent now)"
+            await seen.page.select_option("select[name=scope]", "session")
+            await seen.page.fill("input[name=uses]", "5")
+            await seen.page.click("text=Approve, and similar ones too")
+            await seen.said("Approved")
+            await asyncio.gather(answered, *alike)
+            await seen.count(1)
+        assert not other.done()
+        (given,) = await page.host.grants.all()
+        assert given.grant.terms.uses == 3
 
 
 async def test_a_grant_is_given_used_and_revoked(chromium: Browser):

@@ -24,9 +24,11 @@ from antiphon.host.review.decisions import (
     read_filled_form,
 )
 from antiphon.host.review.diff import compare_requests
+from antiphon.host.review.given_grants import approve_covered, find_covered
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch
 from antiphon.host.review.review import (
+    Approve,
     Decision,
     Deny,
     ElicitItem,
@@ -81,10 +83,15 @@ async def decide_question(site: Site, request: Request) -> Response:
             decision = _make_decision(found, action, form, site.clock())
         if not _is_refusal(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
             raise InvalidInput("problem.soon")
-        await site.queue.decide(found.id, decision, hash=form("hash"), by=site.by(request))
+        decisions, also = {found.id: decision}, await _find_also(site, found, decision, form)
+        if isinstance(decision, Approve) and also:
+            decisions = {**approve_covered(found, decision, also)}
+        hashes = {found.id: form("hash"), **{each.id: each.hash for each in also}}
+        await site.queue.decide_all(decisions, hashes, by=site.by(request))
         # The page's script chooses the next question itself.
         then = "/" if wants_data(request) else await _find_next_place(site, found, Sifting.of(request.query_params))
-        return await site.decided(request, [found], _name_decision(decision, action), then=then)
+        before = [found, *(each for each in also if each.id in decisions)]
+        return await site.decided(request, before, _name_decision(decision, action), then=then)
 
     return await _carry_out(site, request, act)
 
@@ -242,6 +249,17 @@ async def invite_browser(site: Site, request: Request) -> Response:
     if wants_data(request):
         return site.done(request, "done.invite", address=address)
     return show_settings(site, request, address=address)
+
+
+async def _find_also(
+    site: Site, found: Question, decision: Decision | ElicitResult, form: DecisionForm
+) -> list[Question]:
+    """Return what waits and is covered by the grant that is given, of those that the form has counted."""
+    named = set(form.all("also"))
+    if not named or not isinstance(decision, Approve):
+        return []
+    covered = find_covered(found, decision.scope, await site.pending())
+    return [each for each in covered if f"{each.id} {each.hash}" in named]
 
 
 def _make_decision(question: Question, action: str, form: DecisionForm, now: float) -> Decision | ElicitResult:

@@ -22,6 +22,7 @@ from antiphon.host.checks.visible import inert_line
 from antiphon.host.pipeline.growth import LOOK, Partial, partials_in
 from antiphon.host.review.decisions import argument_fields
 from antiphon.host.review.diff import format_json
+from antiphon.host.review.given_grants import find_covered
 from antiphon.host.review.question import Question, reaches_question
 from antiphon.host.review.review import ReviewItem, ToolItem
 from antiphon.host.review.shown import MessageTurn, Shown, collect_shown, shape_of
@@ -62,6 +63,8 @@ _FIRST = 200
 """Most rows in a page as it is opened, so that it is small; the script fetches the others."""
 _LAST = 5
 """Decisions about a server that are listed beside its request."""
+_COVERED = 100
+"""Most requests of a server of which is found out whether a grant covers them, which takes some milliseconds."""
 _LOOK = 0.1
 """Seconds between two reads of a store that sends no notices of changes by other processes."""
 
@@ -130,10 +133,19 @@ async def show_question(site: Site, request: Request) -> Response:
         became=_describe_outcome(site, request, found),
         drafts=drafts,
         take="take" in request.query_params,
+        covered=await _count_covered(site, found, shown),
         decided=await _decided_before(site, found),
         current=id,
         **_collect_waiting(site, request.query_params, _FIRST),
     )
+
+
+async def _count_covered(site: Site, found: Question, shown: Shown | None) -> dict[str, list[Question]]:
+    """Return what waits and would be covered by a grant, by its scope."""
+    if shown is None or "grant" not in shown.choices:
+        return {}
+    pending = [each for each in await site.pending() if each.identity == found.identity][:_COVERED]
+    return {scope: find_covered(found, scope, pending) for scope in shown.scopes}
 
 
 async def _decided_before(site: Site, found: Question) -> list[AskRow]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -14,7 +15,18 @@ import msgspec
 from antiphon.host.budget import Account, Cap
 from antiphon.host.model_catalogue import LOCAL
 from antiphon.host.models.choice import Chosen
-from antiphon.host.review.review import UNBOUNDED, Terms, digest, usual_terms
+from antiphon.host.review.question import Question
+from antiphon.host.review.review import (
+    UNBOUNDED,
+    Approve,
+    ReviewItem,
+    Scope,
+    Terms,
+    ToolItem,
+    digest,
+    most_of,
+    usual_terms,
+)
 from antiphon.host.store.base import GrantRow, Store
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.wire.envelope import encode_value
@@ -22,7 +34,7 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["Given", "Grant", "GrantScope", "Grants"]
+__all__ = ["Given", "Grant", "GrantScope", "Grants", "approve_covered", "find_covered"]
 
 GrantScope = Literal["call", "session", "always"]
 Asked = CreateMessageRequestParams | CallToolRequestParams
@@ -223,6 +235,58 @@ class Grants:
             grant: the grant, or its id.
         """
         return await self._store.revoke(grant if isinstance(grant, str) else grant.id)
+
+
+def find_covered(given: Question, scope: Scope, waiting: Iterable[Question]) -> list[Question]:
+    """Return the other waiting questions that a grant for this one covers, as long as its bounds hold.
+
+    Args:
+        given: the question that is approved.
+        scope: the scope of the grant.
+        waiting: all questions that wait.
+    """
+    item = given.item
+    if scope == "once" or not isinstance(item, ReviewItem | ToolItem) or "grant" not in item.choices:
+        return []
+    grant = Grant.give(item.params, item.origin, scope)
+    return [each for each in waiting if each.id != given.id and _is_covered(grant, given, each)]
+
+
+def _is_covered(grant: Grant, given: Question, other: Question) -> bool:
+    mine, its = given.item, other.item
+    if not isinstance(its, ReviewItem | ToolItem) or "grant" not in its.choices or other.state != "pending":
+        return False
+    if isinstance(mine, ReviewItem) and isinstance(its, ReviewItem):
+        same = (mine.model, mine.fallbacks) == (its.model, its.fallbacks)
+    else:
+        same = isinstance(mine, ToolItem) and isinstance(its, ToolItem) and its.allowed is None
+    # A grant for a call or a session belongs to one process, whose name begins that of the group.
+    here = grant.scope == "always" or given.group.partition(":")[0] == other.group.partition(":")[0]
+    return same and here and grant.covers(its.params, its.origin)
+
+
+def approve_covered(given: Question, approval: Approve, covered: Iterable[Question]) -> dict[str, Approve]:
+    """Return the approvals of a question and of others that its grant covers, by id: they use up what it allows.
+
+    Args:
+        given: the question that is approved.
+        approval: the approval, with the terms of the grant.
+        covered: questions that wait; see ``find_covered``.
+    """
+    usual = Terms() if given.item is None else usual_terms(given.item)
+    terms, made = approval.terms or usual, dict[str, Approve]()
+    uses, money = terms.uses, terms.money
+    for other in covered:
+        # What has no price counts as nothing, as it does for the grant itself.
+        most = (most_of(other.item, approval.model) or 0) if isinstance(other.item, ReviewItem) else 0
+        if uses == 0 or other.item is None or (money is not None and most > money):
+            break
+        uses = None if uses is None else uses - 1
+        money = None if money is None else money - most
+        made[other.id] = Approve(digest=digest(other.item.params), model=approval.model)
+    left = msgspec.structs.replace(terms, uses=uses, money=money)
+    first = msgspec.structs.replace(approval, **{"scope": "once", "terms": None} if uses == 0 else {"terms": left})
+    return {given.id: first, **made}
 
 
 def _describe_grant(row: GrantRow) -> Given:

@@ -2,7 +2,7 @@
 import { arm } from "./consent/arming.js";
 import { discard } from "./drafts.js";
 import { following, go, here } from "./navigation.js";
-import { banner, lost, parsed, say } from "./places.js";
+import { banner, detail, lost, parsed, say } from "./places.js";
 import { selected } from "./queue.js";
 import { watch } from "./consent/outcomes.js";
 import { refresh } from "./refresh.js";
@@ -22,7 +22,9 @@ export async function send(form, button) {
   if (form.dataset.busy || form.closest("[inert]")) return;
   form.dataset.busy = "1";
   const still = here();
-  const next = form.id === "several" ? following(new Set(selected().map((box) => box.value.split(" ")[0]))) : following();
+  // Those that are ticked, or that a grant covers, are decided with it.
+  const also = form.id === "several" ? selected() : [detail(), ...form.querySelectorAll("[name=also]")];
+  const next = following(new Set(also.map((each) => each?.dataset.id ?? each?.value.split(" ")[0])));
   try {
     if (form.getAttribute("action").includes("/draft")) await discard();
     const answer = await post(form.getAttribute("action"), fields(form, button));

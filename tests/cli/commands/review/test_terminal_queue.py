@@ -61,6 +61,22 @@ async def test_the_first_request_is_shown_and_approved():
             assert (question.by, question.state) == ("ada", "done")
 
 
+async def test_a_grant_covers_what_waits_after_saying_how_many():
+    """One more that matches is sent at once, if the person says so."""
+    async with asking() as host:
+        first, second = await host.ask("One hat"), await host.ask("Another hat")
+        async with at_queue(host) as person:
+            for prompt, typed in [("decision> ", "g"), ("> ", "2"), ("> ", "3"), ("y or n> ", "y")]:
+                person.type("\n" if typed == "g" else "")
+                await person.expect(prompt)
+                person.type(f"{typed}\n")
+            await person.expect("Decided.")
+            assert {(await first).text, (await second).text} == {"one", "two"}
+        (given,) = await Grants(host.store).all()
+        assert given.grant.terms.uses == 2
+        assert "1 more that wait are covered" in person.seen
+
+
 async def test_a_request_is_picked_by_its_id():
     """Another request keeps waiting."""
     async with asking() as host:

@@ -25,11 +25,12 @@ from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.budget import brief_dollars, format_dollars, rounded_dollars
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.given_grants import Given, Grants
+from antiphon.host.review.given_grants import Given, Grants, approve_covered, find_covered
 from antiphon.host.review.history import server_names, sought_by
 from antiphon.host.review.keymap import describe_key, keys_on, label_key
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import UNDO, AlreadyDecided, Mismatch, NotShown, Queue
+from antiphon.host.review.review import Approve
 from antiphon.host.review.shown import show_item
 from antiphon.host.review.summary import (
     Group,
@@ -236,8 +237,13 @@ class ReviewQueue:
             await self._store_decision(question, made)
 
     async def _store_decision(self, question: Question, made: Any) -> None:
+        decisions, hashes = {question.id: made}, {question.id: question.hash}
+        also = find_covered(question, made.scope, self._pending) if isinstance(made, Approve) else []
+        if also and await self._console.line(self._words("queue.also", n=len(also))) == "y":
+            decisions = {**approve_covered(question, made, also)}
+            hashes |= {each.id: each.hash for each in also}
         try:
-            await self._queue.decide(question.id, made, hash=question.hash, by=self._by)
+            await self._queue.decide_all(decisions, hashes, by=self._by)
         except (AlreadyDecided, NotShown, LookupError):
             await self._console.say(self._words("queue.late"))
             return
