@@ -323,6 +323,19 @@ async def test_brief_transactions_are_merged_by_the_thread(
     assert size < 300 * 4096
 
 
+async def test_transactions_go_on_during_every_other_merge(runner: SqliteRunner, monkeypatch: pytest.MonkeyPatch):
+    """A merge waits for the disk. The next one has the log to itself: a log begins anew only once all is merged."""
+    monkeypatch.setattr(module, "_BRIEF", math.inf)
+    monkeypatch.setattr(module, "_UNMERGED", 4)
+    here = threading.current_thread().name
+    await runner.run(numbers)
+    ran = [runner.run(on_thread, brief=True) for _ in range(9)]
+    assert [turn.done() for turn in ran] == [True] * 8 + [False]
+    assert [turn.result() for turn in ran[:8]] == [here] * 8
+    assert await ran[8] != here
+    assert await runner.run(numbers) == [7] * 9
+
+
 async def test_a_slow_disk_keeps_transactions_off_the_event_loop(runner: SqliteRunner, monkeypatch: pytest.MonkeyPatch):
     """After a transaction that took too long there, the next ones run in the thread."""
     monkeypatch.setattr(module, "_BRIEF", -1.0)

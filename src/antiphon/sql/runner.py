@@ -130,6 +130,10 @@ class SqliteRunner(Runner):
         self._durable = durable
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="antiphon-store")
         self._connection: Connection | None = None
+        self._merging: Connection | None = None
+        """The connection of merges."""
+        self._is_beside = False
+        """Whether transactions went on during the last merge on its own connection."""
         self._closing = False
         self._copy: TemporaryDirectory[str] | None = None
         self._submitted = 0
@@ -193,17 +197,23 @@ class SqliteRunner(Runner):
         self._unmerged += 1
         if self._unmerged >= _UNMERGED:
             self._unmerged = 0
-            self._submitted += 1
-            self._thread.submit(self._merge, asyncio.get_running_loop())
+            # Only after a merge of the whole log does it begin anew, so every other one lets transactions wait.
+            self._is_beside = not self._is_beside
+            self._submitted += not self._is_beside
+            self._thread.submit(self._merge, None if self._is_beside else asyncio.get_running_loop())
         return True
 
-    def _merge(self, loop: asyncio.AbstractEventLoop) -> None:
-        with suppress(sqlite3.Error):
-            # Another process may be at it.
-            if self._connection is not None:
-                _driver_of(self._connection).execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(self._ended)
+    def _merge(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Merge the log into the file; ``loop`` is where transactions wait for it."""
+        # Another process may be at it.
+        with suppress(sqlite3.Error, DBAPIError):
+            # It creates no file in the place of one that was deleted.
+            place = _make_url(self._path.resolve(), mode="rw")
+            self._merging = self._merging or _connect_database(place, _set_up_to_read)
+            _driver_of(self._merging).execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        if loop is not None:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._ended)
 
     def _ended(self, end: Callable[[], object] | None = None) -> None:
         self._turn = time.monotonic()
@@ -283,13 +293,13 @@ class SqliteRunner(Runner):
 
     def _open_to_read(self, path: Path) -> Connection:
         try:
-            return _connect_database(_make_reading_url(path, mode="ro"), _set_up_to_read)
+            return _connect_database(_make_url(path, mode="ro"), _set_up_to_read)
         except DBAPIError:
             # Changes that a killed host has not merged can be read only if they can be merged, which
             # needs writing.
             log = path.with_name(f"{path.name}-wal")
             if not log.exists() or not log.stat().st_size:
-                return _connect_database(_make_reading_url(path, immutable="1"), _set_up_to_read)
+                return _connect_database(_make_url(path, immutable="1"), _set_up_to_read)
             self._copy = TemporaryDirectory(prefix="antiphon-store-")
             copy = Path(self._copy.name) / path.name
             for file in (path, log):
@@ -297,9 +307,10 @@ class SqliteRunner(Runner):
             return _connect_database(URL.create("sqlite", database=str(copy)), _set_up)
 
     def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        for connection in (self._merging, self._connection):
+            if connection is not None:
+                connection.close()
+        self._merging = self._connection = None
         if self._copy is not None:
             self._copy.cleanup()
             self._copy = None
@@ -312,7 +323,7 @@ def _connect_database(url: URL, set_up: Callable[[sqlite3.Connection], None]) ->
     return engine.connect()
 
 
-def _make_reading_url(path: Path, **how: str) -> URL:
+def _make_url(path: Path, **how: str) -> URL:
     return URL.create("sqlite", database=f"file:{quote(str(path))}", query={**how, "uri": "true"})
 
 
