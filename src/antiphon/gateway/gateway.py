@@ -258,8 +258,10 @@ class Gateway:
 
     def _tool(self, name: str, principal: str | None) -> Tool | None:
         """Return the definition of a tool, if its server has listed it for this principal."""
-        found = (group.catalogue.tool(name) for group in self._groups.values() if group.principal == principal)
-        return next((tool for tool in found if tool is not None), None)
+        for group in self._groups.values():
+            if group.principal == principal and (tool := group.catalogue.tool(name)) is not None:
+                return tool
+        return None
 
     def _group_of(self, request: ServerRequest) -> PrincipalGroup:
         """Return the group of this client. No two principals share a group."""
