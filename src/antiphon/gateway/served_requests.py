@@ -102,27 +102,16 @@ async def _list_tools(group: PrincipalGroup, request: ServerRequest) -> ListTool
     )
 
 
-async def _list_prompts(group: PrincipalGroup, request: ServerRequest) -> ListPromptsResult:
-    catalogue = await group.listed()
-    return _complete_list(catalogue, request, ListPromptsResult(prompts=catalogue.prompts, meta=catalogue.meta))
+def _serve_list(make: Callable[[ServerCatalogue], Any]) -> Callable[[PrincipalGroup, ServerRequest], Awaitable[Any]]:
+    """Serve a list with all members of its definitions, including those that this library does not know."""
 
+    async def serve(group: PrincipalGroup, request: ServerRequest) -> Any:
+        catalogue = await group.listed()
+        result = make(catalogue)
+        received = catalogue.listed(result)
+        return result if received is None else request.pass_on(received)
 
-async def _list_resources(group: PrincipalGroup, request: ServerRequest) -> ListResourcesResult:
-    catalogue = await group.listed()
-    return _complete_list(catalogue, request, ListResourcesResult(resources=catalogue.resources, meta=catalogue.meta))
-
-
-async def _list_templates(group: PrincipalGroup, request: ServerRequest) -> ListResourceTemplatesResult:
-    catalogue = await group.listed()
-    return _complete_list(
-        catalogue, request, ListResourceTemplatesResult(resource_templates=catalogue.templates, meta=catalogue.meta)
-    )
-
-
-def _complete_list(catalogue: ServerCatalogue, request: ServerRequest, result: Any) -> Any:
-    """Return a list with all members of its definitions, including those that this library does not know."""
-    received = catalogue.listed(result)
-    return result if received is None else request.pass_on(received)
+    return serve
 
 
 def _restore_members(catalogue: ServerCatalogue, result: ListToolsResult) -> ListToolsResult | Received:
@@ -306,10 +295,12 @@ async def _of_task(group: PrincipalGroup, request: ServerRequest) -> Received:
 SERVED: Mapping[str, Callable[[PrincipalGroup, ServerRequest], Awaitable[Any]]] = {
     "tools/list": _list_tools,
     "tools/call": _call_tool,
-    "prompts/list": _list_prompts,
+    "prompts/list": _serve_list(lambda found: ListPromptsResult(prompts=found.prompts, meta=found.meta)),
     "prompts/get": _get_prompt,
-    "resources/list": _list_resources,
-    "resources/templates/list": _list_templates,
+    "resources/list": _serve_list(lambda found: ListResourcesResult(resources=found.resources, meta=found.meta)),
+    "resources/templates/list": _serve_list(
+        lambda found: ListResourceTemplatesResult(resource_templates=found.templates, meta=found.meta)
+    ),
     "resources/read": _read_resource,
     "completion/complete": _complete_argument,
     "tasks/get": _get_task,

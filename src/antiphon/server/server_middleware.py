@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from functools import partial
-from types import CoroutineType
 from typing import Any
 
 from msgspec import Raw, structs
@@ -233,18 +232,12 @@ class ServerMiddlewareStack:
         """Return a digest of the code: calls that began before the code changed do not continue after it."""
         return b"".join(digest_code(function) for function in self._functions)
 
-    def run(self, request: ServerRequest, handler: CallNext) -> CoroutineType[Any, Any, Any]:
+    async def run(self, request: ServerRequest, handler: CallNext) -> Any:
         """Pass a request through all functions to its handler; ``TypeError`` names one that returned no result."""
-        if not self._functions:
-            return _call_alone(request, handler)
         # No function here refers to itself: each call would be garbage that only the collector finds.
-        for function in reversed(self._functions[1:]):
+        for function in reversed(self._functions):
             handler = partial(_call_function, function, handler)
-        return _call_function(self._functions[0], handler, request)
-
-
-async def _call_alone(request: ServerRequest, handler: CallNext) -> Any:
-    return await handler(request)
+        return await handler(request)
 
 
 async def _call_function(function: Middleware, call_next: CallNext, request: ServerRequest) -> Any:

@@ -193,12 +193,8 @@ def key_text(text: str) -> str:
 
 def key_of(seq: int, record: Record) -> RecordKey:
     """Return what a record is found by."""
-    texts = (
-        record.ask[:_KEY_TEXT],
-        record.identity[:_KEY_TEXT],
-        record.outcome[:_KEY_TEXT],
-        (record.call or "")[:_KEY_TEXT],
-    )
+    most = _KEY_TEXT
+    texts = record.ask[:most], record.identity[:most], record.outcome[:most], (record.call or "")[:most]
     # What can be printed can be stored, unlike surrogates and the null character: one look for all texts of a record.
     ask, identity, outcome, call = texts if "".join(texts).isprintable() else map(key_text, texts)
     return RecordKey(seq, record.at, ask, identity, record.step, outcome or None, call or None)

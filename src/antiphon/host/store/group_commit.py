@@ -76,7 +76,10 @@ class Grouped(Generic[C]):
             await (asyncio.sleep(0) if self._making is None else asyncio.wait([self._making]))
 
     def _begin(self) -> None:
-        """Start with the next changes."""
+        """Start with the next changes, if there are any."""
+        self._is_collecting = False
+        if not self._alone and not self._waiting:
+            return
         if self._alone:
             group = [self._alone.popleft()]
         else:
@@ -109,12 +112,7 @@ class Grouped(Generic[C]):
     def _collect(self) -> None:
         """Begin the next transaction in the next turn of the event loop, with all changes until then."""
         self._is_collecting = True
-        asyncio.get_running_loop().call_soon(self._go_on)
-
-    def _go_on(self) -> None:
-        self._is_collecting = False
-        if self._making is None and (self._alone or self._waiting):
-            self._begin()
+        asyncio.get_running_loop().call_soon(self._begin)
 
 
 def _end_commit(done: asyncio.Future[None], error: BaseException | None) -> None:

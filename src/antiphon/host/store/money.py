@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -17,9 +17,6 @@ from antiphon.host.store.base import Balance, Hold, HoldRow, TaskSoFar
 from antiphon.host.store.grant_tables import MAX_LISTED
 from antiphon.host.store.tables import accounts, blocks, holds, hosts, swept, task_asks
 from antiphon.sql.prepared import Prepared, begin_upsert
-
-if TYPE_CHECKING:
-    from sqlalchemy.dialects import postgresql, sqlite
 
 __all__ = [
     "RefusedChange",
@@ -170,7 +167,9 @@ def task_so_far(connection: sa.Connection, task: str, ask: str, now: float) -> T
     of_task = of_task.order_by(task_asks.c.at, task_asks.c.ask)
     known = connection.execute(of_task).all()
     if all(row.ask != ask for row in known):
-        connection.execute(_prepare_note(connection.dialect.name), {"task": task, "ask": ask, "at": now})
+        # Another process may just have done so.
+        noting = begin_upsert(connection.dialect.name, task_asks).on_conflict_do_nothing()
+        connection.execute(noting, {"task": task, "ask": ask, "at": now})
         known = connection.execute(of_task).all()
     account = next(iter(balances_of(connection, [task_account(task)])), None)
     spent = Amount() if account is None else account.spent
@@ -261,20 +260,14 @@ def _fits_account(account: Account, amount: Amount) -> bool:
     return within_money and (account.cap.tokens is None or amount.tokens <= account.cap.tokens)
 
 
-def _prepare_note(dialect: str) -> sqlite.Insert | postgresql.Insert:
-    """Make the statement that adds an ask of a task, unless another process has just done so."""
-    return begin_upsert(dialect, task_asks).on_conflict_do_nothing()
-
-
 @cache
 def _prepare_take(dialect: str, count: int) -> Prepared:
     """Make the conditional update of some accounts: each row is inserted, or updated if the sum is allowed.
 
     Returns the keys of those that were.
     """
-    statement = begin_upsert(dialect, accounts).from_select(
-        [column.name for column in _list_columns()], _select_wanted(count)
-    )
+    names = ("key", "spent_money", "spent_tokens", "held_money", "held_tokens", "cap_money", "cap_tokens", "changed")
+    statement = begin_upsert(dialect, accounts).from_select(names, _select_wanted(count))
     new, old = statement.excluded, accounts.c
     held = {"held_money": old.held_money + new.held_money, "held_tokens": old.held_tokens + new.held_tokens}
     taken = statement.on_conflict_do_update(
@@ -284,11 +277,6 @@ def _prepare_take(dialect: str, count: int) -> Prepared:
         & sa.or_(new.cap_tokens.is_(None), old.spent_tokens + held["held_tokens"] <= new.cap_tokens),
     ).returning(old.key)
     return Prepared(taken)
-
-
-def _list_columns() -> list[sa.Column[Any]]:
-    names = ("key", "spent_money", "spent_tokens", "held_money", "held_tokens", "cap_money", "cap_tokens", "changed")
-    return [accounts.c[name] for name in names]
 
 
 def _select_wanted(count: int) -> sa.SelectBase:

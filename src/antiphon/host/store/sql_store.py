@@ -207,7 +207,7 @@ class SqlStore:
 
     async def block(self, row: BlockRow) -> None:
         """See ``base.Store.block``."""
-        await self._change(partial(self._find_blocked, row))
+        await self._change(partial(self._block, row, ()))
 
     async def unblock(self, identity: str) -> bool:
         """See ``base.Store.unblock``."""
@@ -503,10 +503,7 @@ class SqlStore:
         trail.append_records(connection, end, records if undone else ())
         return undone
 
-    def _find_blocked(self, row: BlockRow, connection: Connection) -> None:
-        self._block(connection, row, ())
-
-    def _block(self, connection: Connection, row: BlockRow, but: Sequence[str]) -> None:
+    def _block(self, row: BlockRow, but: Sequence[str], connection: Connection) -> None:
         permits.block_server(connection, row)
         questions.withdraw_from(connection, row, but, keep_item=self._keep_content)
 
@@ -518,7 +515,7 @@ class SqlStore:
             if decided.block is not None and decided.release is not None:
                 permits.block_server(connection, decided.block)
             elif decided.block is not None:
-                self._block(connection, decided.block, [one.id for one in decisions])
+                self._block(decided.block, [one.id for one in decisions], connection)
 
 
 def _check_readable(connection: Connection) -> bool:
