@@ -17,7 +17,7 @@ from antiphon.model_api.access_tokens import Tokens
 from antiphon.model_api.dialects.dialect_errors import Failure
 from antiphon.model_api.json_body import MAX_VALUES, examine_json, read_json
 from antiphon.model_api.model_app import App
-from antiphon.transports.http.server.asgi import AsgiHttp, Http
+from antiphon.transports.http.server.asgi import Http
 from tests.host.asks import approve
 from tests.model_api.served import Slow, asked, door, who
 
@@ -37,7 +37,7 @@ def sent(raw: bytes, *headers: tuple[bytes, bytes]) -> Http:
         raise AssertionError("nothing is sent")
 
     scope = {"type": "http", "method": "POST", "path": "/v1/x", "headers": [JSON, *headers]}
-    return AsgiHttp(scope, receive, send)
+    return Http(scope, receive, send)
 
 
 async def test_body_is_decoded_and_hashed():

@@ -21,7 +21,7 @@ from antiphon.replicas.http.records import (
     SharedEvents,
 )
 from antiphon.replicas.http.relay import Cut, Relays, give_up
-from antiphon.transports.http.server.asgi import AsgiHttp, Http, send_unavailable
+from antiphon.transports.http.server.asgi import Http, send_unavailable
 from tests.support.network import until
 from tests.transports.http.server.driver import Open, Response, scope_of
 
@@ -70,7 +70,7 @@ class Pair:
         """Begin a request."""
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            http = AsgiHttp(scope, receive, send)
+            http = Http(scope, receive, send)
             cut = await self.from_here.pass_on(self.there.replica, http, body)
             if cut is not None:
                 self.cuts.append(cut)
@@ -125,7 +125,7 @@ async def test_a_client_that_reads_slowly_holds_up_who_sends(pair: Pair, monkeyp
         await never.wait()
         return {"type": "http.disconnect"}
 
-    passing = asyncio.ensure_future(pair.from_here.pass_on(pair.there.replica, AsgiHttp(scope, receive, slowly), None))
+    passing = asyncio.ensure_future(pair.from_here.pass_on(pair.there.replica, Http(scope, receive, slowly), None))
     http = await pair.begun()
     await http.send(HEAD)
     await http.send(piece(b"12345678"))

@@ -27,7 +27,7 @@ from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
 from antiphon.model_api.json_body import EventStream, Writer, read_json
 from antiphon.model_api.model_calls import Answered, ModelCall, too_many
-from antiphon.transports.http.server.asgi import AsgiHttp, HeaderPair, Http, Receive, Scope, Send, send_json
+from antiphon.transports.http.server.asgi import HeaderPair, Http, Receive, Scope, Send, send_json
 from antiphon.wire.origin import Origin
 
 __all__ = ["CROWDED", "KEEP_ALIVE", "TRACED", "App"]
@@ -75,7 +75,7 @@ class App:
         """Serve one ASGI scope."""
         if scope["type"] != "http":
             return
-        http = AsgiHttp(scope, receive, send)
+        http = Http(scope, receive, send)
         write = anthropic_error if _is_anthropic(http) else openai_error
         try:
             if scope.get("state", {}).get(CROWDED):

@@ -16,7 +16,6 @@ from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.replicas.engines.base import LEASE
 from antiphon.replicas.http.relay import Cut, Relays, give_up, unavailable_unless_begun
 from antiphon.transports.http.server.asgi import (
-    AsgiHttp,
     HeaderPair,
     Http,
     Message,
@@ -105,7 +104,7 @@ class MovingResponse:
         Raises:
             ClusterUnavailable: the replica cannot be reached.
         """
-        asked = AsgiHttp(
+        asked = Http(
             _make_scope(self.http, "POST", list(self.http.headers.items())), self.http.receive, self._send_unless
         )
         if self.http.caller is not None and self.http.gate is not None:
@@ -165,7 +164,7 @@ class MovingResponse:
             return self.http, self._body
         headers = [(name, value) for name, value in self.http.headers.items() if name not in _OF_A_BODY]
         headers += [(b"accept", b"text/event-stream"), (rules.LAST_EVENT_ID, self._cut.last)]
-        rest = AsgiHttp(_make_scope(self.http, "GET", headers), self.http.receive, self._send_rest)
+        rest = Http(_make_scope(self.http, "GET", headers), self.http.receive, self._send_rest)
         rest.is_relayed = self.http.is_relayed
         if self.http.caller is not None and self.http.gate is not None:
             rest.note_sender(self.http.caller, self.http.gate)

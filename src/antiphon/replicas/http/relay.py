@@ -27,7 +27,7 @@ from antiphon.protocol.http.sse import encode_event
 from antiphon.replicas.engines.base import LEASE
 from antiphon.replicas.http.records import ReplicaCommons
 from antiphon.transports.deadline import at_once_or_within
-from antiphon.transports.http.server.asgi import AsgiHttp, Http, Message, send_empty, send_json, send_unavailable
+from antiphon.transports.http.server.asgi import Http, Message, send_empty, send_json, send_unavailable
 from antiphon.wire.envelope import RequestId, decode_envelope, error_frame
 from antiphon.wire.failure import to_wire
 
@@ -431,7 +431,7 @@ class Relays:
 
         served = _RelayedRequest(post, begin.id)
         scope = {"type": "http", "method": begin.method, "path": begin.path, "headers": begin.headers}
-        http = AsgiHttp(scope, served.receive, served.send)
+        http = Http(scope, served.receive, served.send)
         http.is_relayed = True
         http.call, http.is_again = begin.call, begin.again
         if begin.sender is not None and self._gate is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from antiphon.protocol.caller import Caller
     from antiphon.server.serving.service import Service
     from antiphon.transports.http.server.app import HttpApp
-    from antiphon.transports.http.server.asgi import Http, Receive, Scope, Send
+    from antiphon.transports.http.server.asgi import Receive, Scope, Send
     from antiphon.transports.http.server.connections import ConnectionLimits
     from antiphon.transports.http.server.event_store import EventStore
     from antiphon.transports.http.server.guards import CheckToken
@@ -105,7 +105,6 @@ class _Endpoint(Protocol):
     """An ASGI application of ``transports``."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
-    async def serve(self, http: Http) -> None: ...
     async def close(self) -> None: ...
 
 
@@ -481,7 +480,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         host=host,
         port=port,
         lifespan="on",
-        http=bounded_by(limits, endpoint.serve),
+        http=bounded_by(limits),
         ws="websockets-sansio",
         timeout_graceful_shutdown=DRAIN,
         timeout_keep_alive=REST,
@@ -490,8 +489,11 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         server_header=False,
         # Nothing here uses the address of the client, and finding it in the headers takes 3 % of a request.
         proxy_headers=False,
-        ssl_context_factory=None if tls is None else _make_context_factory(tls),
     )
+    if tls is not None:
+        # Not an option of every release of uvicorn.
+        config.load()
+        config.ssl = tls
     server = GracefulServer(config, app.drain, limits)
     server.give_up = app.give_up
     if on_listening is not None:
@@ -509,15 +511,6 @@ def _take_tls(options: dict[str, Any]) -> SSLContext | None:
     from antiphon.transports.http.server.endpoint_settings import server_context
 
     return server_context(cert, key, password)
-
-
-def _make_context_factory(context: SSLContext) -> Callable[..., SSLContext]:
-    """Return a factory of the context, as uvicorn wants it."""
-
-    def give(*_: object) -> SSLContext:
-        return context
-
-    return give
 
 
 def _take_limits(options: dict[str, Any]) -> ConnectionLimits:

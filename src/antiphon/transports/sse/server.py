@@ -91,7 +91,7 @@ class SseApp:
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Serve one ASGI scope."""
         if scope["type"] == "http":
-            await self.serve(asgi.AsgiHttp(scope, receive, send))
+            await self.serve(asgi.Http(scope, receive, send))
         elif scope["type"] == "lifespan":
             await asgi.follow_lifespan(receive, send, self._open, self.close)
         else:

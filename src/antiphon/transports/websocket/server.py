@@ -15,7 +15,6 @@ from antiphon.errors import ConnectionClosed, InvalidRequest
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Denied, Gate, HttpRefusal, check_unambiguous
 from antiphon.transports.http.server.asgi import (
-    AsgiHttp,
     Http,
     Receive,
     RequestHeaders,
@@ -78,7 +77,7 @@ class WebSocketApp:
         elif scope["type"] == "lifespan":
             await follow_lifespan(receive, send, self._open, self.close)
         elif scope["type"] == "http":
-            await self.serve(AsgiHttp(scope, receive, send))
+            await self.serve(Http(scope, receive, send))
 
     async def serve(self, http: Http) -> None:
         """Serve a request that opens no socket: a public document, or that this is a place for sockets."""

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from antiphon.protocol.http.sse import Event, EventParser
-from antiphon.transports.http.server.asgi import AsgiHttp
 
 ACCEPT = "application/json, text/event-stream"
 
@@ -63,65 +62,15 @@ class Response:
             await self._arrived.wait_for(lambda: text in self.body)
 
 
-class Instant(Response):
-    """The same, of a server that takes in one step what can be."""
-
-    def respond(self, status: int, headers: Any, body: bytes) -> bool:
-        """Take a whole response."""
-        self.begin(status, headers)
-        return self.write(body, last=True)
-
-    def begin(self, status: int, headers: Any, first: bytes = b"") -> bool:
-        """Take its head."""
-        self.status = status
-        self.headers = {name.decode(): value.decode() for name, value in headers}
-        return self.write(first, last=False)
-
-    def write(self, data: bytes, *, last: bool) -> bool:
-        """Take a piece of its body."""
-        assert not self.complete.is_set()
-        self.body += data
-        if last:
-            self.complete.set()
-        self._told = asyncio.ensure_future(self._tell())
-        return True
-
-    async def _tell(self) -> None:
-        async with self._arrived:
-            self._arrived.notify_all()
-
-
-class InstantHttp(AsgiHttp):
-    """A request of a server that takes in one step what can be."""
-
-    __slots__ = ("begin", "is_alone", "respond", "take_body", "write")
-
-    def __init__(self, server: Any, *parts: Any) -> None:
-        super().__init__(*parts)
-        for name in self.__slots__:
-            # What the server cannot do is not done.
-            setattr(self, name, getattr(server, name, _refuse))
-
-
-def _refuse(*_: object, **__: object) -> Any:
-    return None
-
-
 class Open:
-    """A request under way. ``responses``: what it is answered to."""
-
-    responses: type[Response] = Response
+    """A request under way."""
 
     def __init__(self, app: Any, scope: dict[str, Any], body: list[bytes]) -> None:
-        self.response = self.responses()
+        self.response = Response()
         self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         for at, piece in enumerate(body):
             self._inbox.put_nowait({"type": "http.request", "body": piece, "more_body": at < len(body) - 1})
-        if isinstance(self.response, Instant):
-            http = InstantHttp(self.response, scope, self._inbox.get, self.response.take)
-            self.task = asyncio.ensure_future(app.serve(http))
-        else:
-            self.task = asyncio.ensure_future(app(scope, self._inbox.get, self.response.take))
+        self.task = asyncio.ensure_future(app(scope, self._inbox.get, self.response.take))
 
     def disconnect(self) -> None:
         """Close the connection, as the client."""

@@ -7,14 +7,13 @@ import pytest
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.transports.http.server.asgi import (
-    AsgiHttp,
+    Http,
     RequestHeaders,
     send_empty,
-    send_json,
     send_refusal,
     send_unavailable,
 )
-from tests.transports.http.server.driver import InstantHttp, Response, scope_of
+from tests.transports.http.server.driver import Response, scope_of
 
 
 def test_headers_are_found_in_any_case():
@@ -32,7 +31,7 @@ def test_headers_are_found_in_any_case():
 async def test_a_refusal_is_a_json_rpc_error(version, has_id):
     """Without an id, or with null, as the revision wants."""
     response = Response()
-    http = AsgiHttp(scope_of("POST", {"mcp-protocol-version": version}), response.take, response.take)
+    http = Http(scope_of("POST", {"mcp-protocol-version": version}), response.take, response.take)
     await send_refusal(http, HttpRefusal(400, InvalidRequest("no")))
     assert (response.status, response.json["error"]) == (400, {"code": -32600, "message": "no"})
     assert ("id" in response.json) is has_id
@@ -42,62 +41,21 @@ async def test_a_refusal_is_a_json_rpc_error(version, has_id):
 async def test_unavailable_says_when_to_come_back():
     """503 with Retry-After."""
     response = Response()
-    await send_unavailable(AsgiHttp(scope_of("POST", {}), response.take, response.take), "busy")
+    await send_unavailable(Http(scope_of("POST", {}), response.take, response.take), "busy")
     assert (response.status, response.headers["retry-after"]) == (503, "5")
 
 
 async def test_an_empty_response_says_so():
     """So that the connection can be used again."""
     response = Response()
-    await send_empty(AsgiHttp(scope_of("POST", {}), response.take, response.take), 202)
+    await send_empty(Http(scope_of("POST", {}), response.take, response.take), 202)
     assert (response.status, response.headers, response.body) == (202, {"content-length": "0"}, b"")
-
-
-class Server:
-    """Sends whole responses in one step, if it can."""
-
-    def __init__(self, *, can):
-        self.can = can
-        self.sent = []
-        self.messages = []
-
-    async def send(self, message):
-        self.messages.append(message["type"])
-
-    def respond(self, status, headers, body):
-        if self.can:
-            self.sent.append((status, headers, body))
-        return self.can
-
-
-async def test_a_server_that_can_is_given_the_whole_response():
-    """In one step, and not as messages as well."""
-    server = Server(can=True)
-    await send_json(InstantHttp(server, scope_of("POST", {}), server.send, server.send), 200, b"{}", ((b"a", b"b"),))
-    assert server.sent == [(200, ((b"content-type", b"application/json"), (b"a", b"b")), b"{}")]
-    assert not server.messages
-
-
-async def test_what_cannot_be_sent_at_once_goes_in_messages():
-    """Because the client does not keep up, for example."""
-    server = Server(can=False)
-    await send_empty(InstantHttp(server, scope_of("POST", {}), server.send, server.send), 202)
-    assert not server.sent
-    assert server.messages == ["http.response.start", "http.response.body"]
-
-
-def test_another_server_can_do_nothing_at_once():
-    """Plain ASGI is enough."""
-    response = Response()
-    nothing = AsgiHttp(scope_of("POST", {}), response.take, response.take)
-    assert nothing.take_body(10) is None and not nothing.is_alone
-    assert (nothing.respond(200, (), b""), nothing.begin(200, ()), nothing.write(b"", last=True)) == (False,) * 3
 
 
 async def test_headers_that_were_added_are_in_the_response():
     """Whoever sends it."""
     response = Response()
-    http = AsgiHttp(scope_of("POST", {}), response.take, response.take)
+    http = Http(scope_of("POST", {}), response.take, response.take)
     http.extra += ((b"vary", b"Origin"),)
     await send_empty(http, 202)
     assert response.headers == {"content-length": "0", "vary": "Origin"}
@@ -109,4 +67,4 @@ async def test_headers_that_were_added_are_in_the_response():
 def test_a_path_is_that_below_the_mount(path, root, local):
     """ASGI leaves the prefix in the path; a proxy may have taken it away."""
     response = Response()
-    assert AsgiHttp(scope_of("GET", {}, path, root_path=root), response.take, response.take).local_path == local
+    assert Http(scope_of("GET", {}, path, root_path=root), response.take, response.take).local_path == local

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from antiphon.protocol.http.rules import HttpRefusal
-from antiphon.transports.http.server.asgi import AsgiHttp
+from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.body import GONE, read_body
-from tests.transports.http.server.driver import Instant, Open, Response, begin, closing, post
+from tests.transports.http.server.driver import begin, closing, post
 from tests.transports.http.server.fakes import Bench, call, initialize, modern_headers
 
 
@@ -25,7 +25,7 @@ def request(*messages, **headers):
         return left.pop(0)
 
     pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return AsgiHttp({"method": "POST", "path": "/", "headers": pairs}, receive, receive)
+    return Http({"method": "POST", "path": "/", "headers": pairs}, receive, receive)
 
 
 def piece(body, *, more=False):
@@ -78,19 +78,13 @@ async def test_a_first_piece_that_takes_a_moment_is_waited_for():
         return piece(b"late")
 
     asyncio.get_running_loop().call_soon(gate.set)
-    assert await read_body(AsgiHttp({"method": "POST", "path": "/", "headers": []}, receive, receive), 10, 1) == b"late"
+    assert await read_body(Http({"method": "POST", "path": "/", "headers": []}, receive, receive), 10, 1) == b"late"
 
 
 @pytest.mark.parametrize("first", [(), (piece(b"a", more=True),)])
 async def test_a_client_that_leaves_is_noticed(first):
     """Before or within its body."""
     assert await read_body(request(*first, {"type": "http.disconnect"}), 3, 1) is GONE
-
-
-@pytest.fixture(autouse=True, params=[Response, Instant])
-def _server(request, monkeypatch):
-    """Be any server, and then ours."""
-    monkeypatch.setattr(Open, "responses", request.param)
 
 
 @pytest.fixture

@@ -67,12 +67,11 @@ def read(events):
     return [(event.id, event.data) for event in EventParser().feed(events)]
 
 
-async def test_what_was_kept_in_either_way_can_be_had_again():
+async def test_what_was_kept_can_be_had_again():
     """In order, under the ids it was sent with."""
     made = cursor()
     first = await made.keep(b"one")
-    second = made.following(b"two")
-    made.keep_now(b"two")
+    second = await made.keep(b"two")
     assert read(first + second) == [("4-1", b"one"), ("4-2", b"two")]
     assert read(await made.since(0)) == [("4-1", b"one"), ("4-2", b"two")]
     assert read(await made.since(1)) == [("4-2", b"two")]

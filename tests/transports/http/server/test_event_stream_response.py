@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from antiphon.protocol.http.sse import EventParser
-from antiphon.transports.http.server.asgi import AsgiHttp
+from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.event_store import EventCursor, MemoryEventStore
 from antiphon.transports.http.server.event_stream_response import ResponseStream
 from antiphon.transports.http.server.sse_response import Carrier
-from tests.transports.http.server.driver import InstantHttp, Response, scope_of
+from tests.transports.http.server.driver import Response, scope_of
 
 
 def resumable(*, priming=False):
@@ -19,10 +19,9 @@ def resumable(*, priming=False):
     return ResponseStream(EventCursor(MemoryEventStore(), "key", "1", priming))
 
 
-def carrier_to(send, server=None, keep_alive=60.0):
+def carrier_to(send, keep_alive=60.0):
     """Make a carrier that sends with this."""
-    parts = scope_of("GET", {}), send, send
-    return Carrier(AsgiHttp(*parts) if server is None else InstantHttp(server, *parts), keep_alive)
+    return Carrier(Http(scope_of("GET", {}), send, send), keep_alive)
 
 
 def carry(stream, *, after=None, send=None, keep_alive=60.0):
@@ -246,145 +245,6 @@ async def test_a_client_that_reads_nothing_loses_its_connection():
     assert carrier.stopped
     gate.set()
     await task
-
-
-class Server:
-    """Sends in one step, until it is full."""
-
-    def __init__(self):
-        self.sent = []
-        self.is_full = False
-        self.messages = []
-
-    async def send(self, message):
-        self.messages.append(message)
-
-    def begin(self, status, headers, first=b""):
-        self.sent.append((status, dict(headers)[b"content-type"]))
-        if first:
-            self.sent.append((first, False))
-        return True
-
-    def write(self, data, *, last):
-        if not self.is_full:
-            self.sent.append((data, last))
-        return not self.is_full
-
-
-async def test_a_server_that_can_is_given_events_without_messages():
-    """Where it cannot, the message says the same."""
-    server, stream = Server(), ResponseStream()
-    stream.put(b"1")
-    task = asyncio.ensure_future(stream.carry(carrier_to(server.send, server)))
-    await asyncio.sleep(0)
-    server.is_full = True
-    stream.put(b"2", last=True)
-    await task
-    assert server.sent == [(200, b"text/event-stream"), (b"data: 1\n\n", False)]
-    assert server.messages == [{"type": "http.response.body", "body": b"data: 2\n\n", "more_body": False}]
-
-
-def pass_through(stream):
-    """Pass a stream through; return the server, the carrier, and what carries it on when it has to be slow."""
-    server, tasks = Server(), []
-    carrier = carrier_to(server.send, server)
-
-    def slow_down():
-        tasks.append(asyncio.ensure_future(stream.carry_on(carrier)))
-
-    assert stream.pass_through(carrier, slow_down)
-    return server, carrier, tasks
-
-
-async def test_what_is_passed_through_needs_no_task():
-    """And can be had again."""
-    stream = resumable(priming=True)
-    server, _, tasks = pass_through(stream)
-    stream.put(b"1")
-    stream.put(b"2", last=True)
-    assert server.sent[2:] == [(b"id: 1-1\ndata: 1\n\n", False), (b"id: 1-2\ndata: 2\n\n", True)]
-    assert (stream.complete, stream.is_carried, tasks, server.messages) == (True, False, [], [])
-    _, again, task = carry(stream, after=0)
-    await task
-    assert data_of(again) == [b"1", b"2"]
-
-
-async def test_the_first_frame_goes_with_the_head():
-    """One write, and it can be had again like every other."""
-    stream, server = resumable(priming=True), Server()
-    assert stream.pass_through(carrier_to(server.send, server), list, b"1")
-    opening = b"id: 1-0\nretry: 1000\ndata: \n\n"
-    assert server.sent[1:] == [(opening + b"id: 1-1\ndata: 1\n\n", False)]
-    stream.put(b"2", last=True)
-    _, again, task = carry(stream, after=0)
-    await task
-    assert data_of(again) == [b"1", b"2"]
-
-
-async def test_what_cannot_be_passed_on_is_carried_by_a_task():
-    """In order, once, and without a sign of life that nobody needs."""
-    stream = resumable()
-    server, _, tasks = pass_through(stream)
-    stream.put(b"1")
-    server.is_full = True
-    stream.put(b"2")
-    stream.put(b"3", last=True)
-    (task,) = tasks
-    await task
-    assert server.messages == [
-        {"type": "http.response.body", "body": b"id: 1-2\ndata: 2\n\nid: 1-3\ndata: 3\n\n", "more_body": False}
-    ]
-
-
-async def test_silence_that_is_too_long_is_broken():
-    """By whoever says that it is: from then on a task carries it."""
-    stream = ResponseStream()
-    server, carrier, tasks = pass_through(stream)
-    stream.slow_down()
-    stream.slow_down()
-    await asyncio.sleep(0)
-    assert server.sent[-1] == (b":\n\n", False) and len(tasks) == 1
-    stream.let_go()
-    await tasks[0]
-    assert carrier.stopped
-
-
-@pytest.mark.parametrize("is_full", [False, True])
-async def test_what_is_passed_through_ends_without_a_last_frame(is_full):
-    """Its request was cancelled."""
-    stream = ResponseStream()
-    server, carrier, tasks = pass_through(stream)
-    server.is_full = is_full
-    stream.finish()
-    await asyncio.gather(*tasks)
-    await carrier.wait_ended()
-    assert server.sent[1:] == ([] if is_full else [(b"", True)])
-    assert [message["body"] for message in server.messages] == ([b""] if is_full else [])
-
-
-async def test_a_carrier_takes_over_from_what_is_passed_through():
-    """A client that lost its connection may be back before anybody knows."""
-    stream = resumable()
-    _, before, tasks = pass_through(stream)
-    stream.put(b"1")
-    _, response, task = carry(stream, after=0)
-    await before.wait_ended()
-    stream.put(b"2", last=True)
-    await asyncio.gather(task, *tasks)
-    assert data_of(response) == [b"1", b"2"]
-
-
-async def test_what_has_waited_is_not_passed_through():
-    """Nor is what a store keeps that may have to wait."""
-
-    class Elsewhere(MemoryEventStore):
-        pass
-
-    stream = ResponseStream()
-    stream.put(b"1")
-    assert not stream.pass_through(carrier_to(Server().send), list)
-    assert not ResponseStream(EventCursor(Elsewhere(), "key", "1", False)).pass_through(carrier_to(Server().send), list)
-    assert not ResponseStream().pass_through(carrier_to(Response().take), list)
 
 
 async def test_what_comes_during_a_keep_alive_comment_is_sent_after_it():

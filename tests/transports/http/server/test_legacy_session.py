@@ -10,14 +10,8 @@ from antiphon.transports.http.server.legacy_session import EarlyCancellations, c
 from antiphon.wire.envelope import decode_envelope
 from antiphon.wire.lists import readable_list
 from antiphon.wire.roots import ListRootsResult
-from tests.transports.http.server.driver import Instant, Open, Response, ask, begin, closing, listen, post
+from tests.transports.http.server.driver import ask, begin, closing, listen, post
 from tests.transports.http.server.fakes import Bench, call, initialize
-
-
-@pytest.fixture(autouse=True, params=[Response, Instant])
-def _server(request, monkeypatch):
-    """Be any server, and then ours."""
-    monkeypatch.setattr(Open, "responses", request.param)
 
 
 @pytest.fixture

@@ -6,19 +6,13 @@ import asyncio
 
 import pytest
 
-from antiphon.transports.http.server.asgi import AsgiHttp
+from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.endpoint_settings import EndpointSettings
 from antiphon.transports.http.server.event_stream_response import ResponseStream
 from antiphon.transports.http.server.post_exchange import Exchange
 from antiphon.transports.http.server.sse_response import Carrier
-from tests.transports.http.server.driver import Instant, Open, Response, begin, closing, listen, post, scope_of
+from tests.transports.http.server.driver import Response, begin, closing, listen, post, scope_of
 from tests.transports.http.server.fakes import Bench, call, initialize, modern, modern_headers
-
-
-@pytest.fixture(autouse=True, params=[Response, Instant])
-def _server(request, monkeypatch):
-    """Be any server, and then ours."""
-    monkeypatch.setattr(Open, "responses", request.param)
 
 
 @pytest.fixture
@@ -216,9 +210,9 @@ class Kept(Exchange, kw_only=True):
         return self.kept
 
 
-def http_to(response: Response) -> AsgiHttp:
+def http_to(response: Response) -> Http:
     """Make a request that is answered there."""
-    return AsgiHttp(scope_of("POST", {}), response.take, response.take)
+    return Http(scope_of("POST", {}), response.take, response.take)
 
 
 async def test_a_client_comes_back_to_a_stream_whose_task_was_cancelled_before_it_started():

@@ -1,4 +1,4 @@
-"""One response with events: what goes out in one step, and how it ends."""
+"""One response with events: its head, and how it ends."""
 
 from __future__ import annotations
 
@@ -6,28 +6,9 @@ import asyncio
 
 import pytest
 
-from antiphon.transports.http.server.asgi import AsgiHttp
+from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.sse_response import Carrier
-from tests.transports.http.server.driver import Instant, InstantHttp, Response, scope_of
-
-
-def carrier_to(response):
-    """Make a carrier of a response."""
-    parts = scope_of("GET", {}), response.take, response.take
-    return Carrier(InstantHttp(response, *parts) if isinstance(response, Instant) else AsgiHttp(*parts), 60.0)
-
-
-async def test_a_response_in_one_step_is_the_one_with_messages():
-    """Head, events, end."""
-    instant, slow = Instant(), Response()
-    carrier = carrier_to(instant)
-    assert carrier.begin(b"1") and carrier.pass_on(b"2", last=True)
-    other = carrier_to(slow)
-    await other.open()
-    await other.write(b"1")
-    await other.write(b"2", last=True)
-    assert (instant.status, instant.headers, instant.body) == (slow.status, slow.headers, slow.body)
-    assert instant.complete.is_set() and slow.complete.is_set()
+from tests.transports.http.server.driver import Response, scope_of
 
 
 async def test_the_head_does_not_wait_for_the_first_event():
@@ -39,7 +20,7 @@ async def test_the_head_does_not_wait_for_the_first_event():
         # Nobody waits for this yet; so the pause must end by itself.
         carrier.wake()
 
-    carrier = Carrier(AsgiHttp(scope_of("GET", {}), send, send), 60.0)
+    carrier = Carrier(Http(scope_of("GET", {}), send, send), 60.0)
     await carrier.open()
     await carrier.pause()
     assert parts == [("http.response.start", None, None), ("http.response.body", b"", True)]
@@ -53,31 +34,25 @@ async def test_the_head_does_not_wait_for_the_first_event():
 
 async def test_after_the_last_bytes_it_has_ended():
     """Whoever waits for that goes on, and whoever comes later does not wait."""
-    carrier = carrier_to(Instant())
-    carrier.begin(b"")
+    response = Response()
+    carrier = Carrier(Http(scope_of("GET", {}), response.take, response.take), 60.0)
+    await carrier.open()
     waiting = asyncio.ensure_future(carrier.wait_ended())
     await asyncio.sleep(0)
     assert not waiting.done()
-    carrier.pass_on(b"", last=True)
+    await carrier.write(b"x", last=True)
+    await carrier.end()
     await waiting
     await carrier.wait_ended()
-    assert not carrier.pass_on(b"more", last=False)
-    await carrier.end()
+    assert (response.body, response.complete.is_set()) == (b"x", True)
 
 
 @pytest.mark.parametrize("lost", [True, False])
-async def test_what_is_stopped_passes_nothing_on(lost):
+async def test_what_is_stopped_is_ended_if_its_connection_is_there(lost):
     """The connection may be gone, or another carrier be there."""
-    response = Instant()
-    carrier = carrier_to(response)
-    carrier.begin(b"")
+    response = Response()
+    carrier = Carrier(Http(scope_of("GET", {}), response.take, response.take), 60.0)
+    await carrier.open()
     carrier.stop(lost=lost)
-    assert not carrier.pass_on(b"x", last=True)
     await carrier.end()
-    assert (response.body, response.complete.is_set()) == (b"", not lost)
-
-
-async def test_another_server_does_nothing_in_one_step():
-    """It is sent messages."""
-    carrier = carrier_to(Response())
-    assert not carrier.begin(b"1") and not carrier.pass_on(b"1", last=False)
+    assert response.complete.is_set() is not lost

@@ -6,14 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.transports.http.server.driver import Instant, Open, Response, begin, closing, post
+from tests.transports.http.server.driver import begin, closing, post
 from tests.transports.http.server.fakes import Bench, modern, modern_headers
-
-
-@pytest.fixture(autouse=True, params=[Response, Instant])
-def _server(request, monkeypatch):
-    """Be any server, and then ours."""
-    monkeypatch.setattr(Open, "responses", request.param)
 
 
 @pytest.fixture

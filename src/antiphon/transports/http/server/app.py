@@ -139,25 +139,38 @@ class HttpApp:
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Serve one ASGI scope."""
-        if scope["type"] == "http":
-            await self.serve(asgi.AsgiHttp(scope, receive, send))
-        else:
+        if scope["type"] != "http":
             await self._other_scope(scope, receive, send)
-
-    async def serve(self, http: asgi.Http) -> None:
-        """Serve a request."""
-        if not self._is_let_in(http) and not await self._let_in(http):
             return
+        http = asgi.Http(scope, receive, send)
+        if self._is_let_in(http) or await self._let_in(http):
+            await self._serve(http)
+
+    async def _serve(self, http: asgi.Http, body: bytes | None = None) -> None:
+        """Serve a request that may proceed; its body was read if it is given."""
         self._open += 1
         try:
             if http.method == "POST":
-                await self._post(http)
+                if body is None:
+                    body = await self._read(http)
+                if body is not None:
+                    await self._post(http, body)
             else:
                 await self._other(http)
         finally:
             self._open -= 1
             if self._draining:
                 self._note_quiet()
+
+    async def _read(self, http: asgi.Http) -> bytes | None:
+        """Return the body of a request, or ``None`` after it was refused."""
+        body = rules.check_media(http.headers, json_only=self.settings.json_only) or await read_body(
+            http, self.settings.max_body, self.settings.body_timeout
+        )
+        if isinstance(body, HttpRefusal):
+            await asgi.send_refusal(http, body)
+            return None
+        return body
 
     def make_session(
         self, http: asgi.Http, assumed: str | None = None, *, place: SessionPlace | None = None
@@ -171,13 +184,7 @@ class HttpApp:
             # It has left meanwhile; who has passed the request on looks for it again.
             await asgi.send_unavailable(http, _UNAVAILABLE)
             return
-        self._open += 1
-        try:
-            await (self._other(http) if body is None else self._post(http, body))
-        finally:
-            self._open -= 1
-            if self._draining:
-                self._note_quiet()
+        await self._serve(http, body)
 
     async def _other_scope(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         if scope["type"] == "lifespan":
@@ -298,15 +305,7 @@ class HttpApp:
 
     # --- POST ---------------------------------------------------------------------------------------------------
 
-    def _post(self, http: asgi.Http, body: bytes | None = None) -> Awaitable[None]:
-        if body is None:
-            refusal = rules.check_media(http.headers, json_only=self.settings.json_only)
-            if refusal is not None:
-                return asgi.send_refusal(http, refusal)
-            # Nearly always the whole body has arrived.
-            body = http.take_body(self.settings.max_body)
-            if body is None:
-                return self._read_and_post(http)
+    def _post(self, http: asgi.Http, body: bytes) -> Awaitable[None]:
         try:
             envelope = decode_envelope(body)
         except PeerError as error:
@@ -316,10 +315,6 @@ class HttpApp:
         if self.homes.may_be_elsewhere(http):
             return self.homes.serve(http, body)
         return self._post_legacy(http, envelope, body)
-
-    async def _read_and_post(self, http: asgi.Http) -> None:
-        body = await read_body(http, self.settings.max_body, self.settings.body_timeout)
-        await (asgi.send_refusal(http, body) if isinstance(body, HttpRefusal) else self._post(http, body))
 
     def _post_modern(self, http: asgi.Http, envelope: Envelope, body: bytes) -> Awaitable[None]:
         refusal = rules.check_id(envelope)

@@ -14,10 +14,8 @@ from antiphon.protocol.http.rules import NOT_ACCEPTED, Denied, Gate, HeaderPair,
 from antiphon.wire.envelope import RequestId
 
 __all__ = [
-    "ONLY_JSON",
+    "MOVE",
     "ASGIApp",
-    "AsgiHttp",
-    "Endpoint",
     "HeaderPair",
     "Http",
     "Message",
@@ -39,47 +37,55 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 _JSON: HeaderPair = (b"content-type", b"application/json")
-ONLY_JSON = (_JSON,)
-"""The headers of a response in JSON, but for its length."""
+
+
+MOVE = "antiphon.move"
+"""Key in the state of ASGI's scope: the function with which ``connections`` lets a request go to another process."""
 
 
 class Http:
-    """One HTTP request, as far as it has been received, and its response.
+    """One HTTP request of any ASGI server, and its response."""
 
-    ``AsgiHttp`` is one of any ASGI server. Those of our own server (``cycle``) can also be received and answered in one
-    step, without ASGI messages, which saves four messages and as many coroutines: a tenth of an echo's time. If a
-    method returns ``False`` it has done nothing, and the response must be sent as ASGI messages.
-    """
+    __slots__ = (
+        "call", "caller", "earlier", "extra", "gate", "headers", "is_again", "is_relayed", "is_settled",
+        "method", "path", "principal", "query", "raw_send", "receive", "root_path", "scope",
+    )  # fmt: skip
 
-    # Not an ABC, whose metaclass excludes that of a struct, which ``cycle`` has.
-
-    __slots__ = ()
-
-    method: str
-    path: str
-    root_path: str
-    """Prefix of the path below which this application is mounted."""
-    query: bytes
-    headers: dict[bytes, bytes]
-    """The headers by name, in lower case; of one that comes twice, the last."""
-    earlier: list[HeaderPair]
-    """The others of headers that come twice."""
-    extra: tuple[HeaderPair, ...]
-    """Headers of the response, besides those that it is sent with."""
-    principal: str | None
-    """Whose token it brings; ``None`` where nobody checks tokens."""
-    caller: Caller | None
-    """What that token says."""
-    gate: Gate | None
-    """Who has checked it."""
-    is_relayed: bool
-    """Whether it has come through another process."""
-    call: bytes = b""
-    """Names a call that another process may go on with; empty until it has a name."""
-    is_again: bool = False
-    """Whether a process that has died may have served it."""
-    is_settled: bool = False
-    """Whether it is known that its session lives here, or nobody can say now."""
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.receive = receive
+        """Receives an ASGI message."""
+        self.raw_send = send
+        """Sends an ASGI message as it is, without the ``extra`` headers."""
+        self.scope = scope
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.root_path: str = scope.get("root_path", "")
+        """Prefix of the path below which this application is mounted."""
+        self.query: bytes = scope.get("query_string", b"")
+        self.headers: dict[bytes, bytes] = {}
+        """The headers by name, in lower case; of one that comes twice, the last."""
+        self.earlier: list[HeaderPair] = []
+        """The others of headers that come twice."""
+        for name, value in scope["headers"]:
+            if name in self.headers:
+                self.earlier.append((name, self.headers[name]))
+            self.headers[name] = value
+        self.extra: tuple[HeaderPair, ...] = ()
+        """Headers of the response, besides those that it is sent with."""
+        self.principal: str | None = None
+        """Whose token it brings; ``None`` where nobody checks tokens."""
+        self.caller: Caller | None = None
+        """What that token says."""
+        self.gate: Gate | None = None
+        """Who has checked it."""
+        self.is_relayed = False
+        """Whether it has come through another process."""
+        self.call = b""
+        """Names a call that another process may go on with; empty until it has a name."""
+        self.is_again = False
+        """Whether a process that has died may have served it."""
+        self.is_settled = False
+        """Whether it is known that its session lives here, or nobody can say now."""
 
     @property
     def pairs(self) -> Sequence[HeaderPair]:
@@ -96,34 +102,11 @@ class Http:
         # Mounted: ASGI leaves the prefix in the path.
         return self.path.removeprefix(self.root_path)
 
-    def receive(self) -> Awaitable[Message]:
-        """Receive an ASGI message."""
-        raise NotImplementedError
-
     def send(self, message: Message) -> Awaitable[None]:
         """Send an ASGI message."""
-        raise NotImplementedError
-
-    def take_body(self, limit: int) -> bytes | None:
-        """Return the body if all of it has arrived, at most ``limit`` bytes; call it before ``receive``."""
-        return None
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether no other request is being served."""
-        return False
-
-    def respond(self, status: int, headers: tuple[HeaderPair, ...], body: bytes) -> bool:
-        """Send a complete response; ``headers`` without its length."""
-        return False
-
-    def begin(self, status: int, headers: tuple[HeaderPair, ...], first: bytes = b"") -> bool:
-        """Send the head of a response of unknown length, and the ``first`` part of its body."""
-        return False
-
-    def write(self, data: bytes, *, last: bool) -> bool:
-        """Send a part of the body of the response that ``begin`` started."""
-        return False
+        if self.extra and message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *self.extra]}
+        return self.raw_send(message)
 
     def move(self, home: str, body: bytes | None) -> bool:
         """Give the connection and this request, whose body was read, to another process.
@@ -131,50 +114,11 @@ class Http:
         Returns whether that was possible; then nothing else may be done with the request. It is possible only between
         the workers of one port.
         """
-        return False
+        move = self.scope.get("state", _NONE).get(MOVE)
+        return move is not None and move(self.scope, home, body or b"")
 
 
-Endpoint = Callable[[Http], Awaitable[None]]
-"""Serves requests."""
-
-
-class AsgiHttp(Http):
-    """A request that an ASGI server has received."""
-
-    __slots__ = (
-        "_receive", "_send", "call", "caller", "earlier", "extra", "gate", "headers", "is_again", "is_relayed",
-        "is_settled", "method", "path", "principal", "query", "root_path", "scope",
-    )  # fmt: skip
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._receive = receive
-        self._send = send
-        self.scope = scope
-        self.method = scope["method"]
-        self.path = scope["path"]
-        self.root_path = scope.get("root_path", "")
-        self.query = scope.get("query_string", b"")
-        self.headers, self.earlier = {}, []
-        for name, value in scope["headers"]:
-            if name in self.headers:
-                self.earlier.append((name, self.headers[name]))
-            self.headers[name] = value
-        self.extra = ()
-        self.principal = None
-        self.caller = None
-        self.gate = None
-        self.is_relayed = self.is_again = self.is_settled = False
-        self.call = b""
-
-    def receive(self) -> Awaitable[Message]:
-        """Receive an ASGI message."""
-        return self._receive()
-
-    def send(self, message: Message) -> Awaitable[None]:
-        """Send an ASGI message."""
-        if self.extra and message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], *self.extra]}
-        return self._send(message)
+_NONE: Mapping[str, Any] = {}
 
 
 class RequestHeaders(Mapping[str, str]):
@@ -197,21 +141,16 @@ class RequestHeaders(Mapping[str, str]):
 
 async def send_json(http: Http, status: int, body: bytes, extra: tuple[HeaderPair, ...] = ()) -> None:
     """Send a complete response with a JSON body."""
-    headers = (_JSON, *extra) if extra else ONLY_JSON
-    if not http.respond(status, headers, body):
-        await _send_messages(http, status, headers, body)
+    framed = [_JSON, *extra, (b"content-length", b"%d" % len(body)), *http.extra]
+    await http.raw_send({"type": "http.response.start", "status": status, "headers": framed})
+    await http.raw_send({"type": "http.response.body", "body": body})
 
 
 async def send_empty(http: Http, status: int, extra: tuple[HeaderPair, ...] = ()) -> None:
     """Send a complete response without a body."""
-    if not http.respond(status, extra, b""):
-        await _send_messages(http, status, extra, b"")
-
-
-async def _send_messages(http: Http, status: int, headers: tuple[HeaderPair, ...], body: bytes) -> None:
-    framed = [*headers, (b"content-length", b"%d" % len(body))]
-    await http.send({"type": "http.response.start", "status": status, "headers": framed})
-    await http.send({"type": "http.response.body", "body": body})
+    headers = [*extra, (b"content-length", b"0")]
+    await http.send({"type": "http.response.start", "status": status, "headers": headers})
+    await http.send({"type": "http.response.body", "body": b""})
 
 
 async def send_refusal(http: Http, refusal: HttpRefusal, id: RequestId | None = None, *extra: HeaderPair) -> None:

@@ -7,19 +7,13 @@ imports uvicorn, so it is imported only by programs that serve.
 
 from __future__ import annotations
 
-import functools
-from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, cast
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import httptools
 from msgspec import Struct
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from antiphon.transports.http.server.asgi import ASGIApp, Endpoint, HeaderPair, Http, Scope
-from antiphon.transports.http.server.cycle import CommonHeaders, Cycle
+from antiphon.transports.http.server.asgi import MOVE, Scope
 
 if TYPE_CHECKING:
     import asyncio
@@ -53,46 +47,41 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """One connection. ``bounded_by`` makes the class that is given to uvicorn.
+    """One connection. ``bounded_by`` makes the class that is given to uvicorn. Needs a ``Sweep``.
 
-    uvicorn handles bytes and upgrades; how a request is presented, and when an idle connection is closed, is decided
-    here. Needs a ``Sweep``, and supports neither an access log nor ``limit_concurrency``.
+    uvicorn reads requests and writes responses (its cycles). This notes how far a request has arrived, which says what
+    the connection waits for, and may hand the connection to another process.
     """
 
     limits: ClassVar[ConnectionLimits] = ConnectionLimits()
-    endpoint: ClassVar[Endpoint | None] = None
-    """Serves requests, if it is not uvicorn's application itself."""
-    shared: ClassVar[CommonHeaders] = CommonHeaders()
+    give: Give | None = None
+    """Gives it to another process, if there are any that could serve it."""
+    brought = b""
+    """A request that another process has read from it, until it is served."""
+    is_given_back = False
+    """Whether it goes to another process as soon as nothing is open on it."""
+    pauses = 0
+    """How often the client has been too slow."""
+    served = 0
+    """Number of complete responses."""
+    _head = 0
+    """Bytes of the head that is being read."""
+    _keeps = True
+    """Whether the connection stays open after the next response."""
+    _moves = True
+    """Whether the request that is served may go to another process: one that has come from there may not."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.pauses = 0
-        """How often the client has been too slow."""
-        self.served = 0
-        """Number of complete responses."""
-        self._application = cast("ASGIApp", self.app)
-        self.common = type(self).shared
-        self._endpoint: Endpoint = type(self).endpoint or self._call_application
-        self._head = 0
-        self._reading: Cycle | None = None
-        """The cycle whose request is being read, or was last; ``None`` while the head of the next one is read."""
-        self._served: Cycle | None = None
-        """The cycle that is being served, or was last."""
-        self._waiting: deque[Cycle] = deque()
-        self._keeps = True
-        """Whether the connection stays open after the next response."""
-        self.give: Give | None = None
-        """Gives it to another process, if there are any that could serve it."""
-        self.brought = b""
-        """A request that another process has read from it, until it is served."""
-        self._moves = True
-        """Whether the request that is served may go to another process: one that has come from there may not."""
-        self.is_given_back = False
-        """Whether it goes to another process as soon as nothing is open on it."""
+        self._open: list[RequestResponseCycle] = []
+        """Those without a complete response, in their order: the first is being served."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Accept a connection, or close it if there are too many; serve a request that it brings along."""
         super().connection_made(transport)
+        if self.give is not None:
+            # Each request gets a copy.
+            self.app_state = {**self.app_state, MOVE: self.move}
         if len(self.connections) > self.limits.max_connections:
             transport.abort()
         elif self.brought:
@@ -100,129 +89,68 @@ class BoundedConnection(HttpToolsProtocol):
             self.data_received(brought)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Handle the end of a connection: the requests being served on it learn that their client is gone."""
-        self.connections.discard(self)
-        if self._served is not None:
-            self._served.disconnected = not self._served.response_complete
-            self._served.note()
-        self._waiting.clear()
-        self.flow.resume_writing()
-        if exc is None:
-            self.transport.close()
-        self.parser: Any = None
+        """Handle the end of a connection: uvicorn tells only the last request on it that its client is gone."""
+        super().connection_lost(exc)
+        for cycle in self._open:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         """Handle what the client has sent."""
-        # By its name, which takes half of what super() does.
         HttpToolsProtocol.data_received(self, data)
-        if self._reading is not None:
-            self._head = 0
-            return
-        self._head += len(data)
+        self._head = self._head + len(data) if self.reads_head else 0
         if self._head > self.limits.max_head:
             self.transport.abort()
 
-    # --- called by the parser -----------------------------------------------------------------------------------
-
-    def on_message_begin(self) -> None:
-        """Start a request; its scope is made when its head is complete."""
-        self.url = b""
-        self._named: dict[bytes, bytes] = {}
-        self._earlier: list[HeaderPair] = []
-        """See ``Http.earlier``."""
-        self._reading = None
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a header. Those that matter to the connection are looked at when they do (``Cycle.receive``)."""
-        name = name.lower()
-        named = self._named
-        if name in named:
-            self._earlier.append((name, named[name]))
-        named[name] = value
+    # --- called by the parser and by cycles -----------------------------------------------------------------------
 
     def on_headers_complete(self) -> None:
-        """Have a request served, or queue it until those before it are answered."""
-        parser = self.parser
-        method = parser.get_method().decode("ascii")
-        path, raw_path, query = _split_target(self.url, self.root_path)
-        headers = self._named
-        if b"upgrade" in headers and self._upgrades(method):
-            return
-        before: Cycle | None = self.cycle
-        cycle = Cycle(
-            method,
-            path,
-            self.root_path,
-            query,
-            self._earlier,
-            headers,
-            self,
-            # Of HTTP/1.0 only a connection whose client asks for it is kept; chunks would be none to such a client.
-            self._keeps
-            and parser.should_keep_alive()
-            and (b"connection" not in headers or parser.get_http_version() != "1.0"),
-        )
-        self.cycle: Any = cycle
-        self._reading = cycle
-        if self.endpoint is None:
-            cycle.scope = self._scope_of(cycle, raw_path)
-        if before is None or before.response_complete:
-            self._serve(cycle)
-        else:
-            # Pipelined requests are served one after the other.
-            self.flow.pause_reading()
-            self._waiting.append(cycle)
-
-    def _upgrades(self, method: str) -> bool:
-        """Tell whether the connection goes on as a WebSocket; uvicorn wants its headers, and writes them to it."""
-        self.headers = [*self._earlier, *self._named.items()]
-        self.scope = cast("Any", {"method": method, "headers": self.headers})
-        return bool(self.parser.should_upgrade() and self._should_upgrade())
-
-    def on_body(self, body: bytes) -> None:
-        """Handle a part of a request's body."""
-        if self._reading is not None and self._reading.feed(body) > HIGH_WATER_LIMIT:
-            self.flow.pause_reading()
+        """Note that a request is served, or waits for the one before."""
+        before = self.cycle
+        HttpToolsProtocol.on_headers_complete(self)
+        if self.cycle is not before:
+            self._open.append(self.cycle)
+            if not self._keeps:
+                _close_after(self.cycle)
 
     def on_message_complete(self) -> None:
-        """Note that a request is complete."""
-        if self._reading is not None:
-            self._reading.feed_end()
+        """Note that a request is complete, also if its response is already; uvicorn alone forgets that."""
+        HttpToolsProtocol.on_message_complete(self)
+        if self.cycle:
+            self.cycle.more_body = False
 
     def on_response_complete(self) -> None:
         """Continue with the request that waits, if any."""
         self.served += 1
         self._moves = True
-        self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        if self.flow.read_paused:
-            self.flow.resume_reading()
-        if self._waiting:
-            self._serve(self._waiting.popleft())
-        elif self.is_given_back:
+        del self._open[0]
+        HttpToolsProtocol.on_response_complete(self)
+        if self.is_given_back:
             self.hand_back()
 
-    def _serve(self, cycle: Cycle) -> None:
-        self._served = cycle
-        task = cycle.task = self.loop.create_task(cycle.run(self._endpoint))
-        if not task.done():
-            # An eagerly started task may have finished already.
-            self.tasks.add(task)
+    def pause_writing(self) -> None:
+        """Note that the client reads too slowly."""
+        self.pauses += 1
+        super().pause_writing()
 
-    # --- other processes ----------------------------------------------------------------------------------------
+    # --- other processes ------------------------------------------------------------------------------------------
 
-    def move(self, cycle: Cycle, home: str, body: bytes | None) -> bool:
-        """Give the connection to another process, with the request of a cycle that nothing was answered to yet."""
-        if self.give is None or not self._moves or cycle is not self._reading or cycle.more_body:
+    def move(self, scope: Scope, home: str, body: bytes) -> bool:
+        """Give the connection to another process, with a request that nothing was answered to yet."""
+        cycle = self.cycle
+        if self.give is None or not self._moves or cycle.scope is not scope or self.reads_head or cycle.more_body:
             # The next request has begun to arrive, or this one was moved here.
             return False
-        request = _encode_request(cycle, self.url, self.parser.get_http_version(), body or b"")
-        return request is not None and self._give_away(self.give, request, home)
+        request = None if cycle.response_started else _encode_request(scope, body)
+        if request is None or not self._give_away(self.give, request, home):
+            return False
+        # For this process the client is gone.
+        cycle.disconnected = True
+        return True
 
     def hand_back(self) -> bool:
         """Give the connection to any other process, if nothing is open on it; tell whether it was taken."""
-        is_fresh = self.cycle is None and not self._head
+        is_fresh = self.reads_head and not self._head and not self.served
         return self.give is not None and (is_fresh or self.is_resting) and self._give_away(self.give, b"", "")
 
     def _give_away(self, give: Give, request: bytes, home: str) -> bool:
@@ -236,29 +164,7 @@ class BoundedConnection(HttpToolsProtocol):
         self.transport.abort()
         return True
 
-    # --- any ASGI application -----------------------------------------------------------------------------------
-
-    def _scope_of(self, cycle: Cycle, raw_path: bytes) -> Scope:
-        return {
-            "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
-            "http_version": self.parser.get_http_version(),
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "root_path": cycle.root_path,
-            "headers": cycle.pairs,
-            "state": self.app_state.copy(),
-            "method": cycle.method,
-            "path": cycle.path,
-            "raw_path": raw_path,
-            "query_string": cycle.query,
-        }
-
-    async def _call_application(self, http: Http) -> None:
-        await self._application(cast("Cycle", http).scope or {}, http.receive, http.send)
-
-    # --- the end ------------------------------------------------------------------------------------------------
+    # --- the end --------------------------------------------------------------------------------------------------
 
     def take_leave(self, *, gives: bool = False) -> None:
         """Make the next response the last one, with ``Connection: close``, so that no client sends another request.
@@ -270,40 +176,31 @@ class BoundedConnection(HttpToolsProtocol):
             self.is_given_back = True
             self.hand_back()
             return
+        if self._keeps and self._open and not self._open[-1].response_started:
+            _close_after(self._open[-1])
         self._keeps = False
-        last = self._waiting[-1] if self._waiting else self._served
-        if last is not None and not last.response_started:
-            last.keep_alive = False
 
-    # --- state --------------------------------------------------------------------------------------------------
-
-    def pause_writing(self) -> None:
-        """Note that the client reads too slowly."""
-        self.pauses += 1
-        super().pause_writing()
+    # --- state ----------------------------------------------------------------------------------------------------
 
     @property
     def reads_head(self) -> bool:
         """Whether a head is awaited, or has begun and is not complete."""
-        return self._reading is None
+        return not self.cycle or self.cycle.scope is not self.scope
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is being served and the client is still sending."""
-        read = self._reading
-        return read is None or (read.response_complete and read.more_body)
+        return self.reads_head or (self.cycle.more_body and not self._open)
 
     @property
     def is_resting(self) -> bool:
         """Whether the last request was answered, and nothing has come since."""
-        read = self._reading
-        return read is not None and read.response_complete and not read.more_body
+        return not (self.reads_head or self.cycle.more_body or self._open)
 
     @property
     def is_quiet(self) -> bool:
         """Whether no request is being served, and none has come but the beginning of a head."""
-        served = self._served
-        return self.is_resting or (self.reads_head and (served is None or served.response_complete))
+        return not self._open and (self.reads_head or not self.cycle.more_body)
 
     @property
     def is_stuck(self) -> bool:
@@ -311,36 +208,28 @@ class BoundedConnection(HttpToolsProtocol):
         return self.flow.write_paused
 
 
-def _encode_request(cycle: Cycle, target: bytes, version: str, body: bytes) -> bytes | None:
+def _close_after(cycle: RequestResponseCycle) -> None:
+    """Have a response say that the connection ends with it; uvicorn closes it then."""
+    cycle.default_headers = [*cycle.default_headers, (b"connection", b"close")]
+
+
+def _encode_request(scope: Scope, body: bytes) -> bytes | None:
     """Write a request as it could have arrived; ``None`` if it is too large."""
-    headers = [(name, value) for name, value in cycle.pairs if name not in _FRAMING]
+    headers = [(name, value) for name, value in scope["headers"] if name not in _FRAMING]
     if body:
         headers.append((b"content-length", b"%d" % len(body)))
-    lines = [b"%b: %b" % header for header in headers]
-    first = b"%b %b HTTP/%b" % (cycle.method.encode(), target, version.encode())
-    request = b"\r\n".join((first, *lines, b"", body))
+    target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    first = b"%b %b HTTP/%b" % (scope["method"].encode(), target, scope["http_version"].encode())
+    request = b"\r\n".join((first, *(b"%b: %b" % header for header in headers), b"", body))
     return request if len(request) <= MAX_MOVED else None
 
 
-@functools.lru_cache(64)
-def _split_target(url: bytes, root: str) -> tuple[str, bytes, bytes]:
-    """Split the target of a request: path, raw path, query."""
-    parsed = httptools.parse_url(url)
-    path = parsed.path.decode("ascii")
-    return root + (unquote(path) if "%" in path else path), root.encode("ascii") + parsed.path, parsed.query or b""
-
-
-def bounded_by(limits: ConnectionLimits, endpoint: Endpoint | None = None) -> type[BoundedConnection]:
-    """Make the class of connections with these limits. ``endpoint``: serves their requests instead of the application.
-
-    For an application whose only other purpose is the lifespan, which uvicorn starts before it accepts connections.
-    """
-    limited, served = limits, endpoint
+def bounded_by(limits: ConnectionLimits) -> type[BoundedConnection]:
+    """Make the class of connections with these limits."""
+    limited = limits
 
     class Connection(BoundedConnection):
         limits = limited
-        endpoint = served
-        shared = CommonHeaders()
 
     return Connection
 

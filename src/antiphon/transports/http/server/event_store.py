@@ -144,12 +144,6 @@ class EventCursor(Struct):
             head, self.head = self.head, b""
             await self.store.append(self.key, 0, head)
 
-    def keep_now(self, data: bytes) -> None:
-        """Store the data of the event that was sent last, if the store ``is_instant``."""
-        assert isinstance(self.store, MemoryEventStore)
-        self.last += 1
-        self.store.keep(self.key, self.last, data)
-
     def forget(self) -> Awaitable[None] | None:
         """Have the store drop the stream; returns an awaitable if that takes time."""
         if self.is_instant:

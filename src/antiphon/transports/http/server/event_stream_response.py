@@ -7,9 +7,9 @@ Redelivery"): frames wait here while there is none. Its users decide which frame
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
-from antiphon.protocol.http.sse import COMMENT, encode_event
+from antiphon.protocol.http.sse import encode_event
 from antiphon.transports.http.server.event_store import EventCursor
 from antiphon.transports.http.server.sse_response import Carrier, Lost
 from antiphon.transports.inbox import Room
@@ -29,7 +29,7 @@ _DETACHED_FRAMES = 1000
 class ResponseStream:
     """Frames in order, and at most one carrier that sends them to the client."""
 
-    __slots__ = ("_backlog", "_carrier", "_dropped", "_frames", "_room", "_slow_down", "complete", "cursor")
+    __slots__ = ("_backlog", "_carrier", "_dropped", "_frames", "_room", "complete", "cursor")
 
     def __init__(self, cursor: EventCursor | None = None) -> None:
         self.cursor = cursor
@@ -40,8 +40,6 @@ class ResponseStream:
         self._backlog = 0
         self._dropped = 0
         self._carrier: Carrier | None = None
-        self._slow_down: Callable[[], object] | None = None
-        """Set while frames are passed on without a task; it starts the task that runs ``carry_on``."""
         self._room: Room | None = None
 
     @property
@@ -51,7 +49,7 @@ class ResponseStream:
 
     def put(self, data: bytes, *, last: bool = False) -> Awaitable[None] | None:
         """Add a frame, as ``Channel.send`` does; after the ``last`` one the stream ends."""
-        if self.complete or (self._slow_down is not None and self._pass_on(data, last)):
+        if self.complete:
             return None
         self._frames.append(data)
         self._backlog += len(data)
@@ -72,16 +70,11 @@ class ResponseStream:
         self.complete = True
         if self._dropped:
             self._count_dropped()
-        if self._slow_down is not None and self._carrier is not None and self._carrier.pass_on(b"", last=True):
-            self._carrier = self._slow_down = None
-            return
-        self.slow_down()
         if self._carrier is not None:
             self._carrier.wake()
 
     def let_go(self) -> None:
         """End the response that carries it now, if any; the client reconnects for the rest."""
-        self.slow_down()
         if self._carrier is not None:
             self._carrier.stop()
 
@@ -93,63 +86,11 @@ class ResponseStream:
     def unexpect(self, carrier: Carrier) -> None:
         """Note that ``carry`` will not run with this carrier, or has ended."""
         if self._carrier is carrier:
-            self._carrier = self._slow_down = None
+            self._carrier = None
             self._limit_waiting()
             self._open_room()
 
-    # --- without a task -----------------------------------------------------------------------------------------
-
-    def pass_through(self, carrier: Carrier, slow_down: Callable[[], object], data: bytes = b"") -> bool:
-        """Begin a response, and from now on pass on each frame at once, if that is possible in one step.
-
-        ``slow_down`` is called once, when something has to wait: it must start a task for ``carry_on``. ``data``: the
-        first frame, if there is one already. Returns ``False``, with nothing done, if ``carry`` must be used.
-        """
-        cursor = self.cursor
-        if self._frames or (cursor is not None and not cursor.is_instant):
-            return False
-        first = b"" if cursor is None else cursor.opening()
-        # Sent with the head, because a separate write is costly.
-        if not carrier.begin(first + self._event(data) if data else first):
-            return False
-        if data and cursor is not None:
-            cursor.keep_now(data)
-        self._carrier, self._slow_down = carrier, slow_down
-        return True
-
-    @property
-    def is_passed_through(self) -> bool:
-        """Whether a client reads it without a task."""
-        return self._slow_down is not None
-
-    def slow_down(self) -> None:
-        """Have a task carry it, if none does and a client is connected."""
-        slow_down, self._slow_down = self._slow_down, None
-        if slow_down is not None:
-            slow_down()
-
-    def _pass_on(self, data: bytes, last: bool) -> bool:
-        carrier, cursor = self._carrier, self.cursor
-        if carrier is None or not carrier.pass_on(self._event(data), last=last):
-            self.slow_down()
-            return False
-        if cursor is not None:
-            cursor.keep_now(data)
-        if last:
-            self.complete = True
-            self._carrier = self._slow_down = None
-        return True
-
-    def _event(self, data: bytes) -> bytes:
-        return encode_event(data) if self.cursor is None else self.cursor.following(data)
-
     # --- in a task ----------------------------------------------------------------------------------------------
-
-    async def carry_on(self, carrier: Carrier) -> None:
-        """Send to a client, in a task, what ``pass_through`` could not."""
-        # If there is nothing to send, the silence has lasted too long.
-        first = b"" if self._frames or carrier.stopped or self.complete else COMMENT
-        await self._ending(carrier, self._flow(carrier, first))
 
     async def carry(self, carrier: Carrier, *, after: int | None = None) -> None:
         """Send this stream to a client until it is complete or the carrier stops; the previous carrier is stopped.
@@ -157,28 +98,24 @@ class ResponseStream:
         ``after``: first send again what was sent after that event.
         """
         before, self._carrier = self._carrier, carrier
-        await self._ending(carrier, self._take_over(before, carrier, after))
+        try:
+            await self._take_over(before, carrier, after)
+        except Lost:
+            log.debug("a client is gone from its stream")
+        finally:
+            self.unexpect(carrier)
+            await carrier.end()
 
     async def _take_over(self, before: Carrier | None, carrier: Carrier, after: int | None) -> None:
         if self._dropped:
             self._count_dropped()
         if before is not None and before is not carrier:
-            self.slow_down()
             before.stop()
             await before.wait_ended()
         # Before the head, because the store may not be reached.
         first = await self._begin(after)
         await carrier.open()
         await self._flow(carrier, first)
-
-    async def _ending(self, carrier: Carrier, carrying: Awaitable[None]) -> None:
-        try:
-            await carrying
-        except Lost:
-            log.debug("a client is gone from its stream")
-        finally:
-            self.unexpect(carrier)
-            await carrier.end()
 
     async def _begin(self, after: int | None) -> bytes:
         """Return the beginning of a response: an event with only an id, and the events that are sent again."""

@@ -51,26 +51,10 @@ class Carrier:
         self.stopped = False
         """Whether it must send nothing more."""
 
-    def begin(self, first: bytes) -> bool:
-        """Send the head of the response and the first data, if that is possible in one step; else do nothing."""
-        begun = self._http.begin(200, _HEADERS, first)
-        self._is_complete = not begun
-        return begun
-
-    def pass_on(self, data: bytes, *, last: bool) -> bool:
-        """Like ``write``, and after the ``last`` bytes ``end``, if that needs no waiting; else do nothing."""
-        if self.stopped or not self._http.write(data, last=last):
-            return False
-        if last:
-            self._is_complete = self.stopped = True
-            self._note_end()
-        return True
-
     async def open(self) -> None:
         """Send the head of the response."""
-        if not self.begin(b""):
-            await self._put({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
-            self._is_bare, self._is_complete = True, False
+        await self._put({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+        self._is_bare, self._is_complete = True, False
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
         """Send data, with ``last`` also the end of the response.
@@ -78,8 +62,7 @@ class Carrier:
         Raises ``Lost`` if the client is gone, or has read nothing for half a minute.
         """
         self._is_complete, self._is_bare = last, False
-        if not self._http.write(data, last=last):
-            await self._put({"type": "http.response.body", "body": data, "more_body": not last})
+        await self._put({"type": "http.response.body", "body": data, "more_body": not last})
 
     async def end(self) -> None:
         """End the response, if its connection still exists."""
