@@ -34,7 +34,6 @@ _PARAMETER = re.compile(
 _SCHEME = re.compile(rf"(?P<scheme>{_TOKEN}):?(?:[ \t]++|$|(?=,))")
 _TOKEN68 = re.compile(r"[0-9A-Za-z\-._~+/]++=*+[ \t]*+(?=,|$)")
 _BETWEEN = re.compile(r"[ \t,;]++")
-_NEXT = re.compile(r",|$")
 _OTHER_QUOTES = "<>`\u201c\u201d\u2018\u2019"
 _ESCAPED = re.compile(r"\\(.)")
 
@@ -92,12 +91,11 @@ def parse_challenge_line(line: str) -> list[Challenge]:
         scheme = _SCHEME.match(line, at)
         if scheme is None:
             # What a quote within a quoted value has cut off belongs to the challenge before it.
-            is_rest = found and _PARAMETER.match(line, at)
-            at = (
-                _parse_parameters(line, at, cast("dict[str, str]", found[-1].parameters))
-                if is_rest
-                else _skip_malformed(line, at)
-            )
+            if found and _PARAMETER.match(line, at):
+                at = _parse_parameters(line, at, cast("dict[str, str]", found[-1].parameters))
+            else:
+                comma = line.find(",", at)
+                at = len(line) if comma < 0 else comma + 1
             continue
         parameters: dict[str, str] = {}
         at = _parse_parameters(line, scheme.end(), parameters)
@@ -127,9 +125,3 @@ def _parse_parameters(line: str, at: int, into: dict[str, str]) -> int:
             into.setdefault(name, value)
         at = parameter.end()
     return at
-
-
-def _skip_malformed(line: str, at: int) -> int:
-    """Return where to continue after a malformed part: behind the next comma."""
-    found = _NEXT.search(line, at)
-    return len(line) if found is None else max(found.end(), at + 1)

@@ -160,15 +160,14 @@ class FileLogins:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         there = self.path.exists()
-        place = self._place() if there else (_IN_KEYRING if self._has_keyring() else _BESIDE)
+        place = _IN_KEYRING if not there and self._has_keyring() else _BESIDE
+        if there:
+            place = msgspec.json.decode(read_file(self.path, MAX_FILE), type=_Sealed).key
         key = self._key_for(in_keyring=place == _IN_KEYRING, make=not there)
         nonce = secrets.token_bytes(12)
         sealed = AESGCM(key).encrypt(nonce, data, _encode_header(place))
         said = _Sealed(antiphon="logins", version=1, key=place, nonce=_decode_text(nonce), sealed=_decode_text(sealed))
         replace_file(self.path, msgspec.json.encode(said))
-
-    def _place(self) -> str:
-        return msgspec.json.decode(read_file(self.path, MAX_FILE), type=_Sealed).key
 
     # --- the key ------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import structs
 from yarl import URL
 
 from antiphon.auth.client.discovery import FoundServer
@@ -47,14 +47,6 @@ LOOKS = (0.05, 0.25)
 """Seconds between the first two reads of another process's claim, and the longest pause between two reads."""
 
 
-class LoginState(Struct, frozen=True):
-    """The state of a login that is to be refreshed."""
-
-    what: Literal["free", "wait", "done"]
-    login: Login | None = None
-    """The stored login, if it differs from the one to be refreshed."""
-
-
 async def renew_login(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Login | None:
     """Refresh a login, or wait until another process has; return the login stored after that.
 
@@ -63,36 +55,36 @@ async def renew_login(store: LoginStore, fetch: Fetch, login: Login, owner: str)
     """
     pause, longest = LOOKS
     while True:
-        standing = _look_up_standing(await store.read(), login)
-        if standing.what == "free":
+        state, current = _look_up_standing(await store.read(), login)
+        if state == "free":
             claimed = await store.change(lambda kept: _claim_login(kept, login, owner))
             if claimed is not None:
                 return await _send_renewal(store, fetch, claimed, owner)
             continue
-        if standing.what == "done":
-            return standing.login
+        if state == "done":
+            return current
         await asyncio.sleep(pause)
         pause = min(2 * pause, longest)
 
 
-def _look_up_standing(kept: Document, login: Login) -> LoginState:
-    """Look up whether a login was refreshed or deleted meanwhile, or is being refreshed."""
+def _look_up_standing(kept: Document, login: Login) -> tuple[Literal["free", "wait", "done"], Login | None]:
+    """Look up whether a login is being refreshed, or was refreshed or deleted; return the stored one as well."""
     current = kept.find(login.server, login.label)
     if current is None or current.access_token != login.access_token:
-        return LoginState("done", current)
+        return "done", current
     if current.refresh_token is None:
-        return LoginState("done")
+        return "done", None
     if current.claim is not None and not claim_is_void(current.claim, time.time()):
-        return LoginState("wait")
-    return LoginState("free", current)
+        return "wait", current
+    return "free", current
 
 
 def _claim_login(kept: Document, login: Login, owner: str) -> Login | None:
     """Claim a login unless another process has claimed it."""
-    standing = _look_up_standing(kept, login)
-    if standing.what != "free" or standing.login is None:
+    state, current = _look_up_standing(kept, login)
+    if state != "free" or current is None:
         return None
-    claimed = structs.replace(standing.login, claim=claim_of(owner, CLAIM))
+    claimed = structs.replace(current, claim=claim_of(owner, CLAIM))
     kept.put(claimed)
     return claimed
 
