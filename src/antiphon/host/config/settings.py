@@ -33,6 +33,7 @@ __all__ = [
     "AccessTokens",
     "Caps",
     "Config",
+    "ConfigTables",
     "GatewaySettings",
     "Notify",
     "Profile",
@@ -56,12 +57,8 @@ _REVIEWS: tuple[Review, ...] = ("never", "ask", "refuse")
 _RESPONSES: tuple[ReviewResponse, ...] = ("never", "flagged", "always")
 
 
-def _list_members(values: Caps | ServerBudget) -> dict[str, int | Decimal | None]:
-    return msgspec.structs.asdict(values)
-
-
 def _list_set_members(values: Caps | ServerBudget) -> dict[str, int | Decimal]:
-    return {name: value for name, value in _list_members(values).items() if value is not None}
+    return {name: value for name, value in msgspec.structs.asdict(values).items() if value is not None}
 
 
 def _get_dollars(cap: Cap) -> Decimal | None:
@@ -69,8 +66,8 @@ def _get_dollars(cap: Cap) -> Decimal | None:
 
 
 def _check_amounts(values: Caps | ServerBudget) -> None:
-    for name, value in _list_members(values).items():
-        if value is not None and (not Decimal(value).is_finite() or value < 0):
+    for name, value in _list_set_members(values).items():
+        if not Decimal(value).is_finite() or value < 0:
             raise ValueError(f"{name} is 0 or more")
 
 
@@ -364,24 +361,29 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return names
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole configuration."""
+class ConfigTables(msgspec.Struct, frozen=True, kw_only=True):
+    """The tables of a file that stay as they are in the whole configuration."""
 
     models: tuple[Model, ...] = ()
-    default: str | None = None
-    order: tuple[str, ...] = ()
-    settings: ServerSettings = STANDARD
     servers: tuple[ServerEntry, ...] = ()
-    tightened: ServerSettings = ServerSettings()
-    """Additional settings of a project for all servers, which can only make rules stricter."""
-    tightened_servers: tuple[ServerEntry, ...] = ()
-    """The same for single servers."""
     policy: Policy | None = None
     notify: Notify = Notify()
     review: Reviewing = Reviewing()
     auth: AccessTokens | None = None
     """Who may connect over a network; ``None`` if nobody has to sign in."""
     gateway: GatewaySettings = GatewaySettings()
+
+
+class Config(ConfigTables, frozen=True, kw_only=True):
+    """The whole configuration."""
+
+    default: str | None = None
+    order: tuple[str, ...] = ()
+    settings: ServerSettings = STANDARD
+    tightened: ServerSettings = ServerSettings()
+    """Additional settings of a project for all servers, which can only make rules stricter."""
+    tightened_servers: tuple[ServerEntry, ...] = ()
+    """The same for single servers."""
     review_timeout: float | None = None
     """Seconds; ``None`` for the host's default."""
     generate_timeout: float | None = None

@@ -92,20 +92,15 @@ def _combine_documents(
 ) -> settings.Config:
     chosen = (project or said).defaults
     order = chosen.order or said.defaults.order
+    tables: dict[str, Any] = {name: getattr(said, name) for name in settings.ConfigTables.__struct_fields__}
     return settings.Config(
-        models=said.models,
+        **tables,
         default=chosen.model or said.defaults.model,
         # By default the order of the models in the file.
         order=order if order is not None else tuple(model.name for model in said.models),
         settings=settings.override_settings(said.defaults, settings.STANDARD),
-        servers=said.servers,
         tightened=project.defaults if project else settings.ServerSettings(),
         tightened_servers=project.servers if project else (),
-        policy=said.policy,
-        notify=said.notify,
-        review=said.review,
-        auth=said.auth,
-        gateway=said.gateway,
         review_timeout=said.defaults.review_timeout,
         generate_timeout=said.defaults.generate_timeout,
         attempts=said.defaults.attempts,
@@ -179,18 +174,11 @@ class DefaultsTable(settings.ServerSettings, frozen=True, kw_only=True, forbid_u
                 raise ValueError(f"{name} is above 0")
 
 
-class ConfigDocument(msgspec.Struct, frozen=True, kw_only=True):
+class ConfigDocument(settings.ConfigTables, frozen=True, kw_only=True):
     """The content of one file."""
 
     defaults: DefaultsTable = DefaultsTable()
-    models: tuple[Model, ...] = ()
-    servers: tuple[settings.ServerEntry, ...] = ()
-    policy: Policy | None = None
-    notify: settings.Notify = settings.Notify()
-    review: settings.Reviewing = settings.Reviewing()
-    auth: settings.AccessTokens | None = None
-    gateway: settings.GatewaySettings = settings.GatewaySettings()
-    lines: dict[str, int] = {}
+    lines: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     """The line of each top-level table that exists."""
 
 
