@@ -8,6 +8,7 @@ packages.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from importlib import import_module
 from typing import Protocol, cast
@@ -42,27 +43,8 @@ class OpenedPage(Protocol):
         ...
 
 
-class Opener(Protocol):
-    """Serves the page over a store within a block, and shows the person its address."""
-
-    def __call__(
-        self,
-        store: Store,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        config: Config | None = None,
-        remote: bool = False,
-        browse: bool = True,
-        undo: float | None = None,
-        asker: Asker | None = None,
-        servers: Servers | None = None,
-    ) -> AbstractAsyncContextManager[OpenedPage]:
-        """Open the page; ``browse`` also opens a browser, if there is one.
-
-        ``undo``: seconds, by default as configured.
-        """
-        ...
+Opener = Callable[..., AbstractAsyncContextManager[OpenedPage]]
+"""Serves the page over a store within a block, and shows the person its address: ``web.page_server.opened_page``."""
 
 
 def page_opener() -> Opener:

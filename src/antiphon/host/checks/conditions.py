@@ -149,10 +149,8 @@ class Condition:
         return result
 
 
-@lru_cache(1_024)
-def read_condition(text: str) -> Condition:
-    """Compile a condition, each text once. Raises the errors of ``Condition``."""
-    return Condition(text)
+read_condition = lru_cache(1_024)(Condition)
+"""Compiles a condition, each text once."""
 
 
 class CallFacts:

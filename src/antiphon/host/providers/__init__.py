@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from antiphon.errors import ConfigError
 from antiphon.host.providers.base import Provider
-from antiphon.host.providers.offline import Echo
-from antiphon.host.providers.offline import Manual
-from antiphon.host.providers.offline import Scripted
+from antiphon.host.providers.offline import Echo, Manual, Scripted
 
 __all__ = ["Echo", "Manual", "Provider", "Scripted", "make_named_provider"]
 

@@ -13,11 +13,11 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TextIO, cast
+from typing import Any, TextIO
 
 from antiphon.host.review.review import NoReviewer
 
-__all__ = ["EndOfInput", "Keyboard", "Tty", "WindowsTty", "find_terminal", "open_terminal", "reads_keys"]
+__all__ = ["EndOfInput", "Tty", "WindowsTty", "find_terminal", "open_terminal", "reads_keys"]
 
 _LONGEST_LINE = 4095
 """Linux silently cuts a line typed in canonical mode at 4096 bytes (``N_TTY_BUF_SIZE``)."""
@@ -101,9 +101,7 @@ def _read_console_mode() -> int | None:
 
 def open_terminal(path: str) -> Tty:
     """Open the terminal that ``find_terminal`` has found, or raise ``NoReviewer``."""
-    if path == "CON":
-        return WindowsTty()
-    return Tty(path)
+    return WindowsTty() if path == "CON" else Tty(path)
 
 
 class Tty:
@@ -208,18 +206,6 @@ class Tty:
             self._fd = -1
 
 
-class Keyboard(Protocol):
-    """The part of the module ``msvcrt`` that is used."""
-
-    def kbhit(self) -> bool:
-        """Return whether a key waits to be read."""
-        ...
-
-    def getwch(self) -> str:
-        """Read one key, without showing it."""
-        ...
-
-
 class WindowsTty(Tty):
     """The console of a Windows program, for one reader at a time.
 
@@ -227,13 +213,13 @@ class WindowsTty(Tty):
     the console itself reads could be neither waited for without a thread nor discarded.
     """
 
-    def __init__(self, keyboard: Keyboard | None = None, screen: TextIO | None = None) -> None:
+    def __init__(self, keyboard: Any = None, screen: TextIO | None = None) -> None:
         self.path = "CON"
         self._line = ""
         self._line_cut = False
         self._fd = -1
         try:
-            self._keyboard = keyboard or cast("Keyboard", importlib.import_module("msvcrt"))
+            self._keyboard: Any = keyboard or importlib.import_module("msvcrt")
             self._screen = screen or _open_screen()
             with contextlib.suppress(OSError, ValueError):
                 self._fd = self._screen.fileno()
