@@ -185,7 +185,7 @@ class Search:
         try:
             arguments = bytes(request.params.arguments) or b"{}"
             if name == FIND:
-                return await self._found(await group.listed(), msgspec.json.decode(arguments, type=_Find))
+                return await self._render_found(await group.listed(), msgspec.json.decode(arguments, type=_Find))
             inner = msgspec.json.decode(arguments, type=_Call)
             if bytes(inner.arguments)[:1] not in (b"", b"{"):
                 raise msgspec.ValidationError("Expected `object` - at `$.arguments`")
@@ -199,7 +199,7 @@ class Search:
         # Served as a direct call of that tool, so that definition, consent and record are those of the tool.
         return await SERVED["tools/call"](group, request.replace(name=inner.name, arguments=inner.arguments or None))
 
-    async def _found(self, catalogue: ServerCatalogue, wanted: _Find) -> CallToolResult:
+    async def _render_found(self, catalogue: ServerCatalogue, wanted: _Find) -> CallToolResult:
         tools = await self.find(catalogue, wanted.query, wanted.limit)
         if not tools:
             return CallToolResult(

@@ -134,7 +134,7 @@ class TasksBehind:
         """Return the state of the tasks that the client may listen to, at most ``MAX_WATCHED``, by their ids."""
         looking = asyncio.Semaphore(LOOKS_AT_ONCE)
 
-        async def look(id: str) -> Received | None:
+        async def look_up(id: str) -> Received | None:
             try:
                 owned = self.owned(id)
                 async with looking, upstreams[owned.server].running() as client:
@@ -144,7 +144,7 @@ class TasksBehind:
                 return None
 
         given = list(dict.fromkeys(ids))[:MAX_WATCHED]
-        found = zip(given, await asyncio.gather(*map(look, given)), strict=True)
+        found = zip(given, await asyncio.gather(*map(look_up, given)), strict=True)
         return {id: task for id, task in found if task is not None}
 
     def watch(self, upstreams: Mapping[str, Upstream], tasks: Mapping[str, Received]) -> None:

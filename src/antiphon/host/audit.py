@@ -204,7 +204,7 @@ class Audit:
         head, after = chain.Head(), 0
         while page := await self._store.entries(after, _PAGE):
             if after == 0 and self._store.bounded:
-                head = _before(page[0])
+                head = _find_head_before(page[0])
             head, fault = chain.verify_entries(page, head)
             fault = fault or chain.other_than(noted, page) or await self._other_keys(page)
             if fault is not None:
@@ -213,7 +213,7 @@ class Audit:
             add_spending(sums, (record for seq, record in decode_records(page) if seq <= counted))
         # Records added while we read come after the end that we started from.
         if head.seq < kept.seq or (head.seq == kept.seq and head.hash != kept.hash):
-            return Proof(records=head.seq, head=head, fault=_cut(head, kept))
+            return Proof(records=head.seq, head=head, fault=_describe_cut(head, kept))
         fault = chain.find_missing(noted, head)
         beyond = await self._store.record_keys((await self._store.head()).seq, 1)
         if fault is None and beyond and beyond[0].seq > (await self._store.head()).seq:
@@ -284,12 +284,12 @@ def day_of(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 
-def _before(first: chain.Entry) -> chain.Head:
+def _find_head_before(first: chain.Entry) -> chain.Head:
     linked = msgspec.json.decode(first.body, type=dict[str, object])
     return chain.Head(seq=first.seq - 1, hash=str(linked.get("prev", chain.GENESIS)))
 
 
-def _cut(head: chain.Head, kept: chain.Head) -> chain.Fault:
+def _describe_cut(head: chain.Head, kept: chain.Head) -> chain.Fault:
     if head.seq == kept.seq:
         return chain.Fault(seq=head.seq, problem="the last record is not the one noted beside the chain")
     return chain.Fault(seq=head.seq + 1, problem=f"the chain was cut off: there were {kept.seq} records")

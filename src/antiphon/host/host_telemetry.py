@@ -55,7 +55,7 @@ def watched_completion(
     asked: Attributes = {"gen_ai.request.max_tokens": params.max_tokens}
     if params.temperature is not None:
         asked["gen_ai.request.temperature"] = params.temperature
-    return _measure(telemetry, completing, "chat", provider, model, asked)
+    return _measure_work(telemetry, completing, "chat", provider, model, asked)
 
 
 async def watched_review(reviewing: Awaitable[T]) -> T:
@@ -86,10 +86,10 @@ async def watched_review(reviewing: Awaitable[T]) -> T:
 def watched_embeddings(making: Awaitable[Embedded], provider: Provider, model: str | None) -> Awaitable[Embedded]:
     """Wait for vectors; report how long it took, and the tokens. ``model``: ``None`` for the provider's own."""
     telemetry = find_current_telemetry()
-    return making if telemetry is None else _measure(telemetry, making, "embeddings", provider, model, {})
+    return making if telemetry is None else _measure_work(telemetry, making, "embeddings", provider, model, {})
 
 
-async def _measure(
+async def _measure_work(
     telemetry: Telemetry,
     working: Awaitable[Made],
     name: str,

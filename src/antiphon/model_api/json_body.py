@@ -162,7 +162,7 @@ class EventStream:
                 self._has_head = True
             part = self._begin() + self._writer.text("".join(pieces)) if pieces else b""
             if outcome is not None:
-                await self._send(part + self._ended(outcome), more=False)
+                await self._send(part + self._write_end(outcome), more=False)
                 return True
             await self._send(part or self._sign, more=True)
 
@@ -177,7 +177,7 @@ class EventStream:
         has_begun, self._has_begun = self._has_begun, True
         return b"" if has_begun else self._writer.begin()
 
-    def _ended(self, outcome: list[DialectAnswer] | Failure) -> bytes:
+    def _write_end(self, outcome: list[DialectAnswer] | Failure) -> bytes:
         if isinstance(outcome, Failure):
             return self._writer.failed(outcome)
         flowed = "".join(self._call.pieces)

@@ -85,7 +85,7 @@ class App:
                 # Refused before the process is looked up and the body is read, which take longest.
                 raise too_many()
             await self._trace(scope, token)
-            await self._served(http, token)
+            await self._serve_path(http, token)
         except Failure as failure:
             await _send_refusal(http, failure, write)
 
@@ -122,7 +122,7 @@ class App:
         if traced is not None:
             traced.add(token.digest)
 
-    async def _served(self, http: Http, token: Token) -> None:
+    async def _serve_path(self, http: Http, token: Token) -> None:
         path, method = _get_path(http), http.method
         if path == "/models" or path.startswith("/models/"):
             _check_method(method, "GET")
@@ -168,7 +168,7 @@ class App:
         body = await read_json(http)
         asked = dialect.read(body.members, offers_tools=self._offers_tools)
         origins = [_make_origin(token) for _ in range(asked.n)]
-        call = self._call(http, token, body.digest, origins, lambda call: self._answered(asked, origins, call))
+        call = self._call(http, token, body.digest, origins, lambda call: self._ask_host(asked, origins, call))
         async with _wait_for_call(http, token, call) as gone:
             note = _make_note_header(asked.noted)
             if asked.streams:
@@ -187,10 +187,10 @@ class App:
         wanted = embeddings_dialect.read_request(body.members)
         origin = _make_origin(token)
 
-        async def made(call: ModelCall[Embedded]) -> Embedded:
+        async def make_vectors(call: ModelCall[Embedded]) -> Embedded:
             return await self._host.embed(wanted.texts, origin, model=wanted.model, dimensions=wanted.dimensions)
 
-        call = self._call(http, token, body.digest, [origin], made, keeps=False)
+        call = self._call(http, token, body.digest, [origin], make_vectors, keeps=False)
         async with _wait_for_call(http, token, call) as gone:
             outcome = await _wait_for_outcome(call, gone)
             if outcome is not None:
@@ -217,7 +217,7 @@ class App:
         call.on_end = lambda delivered: self._report(origins, None if delivered else "closed")
         return call
 
-    async def _answered(
+    async def _ask_host(
         self, asked: DialectRequest, origins: Sequence[Origin], call: ModelCall[list[DialectAnswer]]
     ) -> list[DialectAnswer]:
         """Ask the host, once for each choice."""

@@ -148,7 +148,7 @@ class ModelCalls:
             raise Failure(401, "revoked", "The token was revoked.")
         if self.is_full or (not keeps and sum(not call.keeps for call in self._calls) >= MAX_LARGE):
             raise too_many()
-        call = ModelCall(digest, key, work, self._ended, keeps=keeps)
+        call = ModelCall(digest, key, work, self._note_end, keeps=keeps)
         self._calls.append(call)
         return call
 
@@ -173,7 +173,7 @@ class ModelCalls:
         for call in list(self._calls):
             self._forget(call)
 
-    def _ended(self, call: ModelCall[Any]) -> None:
+    def _note_end(self, call: ModelCall[Any]) -> None:
         if not call.readers and not call.keeps:
             self._forget(call)
         done = [each for each in self._calls if each.task.done() and not each.readers]

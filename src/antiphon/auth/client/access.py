@@ -145,15 +145,15 @@ class SignedIn:
     async def renewed(self, login: Login) -> Login | None:
         """Refresh a login; concurrent callers share one refresh."""
 
-        async def work(fetch: Fetch) -> Login | None:
+        async def renew(fetch: Fetch) -> Login | None:
             return await renew_login(self.settings.store, fetch, login, self.owner)
 
-        return await self._shared(work, ("renew", login.access_token))
+        return await self._share_work(renew, ("renew", login.access_token))
 
     async def sign_in(self, challenge: Challenge | None, before: Login | None) -> Login:
         """Sign in; concurrent callers share one sign-in, and so do processes where a person is asked."""
 
-        async def work(fetch: Fetch) -> Login:
+        async def obtain_login(fetch: Fetch) -> Login:
             grant = self.settings.grant
             if grant is not None and not grant.needs_person:
                 return await self._obtain_login(fetch, challenge, before)
@@ -166,7 +166,7 @@ class SignedIn:
                 sign_in=lambda: self._obtain_login(fetch, challenge, before),
             )
 
-        login = await self._shared(work, ("sign in", *(challenge.scopes if challenge else ())))
+        login = await self._share_work(obtain_login, ("sign in", *(challenge.scopes if challenge else ())))
         assert login is not None
         return login
 
@@ -203,7 +203,9 @@ class SignedIn:
         named = frozenset(URL(one).host or "" for one in (self.settings.issuer,) if one is not None)
         return open_fetch(self.server, ssl=self._ssl, proxy=self._proxy, named=named, is_public=self._is_public)
 
-    async def _shared(self, work: Callable[[Fetch], Awaitable[Login | None]], what: tuple[str, ...]) -> Login | None:
+    async def _share_work(
+        self, work: Callable[[Fetch], Awaitable[Login | None]], what: tuple[str, ...]
+    ) -> Login | None:
         """Run something once for all concurrent callers; a cancelled caller does not cancel it for the others."""
         loops = _in_flight.setdefault(self.settings, WeakKeyDictionary())
         flights = loops.setdefault(asyncio.get_running_loop(), {})
@@ -211,11 +213,11 @@ class SignedIn:
         task = flights.get(key)
         if task is None:
 
-            async def fly() -> Login | None:
+            async def run_work() -> Login | None:
                 async with self._fetching() as fetch:
                     return await work(fetch)
 
-            task = flights[key] = asyncio.get_running_loop().create_task(fly())
+            task = flights[key] = asyncio.get_running_loop().create_task(run_work())
             task.add_done_callback(lambda done: _forget_flight(flights, key, done))
         return await asyncio.shield(task)
 

@@ -172,7 +172,7 @@ def _make_browser_grant(settings: OAuth, entered: _Entered, found: FoundServer) 
         raise Unauthorized(f"signing in was stopped: {found.server.issuer} has no page to sign in at")
     show_page = settings.open_page or open_browser
 
-    async def show(address: str) -> str:
+    async def show_sign_in(address: str) -> str:
         checked_address(address, "the authorization_endpoint")
         if entered.receiver is not None:
             # Before the page is opened: a person who is signed in already is redirected at once.
@@ -184,7 +184,9 @@ def _make_browser_grant(settings: OAuth, entered: _Entered, found: FoundServer) 
             raise Unauthorized("signing in failed: the browser is not redirected to this machine")
         return await entered.receiver.answer()
 
-    return AuthorizationCode(show, entered.redirect_uri or "", timeout=settings.timeout, check=found.is_described)
+    return AuthorizationCode(
+        show_sign_in, entered.redirect_uri or "", timeout=settings.timeout, check=found.is_described
+    )
 
 
 def choose_registration(settings: OAuth, server: ServerMetadata) -> Choice:

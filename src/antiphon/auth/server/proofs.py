@@ -124,7 +124,7 @@ class Proofs:
         Raises ``Invalid`` for a proof that does not fit or was used before, ``NonceWanted`` for one without a current
         nonce of ours, and ``TooMany`` if more arrive than can be remembered.
         """
-        claims, key = self._read(proof)
+        claims, key = self._read_proof(proof)
         now = self._clock()
         if key.key.thumbprint() != thumbprint:
             raise Invalid("the proof was made with another key")
@@ -140,7 +140,7 @@ class Proofs:
         self._use(claims.jti, thumbprint, claims.iat, now)
         return fresh
 
-    def _read(self, proof: bytes) -> tuple[_Claims, PublicKey]:
+    def _read_proof(self, proof: bytes) -> tuple[_Claims, PublicKey]:
         parts = split_token(proof) if len(proof) <= MAX_PROOF else None
         if parts is None:
             raise Invalid("the proof is no signed token, or is too long")
@@ -198,12 +198,12 @@ class Proofs:
     def _check_nonce(self, given: str | None, now: float) -> tuple[str, ...]:
         if not self.options.nonces:
             return ()
-        made = self._made(given) if given is not None and len(given) <= _MAX_ID else None
+        made = self._find_time(given) if given is not None and len(given) <= _MAX_ID else None
         if made is None or not -self.options.max_age <= now - made <= self.options.nonce_for:
             raise NonceWanted("the proof has no valid nonce of ours")
         return (self.nonce(),) if now - made > self.options.nonce_for / 2 else ()
 
-    def _made(self, nonce: str) -> float | None:
+    def _find_time(self, nonce: str) -> float | None:
         """Return when a nonce of ours was made, ``None`` if it is not ours."""
         at, _, _ = nonce.partition(".")
         if not (at.isascii() and at.isdecimal() and len(at) <= 12):

@@ -133,10 +133,10 @@ class Verifier:
         question, loop = self._questions.get(mark), asyncio.get_running_loop()
         if question is None or question.get_loop() is not loop:
             question = self._questions[mark] = loop.create_task(self._ask(issuer, mark, token))
-            question.add_done_callback(lambda done: self._answered(mark, done))
+            question.add_done_callback(lambda done: self._forget_question(mark, done))
         return await asyncio.shield(question)
 
-    def _answered(self, mark: bytes, question: asyncio.Task[Verified]) -> None:
+    def _forget_question(self, mark: bytes, question: asyncio.Task[Verified]) -> None:
         if self._questions.get(mark) is question:
             del self._questions[mark]
         if not question.cancelled():
@@ -234,7 +234,7 @@ class Introspector:
             answer = await self._ask(url, {"token": token.decode("ascii"), "token_type_hint": "access_token"}, self._me)
         finally:
             self._open -= 1
-        return self._read(answer, now)
+        return self._read_answer(answer, now)
 
     async def _where(self) -> str:
         if self._url is None:
@@ -249,7 +249,7 @@ class Introspector:
         pair = f"{quote_plus(self._options.client_id)}:{quote_plus(self._options.client_secret)}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
-    def _read(self, answer: bytes, now: float) -> tuple[access_token.Standard, bytes]:
+    def _read_answer(self, answer: bytes, now: float) -> tuple[access_token.Standard, bytes]:
         try:
             said = _decode(answer)
             if not said.active:

@@ -90,7 +90,7 @@ class _Json:
         self._path = path
         self._text = text if text.strip("\ufeff \t\r\n") else "{}\n"
         self._section = section
-        self._tokens = self._read()
+        self._tokens = self._list_tokens()
         self._root = self._object(0)
         held = next((member for member in self._root.members if member.name == section), None)
         self._held = (
@@ -107,7 +107,7 @@ class _Json:
 
     # --- places ---------------------------------------------------------------------------------------------------
 
-    def _read(self) -> list[tuple[str, int, int]]:
+    def _list_tokens(self) -> list[tuple[str, int, int]]:
         """Return kind, begin and end of each token, without spaces and comments."""
         found: list[tuple[str, int, int]] = []
         at = 1 if self._text.startswith("\ufeff") else 0

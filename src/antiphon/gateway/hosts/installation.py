@@ -114,7 +114,7 @@ class Installation:
         ``keep``: keep the host's servers beside the gateway. ``variables``: variables that the gateway needs, for a
         host that passes on only those that are named.
         """
-        data = self._read()
+        data = self._read_file()
         if data is None and not self.path.parent.is_dir():
             raise ConfigError(
                 f"{self.path.parent}: no such folder: is {self._host.title} installed? --file names another"
@@ -125,7 +125,7 @@ class Installation:
             origin = {"file": str(self.path), "sha256": _compute_digest(data or b"")}
             moved = {name: {**entry, "origin": origin} for name, entry in moved.items()}
         # What somebody has changed in the file stays as it is.
-        served = {**(self._served() if self._known() is not None else {}), **moved}
+        served = {**(self._read_served() if self._read_record() is not None else {}), **moved}
         # Without entries of the host the gateway serves the user's own configuration.
         args = ["gateway", "--config", str(self.servers)] if served else ["gateway"]
         named = [name for entry in _convert_entries(moved).values() for name in variables_in(entry)]
@@ -136,10 +136,10 @@ class Installation:
 
     def install(self, change: FileChange) -> None:
         """Write the backup, the entries, and the host's file; raise ``ConfigError`` if that has changed meanwhile."""
-        data = self._read()
+        data = self._read_file()
         if (data or b"").decode() != change.before:
             raise ConfigError(f"{self.path}: has changed meanwhile; try again")
-        before = self._known()
+        before = self._read_record()
         is_edited = before is not None and self._is_edited(before)
         if before is None:
             _write_file(self.backup, data or b"", private=True)
@@ -161,7 +161,7 @@ class Installation:
 
     def uninstall(self) -> Undone:
         """Restore the host's file; raise ``ConfigError`` if nothing was installed, or it cannot be written."""
-        record, data = self._known(), self._read()
+        record, data = self._read_record(), self._read_file()
         if record is None:
             raise ConfigError(f"{self._host.title}: antiphon has not been installed in {self.path}")
         exactly = record.is_whole and data is not None and _compute_digest(data) == record.after
@@ -185,7 +185,7 @@ class Installation:
 
     def check(self) -> str | None:
         """Return what is wrong with the installation; ``None`` if the host would start the gateway."""
-        document = read_document(self.path, self._read() or b"", self._host.section)
+        document = read_document(self.path, self._read_file() or b"", self._host.section)
         entry = document.servers().get(self._entry)
         if entry is None or not self._ours(document):
             return f"{self.path} has no entry of the gateway any more"
@@ -248,7 +248,7 @@ class Installation:
         kept = read_document(self.path, read_file(self.backup), self._host.section).servers()
         return {name: kept.get(name, entry) for name, entry in record.moved.items()}
 
-    def _served(self) -> dict[str, Any]:
+    def _read_served(self) -> dict[str, Any]:
         """Return the entries that the gateway serves now."""
         if not self.servers.exists():
             return {}
@@ -260,7 +260,7 @@ class Installation:
     def _is_edited(self, record: _Record) -> bool:
         return self.servers.exists() and self._digest_of_served() != record.served
 
-    def _known(self) -> _Record | None:
+    def _read_record(self) -> _Record | None:
         if not self.is_installed:
             return None
         try:
@@ -273,7 +273,7 @@ class Installation:
             )
         return record
 
-    def _read(self) -> bytes | None:
+    def _read_file(self) -> bytes | None:
         try:
             return read_file(self.path)
         except FileNotFoundError:

@@ -197,7 +197,7 @@ def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolRes
 
     Structured content by itself has as many.
     """
-    blocks = [_check_media(_accepted(block)) for block in result.content]
+    blocks = [_check_media(_adapt_block(block)) for block in result.content]
     structured = result.structured_content
     data = b"" if structured is None else encode_value(structured)
     if not blocks and data:
@@ -222,7 +222,7 @@ def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolRes
     return msgspec.structs.replace(result, content=kept, structured_content=structured)
 
 
-def _accepted(block: ContentBlock) -> ContentBlock:
+def _adapt_block(block: ContentBlock) -> ContentBlock:
     """Return a block as models accept it: what they cannot read is named in a text."""
     if isinstance(block, TextContent | ImageContent | AudioContent | ResourceLink):
         return block

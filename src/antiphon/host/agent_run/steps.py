@@ -181,14 +181,14 @@ class _Events:
         if on_event is None:
             return None
 
-        def grow(text: str) -> None:
+        def pass_text(text: str) -> None:
             told = on_event(TextGrew(step=step, text=text))
             if inspect.isawaitable(told):
                 future = asyncio.ensure_future(told)
                 self._growing.add(future)
                 future.add_done_callback(self._growing.discard)
 
-        return grow
+        return pass_text
 
     async def tell(self, event: RunEvent) -> None:
         """Tell of an event, after all texts that came before it."""
@@ -239,8 +239,8 @@ class _ToolCalls:
         # The host takes no answer that uses a tool which was not offered.
         offered = self._offered[use.name]
 
-        def tell(progress: float, total: float | None, message: str | None) -> Awaitable[None]:
+        def tell_progress(progress: float, total: float | None, message: str | None) -> Awaitable[None]:
             event = ToolProgressed(step=step, use=use, progress=progress, total=total, message=message)
             return self._events.tell(event)
 
-        return await call_tool(offered, use.input, self._host, tell)
+        return await call_tool(offered, use.input, self._host, tell_progress)

@@ -124,7 +124,7 @@ class Condition:
             raise ValueError(f"a condition has at most {MAX_CONDITION} characters: write two rules")
         if '"""' in text or "'''" in text:
             raise ValueError("a text stands in single or double quotes")
-        self._program: Any = _attempt(lambda: cel.compile(text), "not CEL")
+        self._program: Any = _call_library(lambda: cel.compile(text), "not CEL")
         tokens = _Tokens(text)
         self._matches = _check_calls(tokens, cel.compile)
         _check_names(tokens)
@@ -143,7 +143,9 @@ class Condition:
             raise Unclear(f"matches() takes at most {_MATCHED // self._matches} bytes of arguments here")
         if items * self._per_item + size * self._tokens // 100 > _BUDGET:
             raise Unclear("the arguments are too large for this condition")
-        result = _attempt(lambda: self._program.execute({name: facts.value(name) for name in self.names}), "", Unclear)
+        result = _call_library(
+            lambda: self._program.execute({name: facts.value(name) for name in self.names}), "", Unclear
+        )
         if not isinstance(result, bool):
             raise Unclear("it is neither true nor false")
         return result
@@ -175,7 +177,7 @@ class CallFacts:
         if self._items is None:
             try:
                 self._values["args"] = arguments = _decode_arguments(self._params.arguments)
-                self._items = _count(arguments)
+                self._items = _count_values(arguments)
             except Unclear as error:
                 self._items = str(error)
         if isinstance(self._items, str):
@@ -223,19 +225,19 @@ def _decode_arguments(raw: msgspec.Raw) -> object:
     if len(raw) > MAX_BYTES:
         raise Unclear(f"the arguments have more than {MAX_BYTES:,} bytes")
     try:
-        return json.loads(bytes(raw) or b"{}", object_pairs_hook=_distinct)
+        return json.loads(bytes(raw) or b"{}", object_pairs_hook=_refuse_repeats)
     except (ValueError, RecursionError):
         raise Unclear("the arguments cannot be read") from None
 
 
-def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _refuse_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
         raise Unclear("an argument is given twice")
     return members
 
 
-def _count(arguments: object) -> int:
+def _count_values(arguments: object) -> int:
     items = 0
     level: list[object] = [arguments]
     for _ in range(MAX_DEPTH):
@@ -263,7 +265,7 @@ def _check_number(value: object) -> None:
         raise Unclear("an argument is not a finite number")
 
 
-def _attempt(work: Any, what: str, kind: type[Exception] = ValueError) -> Any:
+def _call_library(work: Any, what: str, kind: type[Exception] = ValueError) -> Any:
     """Call the library; whatever it raises, a panic of its own included, becomes an error of one kind."""
     try:
         return work()
@@ -284,7 +286,7 @@ def _check_calls(tokens: _Tokens, compile_text: Callable[[str], Any]) -> int:
         if not tokens.is_call(at) or name in _WORDS:
             continue
         if name not in _FUNCTIONS:
-            raise ValueError(f"there is no function {name}(){_close(name, _FUNCTIONS)}")
+            raise ValueError(f"there is no function {name}(){_suggest_name(name, _FUNCTIONS)}")
         if name == "matches":
             matches += 1
             _check_pattern(tokens, at, compile_text)
@@ -303,7 +305,7 @@ def _check_pattern(tokens: _Tokens, at: int, compile_text: Callable[[str], Any])
         raise ValueError(
             f"a pattern has at most {MAX_PATTERN} characters, without {{n}} and classes like \\w: write [a-zA-Z0-9_]"
         )
-    _attempt(lambda: compile_text(f'"".matches({pattern})').execute(), "the pattern cannot be read")
+    _call_library(lambda: compile_text(f'"".matches({pattern})').execute(), "the pattern cannot be read")
 
 
 def _check_names(tokens: _Tokens) -> None:
@@ -313,12 +315,12 @@ def _check_names(tokens: _Tokens) -> None:
         if tokens.in_macro[at] and name in ("args", "calls"):
             raise ValueError(f"{name} stands within a macro: there, only the item and short values are compared")
         if name not in VARIABLES and not (tokens.in_macro[at] and name in tokens.bound):
-            raise ValueError(f"there is no {name}{_close(name, VARIABLES)}")
+            raise ValueError(f"there is no {name}{_suggest_name(name, VARIABLES)}")
     if tokens.in_macro.count(True) and "+" in (text for at, text in enumerate(tokens.texts) if tokens.in_macro[at]):
         raise ValueError("a macro adds nothing: compare its items as they are")
 
 
-def _close(name: str, known: Iterable[str]) -> str:
+def _suggest_name(name: str, known: Iterable[str]) -> str:
     import difflib
 
     close = next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)

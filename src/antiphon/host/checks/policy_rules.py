@@ -144,7 +144,7 @@ def decide(
         redefined: whether the definition of the tool has changed since it was allowed.
         situation: what conditions may depend on; default now, without earlier calls.
     """
-    found = _found(policy, params, origin, situation) if policy.rules else ()
+    found = _find_matches(policy, params, origin, situation) if policy.rules else ()
     rule, unclear = found[0] if found else (None, "")
     if unclear:
         return Verdict(effect="deny" if headless else "ask", reason="unclear", rule=rule)
@@ -177,10 +177,10 @@ def explain(
         headless: whether no person can be asked.
         situation: what conditions may depend on; default now, without earlier calls.
     """
-    facts = _facts(params, origin, situation)
+    facts = _gather_facts(params, origin, situation)
     lines: list[str] = []
     for rule in _rank_rules(policy):
-        differs, unclear = _compared(rule, params, origin, facts)
+        differs, unclear = _compare_rule(rule, params, origin, facts)
         doubt = f"it is unclear whether this matches: {unclear}" if unclear else "matches"
         lines.append(f"{_name_rule(rule)}: {differs or doubt}")
     verdict = decide(policy, params, origin, headless=headless, situation=situation)
@@ -192,13 +192,13 @@ def explain(
 
 def find_mismatch(rule: Rule, params: Asked, origin: Origin, situation: Situation | None = None) -> str | None:
     """Return the condition of the rule that does not hold, or ``None`` if the rule matches, or may match."""
-    return _compared(rule, params, origin, _facts(params, origin, situation))[0]
+    return _compare_rule(rule, params, origin, _gather_facts(params, origin, situation))[0]
 
 
-def _found(policy: Policy, params: Asked, origin: Origin, situation: Situation | None) -> list[tuple[Rule, str]]:
+def _find_matches(policy: Policy, params: Asked, origin: Origin, situation: Situation | None) -> list[tuple[Rule, str]]:
     """Return the rules that match, the one that decides first, each with the reason if it is unclear."""
-    facts = _facts(params, origin, situation) if policy.has_conditions else None
-    compared = ((rule, *_compared(rule, params, origin, facts)) for rule in _rank_rules(policy))
+    facts = _gather_facts(params, origin, situation) if policy.has_conditions else None
+    compared = ((rule, *_compare_rule(rule, params, origin, facts)) for rule in _rank_rules(policy))
     found = [(rule, unclear) for rule, differs, unclear in compared if differs is None]
     # A rule that is unclear counts as one that asks, so that no rule after it allows the call, and comes before others
     # that ask, so that ``headless`` does not allow the call. One with a condition comes before one without, because no
@@ -208,16 +208,16 @@ def _found(policy: Policy, params: Asked, origin: Origin, situation: Situation |
     )
 
 
-def _facts(params: Asked, origin: Origin, situation: Situation | None) -> CallFacts | None:
+def _gather_facts(params: Asked, origin: Origin, situation: Situation | None) -> CallFacts | None:
     if not isinstance(params, CallToolRequestParams):
         return None
     situation = situation or Situation(now=datetime.now().astimezone())
     return CallFacts(params, origin, situation.now, situation.calls)
 
 
-def _compared(rule: Rule, params: Asked, origin: Origin, facts: CallFacts | None) -> tuple[str | None, str]:
+def _compare_rule(rule: Rule, params: Asked, origin: Origin, facts: CallFacts | None) -> tuple[str | None, str]:
     """Return what does not hold, and otherwise why it is unclear whether the rule matches."""
-    differs = _mismatch(rule, params, origin)
+    differs = _find_difference(rule, params, origin)
     if differs is not None or rule.when is None or facts is None:
         return differs, ""
     try:
@@ -226,7 +226,7 @@ def _compared(rule: Rule, params: Asked, origin: Origin, facts: CallFacts | None
         return None, str(unclear)
 
 
-def _mismatch(rule: Rule, params: Asked, origin: Origin) -> str | None:
+def _find_difference(rule: Rule, params: Asked, origin: Origin) -> str | None:
     names = (origin.identity,) if rule.effect == "allow" else origin.identities
     if not any(fnmatchcase(name, rule.server) for name in names):
         return f"the server is {origin.identity}"

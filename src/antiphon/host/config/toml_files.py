@@ -224,15 +224,15 @@ class _Reader:
             if section in self._data
         }
         document = ConfigDocument(
-            models=tuple(self._named("models", Model, with_name=True)),
-            servers=tuple(self._named("servers", settings.ServerEntry, with_name=False)),
+            models=tuple(self._convert_named("models", Model, with_name=True)),
+            servers=tuple(self._convert_named("servers", settings.ServerEntry, with_name=False)),
             lines={name: self._lines.of((name,)) for name in self._data},
             **tables,
         )
         self._check_references(document)
         return document
 
-    def _named(self, section: str, kind: type[T], *, with_name: bool) -> Iterator[T]:
+    def _convert_named(self, section: str, kind: type[T], *, with_name: bool) -> Iterator[T]:
         for name, table in cast("Table", self._data.get(section, {})).items():
             place = (section, name)
             if not isinstance(table, dict):
@@ -365,7 +365,7 @@ class Lines:
         self._depth = 0
         """Number of open brackets; the lines of a multi-line array have no keys."""
         for number, line in enumerate(text.splitlines(), 1):
-            self._read(number, line)
+            self._read_line(number, line)
 
     def of(self, place: Place) -> int:
         """Return the line of a key, or that of the nearest enclosing place that has one."""
@@ -373,7 +373,7 @@ class Lines:
             place = place[:-1]
         return self._lines[place]
 
-    def _read(self, number: int, line: str) -> None:
+    def _read_line(self, number: int, line: str) -> None:
         if self._closing is not None:
             if self._closing in line:
                 self._closing = None

@@ -123,7 +123,7 @@ def make_chooser(
         return None
     selecting = provider
 
-    def choose(params: CreateMessageRequestParams, origin: Origin, left: Decimal | None) -> Chosen | None:
+    def choose_model(params: CreateMessageRequestParams, origin: Origin, left: Decimal | None) -> Chosen | None:
         permitted = allowed(origin) if allowed else None
         selection = selecting.select(params, allowed=permitted, left=left)
         if selection.winner is None:
@@ -141,7 +141,7 @@ def make_chooser(
             selection=selection,
         )
 
-    return choose
+    return choose_model
 
 
 def names_of(provider: Provider, allowed: Collection[str] | None) -> tuple[str, ...]:

@@ -22,10 +22,13 @@ def plain_names(originals: Sequence[str], longest: int = LONGEST_NAME) -> list[s
         given.append(name if is_kept else None)
         used.update([name] if is_kept else [])
     last: dict[str, int] = {}
-    return [kept or _number(original, longest, used, last) for original, kept in zip(originals, given, strict=True)]
+    return [
+        kept or _make_numbered_name(original, longest, used, last)
+        for original, kept in zip(originals, given, strict=True)
+    ]
 
 
-def _number(original: str, longest: int, used: set[str], last: dict[str, int]) -> str:
+def _make_numbered_name(original: str, longest: int, used: set[str], last: dict[str, int]) -> str:
     """Make a name that is not used yet, and note it. ``last``: the last number that each name has been given."""
     base = made = re.sub(r"[^A-Za-z0-9_-]", "_", original)[: longest - 6] or "unnamed"
     number = last.get(base, 1)

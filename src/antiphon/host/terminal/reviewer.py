@@ -365,7 +365,7 @@ class Talk:
             return Deny(reach=reach)
         tell = False
         if self._shown.can_tell:
-            tell = (await console.line(self._said("inline.tell")) or "").lower() in _YES
+            tell = (await console.line(self._choose_text("inline.tell")) or "").lower() in _YES
         return Deny(reason=reason[:MAX_REASON], reach=reach, tell=tell)
 
     async def _cancel(self) -> AnyDecision:
@@ -386,13 +386,13 @@ class Talk:
         await self._console.show([*rows, f" {words('inline.marks')}"])
 
     async def _answer(self) -> Answer | None:
-        text = await self._console.text(self._said("inline.rewrite"))
+        text = await self._console.text(self._choose_text("inline.rewrite"))
         if text.strip():
             return Answer(result=text)
         await self._console.say(self._words("inline.empty"))
         return None
 
-    def _said(self, key: str) -> str:
+    def _choose_text(self, key: str) -> str:
         return self._words(f"{key}.tool" if isinstance(self._item, ToolItem) else key)
 
     def _other_model(self) -> str | None:

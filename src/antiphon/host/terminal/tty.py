@@ -169,7 +169,7 @@ class Tty:
         Raises ``EndOfInput`` if the person pressed Ctrl-D, and ``NoReviewer`` if the terminal is gone.
         """
         while b"\n" not in self._pending:
-            chunk = await self._read()
+            chunk = await self._read_chunk()
             if not chunk and not self._pending:
                 raise EndOfInput
             # Ctrl-D twice, or a terminal that hung up, ends a line without a line end.
@@ -179,7 +179,7 @@ class Tty:
         self._line_cut = len(line) >= _LONGEST_LINE
         return codecs.decode(line, "utf-8", "replace").rstrip("\r")
 
-    async def _read(self) -> bytes:
+    async def _read_chunk(self) -> bytes:
         loop = asyncio.get_running_loop()
         while True:
             await self._wait_ready(loop.add_reader, loop.remove_reader)

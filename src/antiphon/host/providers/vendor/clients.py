@@ -54,15 +54,15 @@ class Connected(NamedTuple, Generic[_Made]):
 
 def connect_model(model: Model, key: str | None) -> Connected[TheirModel]:
     """Make a client for a model, sending nothing; raise ``ConfigError`` if its key or a package is missing."""
-    return _connect(model, key, _MAKERS.get(model.provider, _make_other))
+    return _connect_client(model, key, _MAKERS.get(model.provider, _make_other))
 
 
 def connect_embedder(model: Model, key: str | None) -> Connected[EmbeddingModel]:
     """Make a client for a model that makes embeddings, as ``connect_model`` does for others."""
-    return _connect(model, key, _make_embedder)
+    return _connect_client(model, key, _make_embedder)
 
 
-def _connect(
+def _connect_client(
     model: Model, key: str | None, make: Callable[[Model, str | None, httpx2.AsyncClient], _Made]
 ) -> Connected[_Made]:
     if key is None and (variables := key_variables(model)):
