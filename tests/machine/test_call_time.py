@@ -11,7 +11,7 @@ from antiphon import Client, Context, Server
 from antiphon.errors import CallTimeout
 from antiphon.host import Host, Policy, Scripted
 from antiphon.host.review.review import Decision, ReviewItem
-from antiphon.machine.call_time import TimeLeft, count_time, find_current_time
+from antiphon.machine.call_time import CURRENT, TimeLeft, count_time
 from tests.host.asks import Person, approve
 from tests.support.raw_server import RawServer
 
@@ -36,13 +36,13 @@ async def server() -> Server:
 def test_a_time_is_known_only_where_it_counts() -> None:
     """Within, without a call, and where a person decides in the middle of it."""
     time = TimeLeft(1)
-    assert find_current_time() is None
+    assert CURRENT.get() is None
     with count_time(time):
-        assert find_current_time() is time
+        assert CURRENT.get() is time
         with count_time(None):
-            assert find_current_time() is None
-        assert find_current_time() is time
-    assert find_current_time() is None
+            assert CURRENT.get() is None
+        assert CURRENT.get() is time
+    assert CURRENT.get() is None
 
 
 @REVISIONS
@@ -51,7 +51,7 @@ async def test_what_a_machine_took_to_answer_ends_the_call(server: Server, revis
 
     async def answer(_params: object, _origin: object) -> str:
         await asyncio.sleep(0)
-        time = find_current_time()
+        time = CURRENT.get()
         assert time is not None and time.seconds is not None and 0 < time.seconds <= 3600
         time.spend(3600)
         return "a cup"
@@ -67,7 +67,7 @@ async def test_consent_is_asked_for_within_the_time_of_the_call(server: Server, 
     times: list[TimeLeft | None] = []
 
     async def confirm(_params: object, _origin: object) -> bool:
-        times.append(find_current_time())
+        times.append(CURRENT.get())
         return False
 
     async with Client(server, confirm=confirm, revision=revision, timeout=3600) as client:
@@ -81,7 +81,7 @@ async def test_a_reviewer_has_time() -> None:
     times: list[TimeLeft | None] = []
 
     def decide(item: ReviewItem) -> Decision:
-        times.append(find_current_time())
+        times.append(CURRENT.get())
         return approve(item)
 
     server = Server("shop")

@@ -10,11 +10,12 @@ from antiphon.errors import LocalProtocolError, MissingCapability, NotInRevision
 from antiphon.protocol.events import Notified, Request
 from antiphon.protocol.server_offer import ServerOffer
 from antiphon.protocol.server_session import ServerSession
+from antiphon.wire.common import LOGGING_LEVELS as LEVELS
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, RequestParams, SamplingCapability
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.lifecycle import ListChangedCapability, ServerCapabilities
-from antiphon.wire.logging import LEVELS, LoggingMessageNotificationParams
+from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from antiphon.wire.common import LOGGING_LEVELS as LEVELS
 from antiphon.wire.envelope import encode_value
-from antiphon.wire.logging import LEVELS, LoggingMessageNotificationParams, is_loud_enough
+from antiphon.wire.logging import LoggingMessageNotificationParams, is_loud_enough
 
 
 def test_levels_go_up():

@@ -467,12 +467,7 @@ class Connection(Generic[S]):
     async def request(
         self, outgoing: Outgoing, *, timeout: float | TimeLeft | None = None, on_progress: OnProgress | None = None
     ) -> Raw:
-        """Send a request the session has opened, and wait for its result, undecoded.
-
-        Raises ``PeerError`` for an error reply, ``RemoteProtocolError`` for a reply that cannot be read,
-        ``CallTimeout`` after ``timeout`` seconds, when the peer is told to stop, and ``ConnectionClosed`` if
-        the channel ends first.
-        """
+        """Send a request that the session opened; return the result, undecoded, within ``timeout`` seconds."""
         if self.gone is not None:
             self.session.cancel(outgoing.id)
             raise self.gone()

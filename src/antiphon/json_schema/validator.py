@@ -89,11 +89,7 @@ class SchemaValidator:
                 _compile_schema(self.schema, place)
 
     async def check(self, instance: Any) -> None:
-        """Return if ``instance`` (plain JSON values) fits the schema.
-
-        Raises ``MismatchError``, which names the first place, if it does not fit; ``TooCostly`` beyond the
-        limits of time or memory; and ``ConfigError`` if the schema cannot be used, and was not compiled before.
-        """
+        """Return if ``instance`` (plain JSON) fits; ``MismatchError`` names a misfit, ``TooCostly`` a limit."""
         if self._is_little(instance):
             _check_instance(self._compiled, instance)
         else:

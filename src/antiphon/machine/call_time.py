@@ -14,7 +14,7 @@ from contextvars import ContextVar
 
 from antiphon.errors import CallTimeout
 
-__all__ = ["CURRENT", "TimeLeft", "count_time", "find_current_time"]
+__all__ = ["CURRENT", "TimeLeft", "count_time"]
 
 
 class TimeLeft:
@@ -65,13 +65,8 @@ class TimeLeft:
 
 
 CURRENT: ContextVar[TimeLeft | None] = ContextVar("antiphon-call-time", default=None)
-"""The time of the current call. Code that runs in every call sets it directly, because ``count_time`` takes several
-times as long."""
-
-
-def find_current_time() -> TimeLeft | None:
-    """Return the time of the current call; ``None`` if there is none, or a person decides."""
-    return CURRENT.get()
+"""The time of the current call; ``None`` if there is none, or a person decides. Code that runs in every call sets it
+directly, because ``count_time`` takes several times as long."""
 
 
 @contextmanager

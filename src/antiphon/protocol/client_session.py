@@ -65,10 +65,7 @@ _FOR_TASKS: Mapping[str, Any] = {TASKS: {}}
 
 
 def is_modern_error(error: PeerError) -> bool:
-    """Return whether an error reply to the probe is of a modern server (2026-07-28 basic/transports/stdio).
-
-    No legacy revision has the codes -32020 to -32022.
-    """
+    """Return whether an error reply to the probe is of a modern server: only these use -32020 to -32022."""
     return -32022 <= error.code <= -32020
 
 
@@ -208,11 +205,7 @@ class ClientSession(PeerSession):
         ``log_level``: least severe level of log messages wanted during this request, in place of the session's.
         ``original``: the params of another peer that these were made from; members unknown to their type are
         sent. ``extensions``: those that it declares beside the client's own (2026-07-28). The session sets all
-        other members of ``_meta``: those that the params already have are not sent.
-
-        Raises ``LocalProtocolError`` if the session is not open, ``NotInRevision`` if the agreed revision has
-        no such method or cannot carry the params, and ``MethodNotFound`` if the server did not declare the
-        capability; nothing was sent then.
+        other members of ``_meta``. Nothing was sent if this raises.
         """
         agreed = self.revision
         if agreed is None or self.phase is not _READY:

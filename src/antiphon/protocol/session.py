@@ -123,10 +123,7 @@ class PeerSession:
         return Replied(outgoing, envelope.result, None)
 
     def _misfit(self, id: RequestId | None, reply: Envelope | None = None) -> Event:
-        """Fail the only request of ours that a reply can be meant for, although it has the id of none.
-
-        A reply to a request that has ended is late, and fails nothing. ``reply``: ``None`` if it cannot be read.
-        """
+        """Fail the only request that a reply with a wrong id can be meant for; a late reply fails nothing."""
         spelt = int(id) if isinstance(id, str) and _is_number(id) else id
         outgoing = self.outgoing.get(spelt) if spelt is not None else None
         if outgoing is None and not (isinstance(spelt, int) and 0 < spelt <= self._newest):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from msgspec import Struct
 
 from antiphon.errors import ConfigError
-from antiphon.machine.call_time import find_current_time
+from antiphon.machine.call_time import CURRENT
 from antiphon.machine.extras import describe_install
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class StorePatience:
             self._stalled = False
             return answer.result()
         bound = _AGAIN if self._stalled else seconds or PATIENCE
-        time = find_current_time()
+        time = CURRENT.get()
         left = math.inf if time is None or time.seconds is None else max(_AGAIN, time.seconds)
         bound = min(bound, left)
         loop = asyncio.get_running_loop()

@@ -83,7 +83,9 @@ class Telemetry:
                 # parent, but is linked.
                 links = (Link(here.get_span_context()),)
         elif parent is None:
-            parent = get_current() if kind == "client" or _is_live(here) else Context()
+            # A task may have been started within a span that has ended since.
+            has_ended = kind != "client" and not here.is_recording() and not isinstance(here, trace.NonRecordingSpan)
+            parent = Context() if has_ended else get_current()
         try:
             span = self._tracer.start_span(name, parent, _KINDS[kind], attributes, links)
         except Exception:
@@ -189,11 +191,6 @@ def find_configured() -> Telemetry | None:
 def _make_telemetry(tracers: trace.TracerProvider, meters: metrics.MeterProvider) -> Telemetry:
     """Make it once, because making an instrument twice logs a warning."""
     return Telemetry(tracers, meters)
-
-
-def _is_live(span: Span) -> bool:
-    """Return whether a span is still running; a task may have been started within a span that has ended since."""
-    return span.is_recording() or isinstance(span, trace.NonRecordingSpan)
 
 
 def _is_placeholder(provider: object) -> bool:

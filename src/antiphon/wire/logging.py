@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
-from antiphon.wire.common import LoggingLevel, NotificationParams, RequestParams
+from antiphon.wire.common import LOGGING_LEVELS, LoggingLevel, NotificationParams, RequestParams
 
-__all__ = ["LEVELS", "LoggingLevel", "LoggingMessageNotificationParams", "SetLevelRequestParams", "is_loud_enough"]
+__all__ = ["LoggingLevel", "LoggingMessageNotificationParams", "SetLevelRequestParams", "is_loud_enough"]
 
-LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
-"""From the least severe to the most severe (RFC 5424)."""
-
-_SEVERITY = {level: place for place, level in enumerate(LEVELS)}
+_SEVERITY = {level: place for place, level in enumerate(LOGGING_LEVELS)}
 
 
 class SetLevelRequestParams(RequestParams, frozen=True, kw_only=True):

@@ -147,12 +147,10 @@ Placed = list[tuple[str, SamplingContent]]
 
 
 def check_conversation(messages: Sequence[SamplingMessage]) -> None:
-    """Check that a conversation follows the rules for tool uses and results.
+    """Check that a conversation follows the rules for tool uses and results; the error names the place.
 
     Only the assistant uses tools, and only the user sends results; a message with results holds nothing else. The
-    next message answers every use, and every result answers exactly one use of the message before it. Raises
-    ``InvalidParams``, whose message begins with the place, such as ``messages[3].content[0]``, which is also
-    ``data.place``.
+    next message answers every use, and every result answers exactly one use of the message before it.
     """
     open_uses: dict[str, str] = {}
     for at, message in enumerate(messages):

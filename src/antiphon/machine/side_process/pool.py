@@ -40,11 +40,10 @@ _KEPT = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LC_ALL", "LANG",
 
 
 async def run_aside(function: Callable[[bytes], bytes], payload: bytes, *, seconds: float = MAX_SECONDS) -> bytes:
-    """Run a module-level function in a side process, and return its result.
+    """Run a module-level function in a side process, at most ``seconds`` of processor time; return its result.
 
-    ``function`` is found there by module and name. ``seconds``: limit of processor time. Cancelling ends the work.
-    Raises ``TooCostly`` if it takes too long or too much memory, too much other work waits, or no process can be
-    started; and ``RuntimeError``, which names the error, if the function raised something else.
+    Cancelling ends the work. Raises ``TooCostly`` beyond the limits or if no process can be started, and
+    ``RuntimeError``, which names the error, if the function raised something else.
     """
     return await _pool.run(f"{function.__module__}:{function.__qualname__}", payload, seconds)
 

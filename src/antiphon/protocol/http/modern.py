@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from antiphon.errors import HeaderMismatch, InvalidParams, InvalidRequest
-from antiphon.protocol.http.param_headers import NAMED_BY, HeaderParam, decode_value
+from antiphon.protocol.http.param_headers import NAMED_BY, HeaderParam, decode_value, find_argument
 from antiphon.protocol.http.rules import PROTOCOL_VERSION_HEADER, Headers, HttpRefusal
 from antiphon.wire.common import CLIENT_CAPABILITIES, PROTOCOL_VERSION, RequestMeta, RequestParams
 from antiphon.wire.envelope import Envelope, decode_wire
@@ -195,17 +195,9 @@ def _check_parameters(
     arguments: object = msgspec.json.decode(params.arguments) if params.arguments else None
     for each in expected:
         sent = headers.get(each.header.lower().encode())
-        if not _value_agrees(sent, _value_at(arguments, each.path)):
+        if not _value_agrees(sent, find_argument(arguments, each.path)):
             return _refuse_mismatch(each.header, sent)
     return None
-
-
-def _value_at(arguments: object, path: Sequence[str]) -> object:
-    for step in path:
-        if not isinstance(arguments, dict):
-            return None
-        arguments = cast("dict[str, object]", arguments).get(step)
-    return arguments
 
 
 def _value_agrees(sent: bytes | None, value: object) -> bool:

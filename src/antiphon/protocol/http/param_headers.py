@@ -17,7 +17,16 @@ from msgspec import Struct
 
 from antiphon.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["NAMED_BY", "PREFIX", "HeaderParam", "decode_value", "encode_value", "header_params", "param_headers"]
+__all__ = [
+    "NAMED_BY",
+    "PREFIX",
+    "HeaderParam",
+    "decode_value",
+    "encode_value",
+    "find_argument",
+    "header_params",
+    "param_headers",
+]
 
 NAMED_BY: Mapping[str, str] = {
     "tools/call": "name",
@@ -102,19 +111,19 @@ def param_headers(params: Sequence[HeaderParam], arguments: Mapping[str, Any]) -
     """Return the headers of a call, without absent arguments; ``LocalProtocolError`` for too large integers."""
     headers: dict[str, str] = {}
     for param in params:
-        text = _format_value(_get_argument(arguments, param.path), param)
+        text = _format_value(find_argument(arguments, param.path), param)
         if text is not None:
             headers[param.header] = encode_value(text)
     return headers
 
 
-def _get_argument(arguments: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    value: Any = arguments
-    for key in path:
-        if not isinstance(value, Mapping):
+def find_argument(arguments: object, path: Sequence[str]) -> Any:
+    """Return the member of the arguments at a path, ``None`` if there is none."""
+    for step in path:
+        if not isinstance(arguments, Mapping):
             return None
-        value = cast("Mapping[str, Any]", value).get(key)
-    return value
+        arguments = cast("Mapping[str, object]", arguments).get(step)
+    return arguments
 
 
 def _format_value(value: Any, param: HeaderParam) -> str | None:

@@ -126,11 +126,7 @@ class TypedForm:
         return cls(_narrow_schema({**shape.schema, "required": needed}, place), shape, fallbacks)
 
     async def read(self, content: Mapping[str, Any]) -> Any:
-        """Convert the answer to the form's type; a member left empty has its default or ``None``.
-
-        Raises ``ValueError``, which names the member, if the answer does not fit, and ``TooCostly`` beyond the
-        limits of time or memory.
-        """
+        """Convert an answer to the form's type, with defaults for empty members; ``ValueError`` names a misfit."""
         if self._shape is None:
             if self._validator is None:
                 self._validator = SchemaValidator(self.schema, place="form")

@@ -72,11 +72,7 @@ def sampling_params(
     tools: Sequence[Tool] | None = None,
     tool_choice: str | wire.ToolChoice | None = None,
 ) -> wire.CreateMessageRequestParams:
-    """Build the params of ``sampling/createMessage`` from what an author writes.
-
-    Raises ``LocalProtocolError``, which names the place (``messages[3].content[0]``), for an argument out of range
-    or a conversation that breaks a rule.
-    """
+    """Build the params of ``sampling/createMessage`` from an author's arguments; an error names the place."""
     if type(max_tokens) is not int or max_tokens < 1:
         raise LocalProtocolError(f"max_tokens must be at least 1, and a whole number, got {max_tokens!r}")
     given = (system_prompt, temperature, stop_sequences, metadata)
@@ -144,8 +140,10 @@ def _make_preferences(given: Preferences) -> wire.ModelPreferences:
     else:
         wanted = wire.ModelPreferences(hints=_make_hints(given))
     for name in _PRIORITIES:
-        value: object = getattr(wanted, f"{name}_priority")
-        if value is not None and not _is_share(value):
+        value: Any = getattr(wanted, f"{name}_priority")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        # Schema: minimum 0, maximum 1. Not-a-number fails the comparison as well.
+        if value is not None and not (is_number and 0 <= value <= 1):
             raise LocalProtocolError(f"model_preferences: the {name} priority must be from 0 to 1, got {value!r}")
     return wanted
 
@@ -175,11 +173,6 @@ def _make_hints(names: str | Sequence[str]) -> list[wire.ModelHint]:
         if not isinstance(name, str):
             raise LocalProtocolError(f"model_preferences: a model's name is text, got {name!r}")
     return [wire.ModelHint(name=name) for name in found]
-
-
-def _is_share(value: object) -> bool:
-    # Schema: minimum 0, maximum 1. Not-a-number fails the comparison as well.
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _check_mode(choice: str) -> Literal["auto", "required", "none"]:

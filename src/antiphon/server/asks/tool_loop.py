@@ -169,11 +169,7 @@ class Turns(Struct, eq=False):
         return replace(params, include_context=None)
 
     async def _run(self, params: wire.CreateMessageRequestParams, tools: Toolbox | None, max_steps: int) -> ToolTurn:
-        """Ask until the model has finished, at most ``max_steps`` times.
-
-        Raises ``SamplingFailed`` if it wants to use tools even in the last turn, in which none are offered, or
-        far too many at once.
-        """
+        """Ask until the model has finished, at most ``max_steps`` times; the last turn offers no tools."""
         if tools is None or not tools.runs:
             return await self.ask(params)
         for step in range(1, max_steps + 1):

@@ -133,12 +133,10 @@ class HandlerCall:
     async def ask(
         self, method: str, params: Wire, result: type[R], *, key: str | None = None, timeout: float | None = None
     ) -> R:
-        """Ask the client, and wait for its answer.
+        """Ask the client, and wait for its answer, at most ``timeout`` seconds, or as long as the call lives.
 
-        ``key`` names the ask on the wire if it is sent in a round. ``timeout`` is in seconds; with ``None`` it
-        waits as long as the call lives. Raises ``MissingCapability`` (or ``SamplingUnavailable``,
-        ``ElicitationUnavailable``) and ``NotInRevision``, and nothing was sent; ``Rejected`` or another
-        ``PeerError`` of the client; ``CallTimeout``; and ``RemoteProtocolError`` if the answer cannot be read.
+        ``key`` names the ask on the wire if it is sent in a round. ``MissingCapability`` and ``NotInRevision``
+        mean that nothing was sent.
         """
         answer = (await self._check_and_put(method, params, None, key, timeout)).value
         assert isinstance(answer, result)

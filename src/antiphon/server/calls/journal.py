@@ -92,10 +92,7 @@ class Journal:
         return self.size > MAX_JOURNAL
 
     def place(self, lane: str, what: str, digest: bytes, key: str | None = None) -> JournalPlace:
-        """Return the place where the handler is. The same path met again is another place.
-
-        ``lane``: name of the task among the handler's tasks; ``what``: the method that is asked, or the step's name.
-        """
+        """Return the place of a task (``lane``) that asks or takes the step ``what``; each place is new."""
         path = f"={key}" if key is not None else f"{lane}/{what}/{digest.hex()}"
         count = self._counts.get(path, 0)
         self._counts[path] = count + 1

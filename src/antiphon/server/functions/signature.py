@@ -85,11 +85,7 @@ class _ContextNotImported:
 
 
 def read_signature(function: Callable[..., Any], *, noun: str, name: str | None = None) -> Signature:
-    """Read a function, bound method, ``functools.partial`` or callable object.
-
-    ``noun`` ("tool") and ``name`` are for messages. Raises ``ConfigError``, which names the function and says what to
-    do, if it cannot be called with named JSON arguments, or yields.
-    """
+    """Read a function, method, ``partial`` or other callable; ``ConfigError`` says why JSON cannot call it."""
     if isinstance(function, str):
         raise ConfigError(f"a {noun} is made of a function, not of {function!r}; a name is given as name={function!r}")
     function = _undress_partial(function)

@@ -69,12 +69,7 @@ class StoredTasks:
     async def add(
         self, record: TaskRecord, params: bytes, entries: Mapping[str, JournalEntry], room: TaskRoom
     ) -> TaskRecord:
-        """Store a new task, with the params of its call and what it has learnt already.
-
-        Raises ``OutOfRoom``, which names the bound, if there are too many tasks or they are too large;
-        ``TemporarilyUnavailable`` if the store is full, cannot be written or is damaged; ``OutcomeUnknown`` if
-        the store did not answer, and may have stored the task.
-        """
+        """Store a new task, its call and what it has learnt; ``OutOfRoom`` names the bound that it exceeds."""
         record = msgspec.structs.replace(record, version=1)
         packed = await self._pack_entries(record.id, {_CALL: JournalEntry("step", b"", params), **entries})
         try:

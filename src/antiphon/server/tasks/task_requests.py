@@ -75,10 +75,7 @@ class TaskRequests:
     def as_task(
         self, request: Request, peer: Peer, handled: Handled, serve: Callable[[], Later]
     ) -> CallToolResult | CoroutineType[Any, Any, wire.CreateTaskResult | Later] | None:
-        """Make a call a task if its client can have one; else return ``None``, and the caller serves it as any other.
-
-        Raises if the tool makes no task, or only tasks, and the client wants it otherwise.
-        """
+        """Make a call a task if its client can have one; ``None``: the caller serves it as any other."""
         if request.revision.asks_for_tasks:
             return self._as_wished(request, peer, handled)
         if handled.task == "never":
