@@ -16,11 +16,11 @@ from typing import Any, cast
 import click
 import msgspec
 
-from antiphon.cli.error_messages import json_mistake
+from antiphon.cli.error_messages import Failed, json_mistake
 from antiphon.errors import ConfigError
 from antiphon.machine.files import read_file
 
-__all__ = ["read_arguments", "read_input", "read_texts", "suggest_similar"]
+__all__ = ["find_by_prefix", "read_arguments", "read_input", "read_texts", "suggest_similar"]
 
 Schema = Mapping[str, Any]
 
@@ -54,6 +54,16 @@ def suggest_similar(name: str, known: Sequence[str]) -> str:
     """Name the known name that was probably meant, or list all of them."""
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known[:50]) or 'none'}"
+
+
+def find_by_prefix(prefix: str, known: Sequence[str], missing: str) -> str:
+    """Return the only known name that begins like this. ``missing``: the message if there is none."""
+    found = [one for one in known if prefix and one.startswith(prefix)]
+    if len(found) > 1:
+        raise ConfigError(f"{prefix!r} may be any of: {', '.join(found[:10])}")
+    if not found:
+        raise Failed(missing)
+    return found[0]
 
 
 def _split_word(word: str) -> tuple[str, str, bool]:

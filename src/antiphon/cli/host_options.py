@@ -80,16 +80,8 @@ def choose_host(
 ) -> ConfiguredHost:
     """Make the host for a command. Closing it closes its store.
 
-    Args:
-        answers: the options. ``yes`` answers without asking, ``deny`` refuses. ``model`` alone names a configured
-            model; with ``provider`` (``"echo"``, ``"manual"`` or a vendor) it is the vendor's name of the model; with
-            neither, all configured models are used. ``store`` replaces the configured store, by default the usual
-            file. A person is asked at the terminal; with ``review="page"`` on the review page; with ``review="queue"``,
-            or if a store was named and there is no terminal, questions wait in the store for ``antiphon review``.
-        config: the only configuration file to read; by default the usual ones.
-        soon: whether questions are certain to come, so that the usual store is loaded in the meantime.
-        model_api: also serve servers that call a vendor's API themselves.
-        environ: environment variables, where API keys are looked up.
+    ``config``: the only configuration file to read. ``soon``: questions are certain to come, so the usual store is
+    loaded in the meantime. ``model_api``: also serve servers that call a vendor's API themselves.
     """
     if answers.yes and answers.deny:
         raise ConfigError("--yes and --deny contradict each other")

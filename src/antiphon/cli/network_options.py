@@ -9,6 +9,7 @@ import hmac
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -123,7 +124,8 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
         elif token is not None:
             options["check_token"] = _make_token_check(token)
         chosen: dict[str, Any] = {
-            "allowed_hosts": self.allow_host or ([_host_of(auth.url), *LOOPBACK] if auth is not None else None),
+            "allowed_hosts": self.allow_host
+            or ([urlsplit(auth.url).hostname or "", *LOOPBACK] if auth is not None else None),
             "allowed_origins": self.allow_origin,
             "tls_cert": self.tls_cert,
             "tls_key": self.tls_key,
@@ -178,13 +180,6 @@ def _resource_server(accepts: AccessTokens, environ: Mapping[str, str]) -> Resou
         scopes=accepts.scopes,
         dpop=DPoP(required=True) if accepts.dpop else None,
     )
-
-
-def _host_of(url: str) -> str:
-    """Return the name in the address of a server, by which clients reach it."""
-    from urllib.parse import urlsplit
-
-    return urlsplit(url).hostname or ""
 
 
 def _make_token_check(token: str) -> Callable[[str], str | None]:

@@ -19,6 +19,7 @@ from antiphon.wire.revisions import REVISIONS
 
 __all__ = [
     "AnswerOptions",
+    "Browse",
     "By",
     "Config",
     "ConfigFile",
@@ -27,6 +28,7 @@ __all__ = [
     "Messages",
     "ModelName",
     "PageAnswers",
+    "Port",
     "Provider",
     "Reach",
     "Review",
@@ -100,6 +102,8 @@ ModelApi = Annotated[
 ]
 Yes = Annotated[bool, "--yes: Approve what the server asks without asking you."]
 By = Annotated[str | None, "--by NAME: Name of the person who decides, for the audit. Default: your user name."]
+Port = Annotated[int, "--port N: Port of the page; 0 is any that is free.", click.IntRange(0, 65535)]
+Browse = Annotated[bool, "--open/--no-open: Open a browser, where there is one."]
 
 
 class Reach(Struct, frozen=True, kw_only=True):

@@ -59,9 +59,7 @@ async def show_record(site: Site, request: Request) -> Response:
     """Show one ask: what was asked, what was changed, what was answered, and every step."""
     found = await told_of(site, request.path_params["seq"])
     if found is None:
-        response = site.html(request, "gone.html")
-        response.status_code = 404
-        return response
+        return site.gone(request)
     names, can_ask = await server_names(site), site.own.asker is not None
     return site.html(
         request, "record.html", told=found, names=names, can_ask=can_ask, waiting=await _list_waiting(site)

@@ -302,7 +302,7 @@ def show_piece(site: Site, request: Request, shown: Shown | None, back: str) -> 
     asked = request.query_params.get("from", "0")
     start = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
     if whole is None or start >= len(whole.text):
-        return site.html(request, "gone.html", status=404)
+        return site.gone(request)
     end = min(start + PIECE, len(whole.text))
     return site.html(request, "text.html", whole=whole, start=start, end=end, back=back)
 

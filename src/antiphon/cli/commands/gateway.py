@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
 import click
-from msgspec import Struct, structs
+from msgspec import structs
 
 from antiphon.auth.client.oauth import Auth
 from antiphon.cli.host_options import choose_host, read_configuration
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from antiphon.gateway.gateway import Gateway
 
 __all__ = ["command"]
+
+_Listening = tuple[ListenPlace, ServeOptions]
+"""Where a gateway serves, and to whom."""
+
 
 Files = Annotated[
     list[Path] | None,
@@ -141,11 +145,11 @@ def _expose_tools(gateway: Gateway, wanted: GatewaySettings, selected: Profile, 
 
 
 def _choose_run_options(
-    servers: WatchedServers, listens: _Listens | None, wanted: GatewaySettings, **chosen: Unpack[RunOptions]
+    servers: WatchedServers, listens: _Listening | None, wanted: GatewaySettings, **chosen: Unpack[RunOptions]
 ) -> RunOptions:
     """Return how the servers are run: as the options say, with the lists and the logins of this user."""
     # A single shared token does not tell clients apart, so all of them use the logins of this user.
-    own = listens is not None and "auth" in listens.options
+    own = listens is not None and "auth" in listens[1]
     if wanted.list_timeout is not None:
         chosen["list_timeout"] = wanted.list_timeout
     if wanted.answer_within is not None:
@@ -173,14 +177,7 @@ def _choose_logins(servers: WatchedServers, *, own: bool) -> SignIn:
     return sign_in
 
 
-class _Listens(Struct, frozen=True, kw_only=True):
-    """Where a gateway serves, and to whom."""
-
-    place: ListenPlace
-    options: ServeOptions
-
-
-def _read_listening(listening: ListenOptions, settings: Path | None) -> _Listens | None:
+def _read_listening(listening: ListenOptions, settings: Path | None) -> _Listening | None:
     """Read where to serve, and who may connect. Without a check of tokens only this machine can be served."""
     place = listening.place
     if place is None:
@@ -194,10 +191,10 @@ def _read_listening(listening: ListenOptions, settings: Path | None) -> _Listens
             "--public-url URL (OAuth), [auth] in antiphon.toml, or ANTIPHON_TOKEN for one shared token; or serve this "
             f"machine only: 127.0.0.1:{place.port}"
         )
-    return _Listens(place=place, options=options)
+    return place, options
 
 
-def _serve_gateway(gateway: Gateway, names: Iterable[str], listens: _Listens | None) -> int:
+def _serve_gateway(gateway: Gateway, names: Iterable[str], listens: _Listening | None) -> int:
     def tell(where: str) -> None:
         print(f"Serving {', '.join(names)} over {where}. Ctrl-C ends it.", file=sys.stderr)
 
@@ -205,7 +202,7 @@ def _serve_gateway(gateway: Gateway, names: Iterable[str], listens: _Listens | N
         tell("stdio")
         gateway.run()
     else:
-        place, options = listens.place, listens.options
+        place, options = listens
         options["on_listening"] = lambda port: tell(place.url(options, port))
         gateway.run(place.kind, host=place.host, port=place.port, **options)
     return 0

@@ -58,10 +58,6 @@ def command(
     given = ", ".join(filter(None, (listening.given, *(name for name, is_given in others.items() if is_given))))
     if given:
         raise ConfigError(f"{given}: for a network only; add --http, --sse or --ws")
-    return _serve_over_stdio(server)
-
-
-def _serve_over_stdio(server: Server) -> int:
     if sys.stdin.isatty():
         print(f"Serving {server.name!r} over stdio: a client is awaited. Ctrl-C ends it.", file=sys.stderr)
     server.run()

@@ -42,19 +42,17 @@ def _abridge_value(value: object) -> object:
         return _cut_text(value, _LONGEST_TEXT)
     if isinstance(value, Mapping):
         members = cast("Mapping[str, object]", value)
+        # Anyone who has the state of a request can continue the call, so it is not shown.
         return {
-            key: _hide_state(member) if key == "requestState" and isinstance(member, str) else _abridge_value(member)
+            key: f"<{len(member)} characters>"
+            if key == "requestState" and isinstance(member, str)
+            else _abridge_value(member)
             for key, member in members.items()
             if key != "_meta"
         }
     if isinstance(value, list):
         return [_abridge_value(member) for member in cast("list[object]", value)]
     return value
-
-
-def _hide_state(state: str) -> str:
-    # Anyone who has the state can continue the call, so it is not shown.
-    return f"<{len(state)} characters>"
 
 
 def _cut_text(text: str, length: int) -> str:

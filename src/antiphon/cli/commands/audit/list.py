@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -153,7 +153,7 @@ def _decode_entry(entry: Entry) -> NamedRecord:
 def _print_records(records: list[NamedRecord], names: Mapping[str, str], *, as_json: bool) -> None:
     if as_json:
         for placed in records:
-            print_json(_flatten_record(placed))
+            print_json({"seq": placed.seq, **msgspec.to_builtins(placed.record), "time": format_time(placed.record.at)})
         return
     columns = dict(_COLUMNS)
     if is_terminal():
@@ -194,10 +194,6 @@ def shorten_identity(identity: str) -> str:
     """Shorten an identity for a table."""
     kind, colon, digits = identity.partition(":")
     return f"{kind}{colon}{digits[:_DIGITS]}"
-
-
-def _flatten_record(placed: NamedRecord) -> dict[str, Any]:
-    return {"seq": placed.seq, **msgspec.to_builtins(placed.record), "time": format_time(placed.record.at)}
 
 
 class Sum(NamedTuple):

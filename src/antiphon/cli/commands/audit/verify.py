@@ -12,7 +12,7 @@ import asyncio
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ from antiphon.host.audit import Audit, Proof, check_lines, csv_lines, json_lines
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store
-from antiphon.host.store.chain import Entry, Fault, Head, verify_entries
+from antiphon.host.store.chain import Fault, Head, verify_entries
 from antiphon.machine.files import open_file, replaced_file
 
 __all__ = [
@@ -81,7 +81,8 @@ async def verify_store(store: Store, known: Iterable[Head]) -> Proof:
 def verify_file(path: Path, known: Iterable[Head]) -> Proof:
     """Verify a file of JSON Lines."""
     with open_file(path) as file:
-        head, fault = check_lines(_read_lines(file), known)
+        lines = (line.decode("utf-8", "replace") if len(line) <= _LONGEST_LINE else "" for line in file)
+        head, fault = check_lines(lines, known)
     return Proof(records=head.seq, head=head, fault=fault)
 
 
@@ -120,11 +121,6 @@ async def _find_unreadable(store: Store) -> Proof:
             return Proof(records=head.seq, head=head, fault=fault)
         after = page[0].seq
     return Proof(records=after, head=head, fault=Fault(seq=after + 1, problem="the record cannot be read"))
-
-
-def _read_lines(file: Iterable[bytes]) -> Iterator[str]:
-    for line in file:
-        yield line.decode("utf-8", "replace") if len(line) <= _LONGEST_LINE else ""
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,9 +207,9 @@ def _tell_system(line: bytes) -> None:
 
 async def export_records(store: Store, form: Format, output: Path | None) -> int:
     """Write all records, and return how many there were."""
-    count = 0
+    count = after = 0
     with _open_output(output) as write:
-        async for page in _read_pages(store):
+        while page := await store.entries(after, _PAGE):
             try:
                 lines = list(json_lines(page) if form == "jsonl" else csv_lines(page, heading=count == 0))
             except msgspec.DecodeError:
@@ -221,14 +217,8 @@ async def export_records(store: Store, form: Format, output: Path | None) -> int
             for line in lines:
                 write(line)
             count += len(page)
+            after = page[-1].seq
     return count
-
-
-async def _read_pages(store: Store) -> AsyncIterator[list[Entry]]:
-    after = 0
-    while page := await store.entries(after, _PAGE):
-        yield page
-        after = page[-1].seq
 
 
 @contextmanager

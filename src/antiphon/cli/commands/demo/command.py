@@ -19,9 +19,20 @@ from msgspec import structs
 from antiphon.cli.bell import ring_for_questions
 from antiphon.cli.commands.demo.demonstration import Demo, DemoRun, Display
 from antiphon.cli.commands.demo.server import MOST_PRODUCTS
-from antiphon.cli.commands.review.web import Browse, Port
 from antiphon.cli.host_options import choose_host, read_configuration
-from antiphon.cli.options import AnswerOptions, Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
+from antiphon.cli.options import (
+    AnswerOptions,
+    Browse,
+    Config,
+    Json,
+    Messages,
+    ModelName,
+    Port,
+    Provider,
+    Review,
+    RevisionName,
+    Yes,
+)
 from antiphon.cli.output.formats import is_terminal
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask_text

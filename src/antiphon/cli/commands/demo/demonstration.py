@@ -178,7 +178,10 @@ class Demo:
     async def _call(self, client: Client, count: int) -> None:
         self._calls += 1
         try:
-            result = await client.call_tool("describe_new_products", {"count": count}, progress=_ignore_progress)
+            # A server sends progress only if it is wanted; it is shown among the messages.
+            result = await client.call_tool(
+                "describe_new_products", {"count": count}, progress=lambda _done, _total, _message: None
+            )
         except ConnectionClosed:
             raise
         except AntiphonError as error:
@@ -219,7 +222,3 @@ class Demo:
         steps = [each for each in self._host.audit.records(origin.id) if each.step in ("policy", "review")]
         if steps:
             self._decisions[f"{steps[-1].outcome} by {steps[-1].by or steps[-1].step}"] += 1
-
-
-def _ignore_progress(progress: float, total: float | None, message: str | None) -> None:
-    """Ignore progress; passing a callback makes the server send it, and it is shown among the messages."""

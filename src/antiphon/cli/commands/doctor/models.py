@@ -63,10 +63,7 @@ async def _try_model(models: Models, model: Model) -> tuple[str, Usage | None]:
     if model.embeddings:
         made = await models.embed(EmbeddingParams.of([_QUESTION]), model=model.name)
         return f"made a vector of {len(made.vectors[0]) // 4} numbers", made.usage
-    answer = await models.generate(_make_request(), model=model.name)
-    return f'answered "{inert_line(answer.result.text.strip()[:_SHOWN])}"', answer.usage
-
-
-def _make_request() -> CreateMessageRequestParams:
     message = SamplingMessage(role="user", content=TextContent(text=_QUESTION))
-    return CreateMessageRequestParams(messages=[message], max_tokens=_MOST_TOKENS)
+    request = CreateMessageRequestParams(messages=[message], max_tokens=_MOST_TOKENS)
+    answer = await models.generate(request, model=model.name)
+    return f'answered "{inert_line(answer.result.text.strip()[:_SHOWN])}"', answer.usage

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from antiphon.cli.arguments import find_by_prefix
 from antiphon.cli.error_messages import Failed
 from antiphon.cli.output.formats import print_json, print_list, print_text
 from antiphon.cli.quantities import format_time
-from antiphon.errors import ConfigError
 from antiphon.host.budget import format_dollars
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
@@ -57,7 +57,7 @@ async def revoke_grants(store: Store, ids: Sequence[str]) -> None:
     """Withdraw grants, so that the next request is asked about."""
     grants = Grants(store)
     known = [given.id for given in await grants.all()]
-    for id in [_find_only(id, known) for id in ids]:
+    for id in [find_by_prefix(id, known, f"there is no grant {id}") for id in ids]:
         if not await grants.revoke(id):
             raise Failed(f"there is no grant {id} any more")
         print_text(f"{id}: revoked, the next request asks again")
@@ -76,19 +76,11 @@ async def list_blocks(store: Store, *, as_json: bool) -> None:
 
 async def lift_block(store: Store, identity: str) -> None:
     """Unblock a server."""
-    one = _find_only(identity, [row.identity for row in await store.blocks()], "no server is blocked as")
+    known = [row.identity for row in await store.blocks()]
+    one = find_by_prefix(identity, known, f"no server is blocked as {identity}")
     if not await store.unblock(one):
         raise Failed(f"{one}: is not blocked any more")
     print_text(f"{one}: may ask again")
-
-
-def _find_only(id: str, known: Sequence[str], missing: str = "there is no grant") -> str:
-    found = [one for one in known if id and one.startswith(id)]
-    if not found:
-        raise Failed(f"{missing} {id}")
-    if len(found) > 1:
-        raise ConfigError(f"{id!r} may be any of: {', '.join(found[:10])}")
-    return found[0]
 
 
 def _describe_purpose(given: Given) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any
 
 import msgspec
 
@@ -64,7 +63,10 @@ def _print_policy(config: Config, policy: Policy, servers: dict[str, ServerSetti
             {
                 "files": [str(file) for file in config.files],
                 "policy": policy,
-                "servers": [_make_plain(identity, names.get(identity), one) for identity, one in servers.items()],
+                "servers": [
+                    {"identity": identity or "*", "target": names.get(identity), **msgspec.to_builtins(one)}
+                    for identity, one in servers.items()
+                ],
             }
         )
         return
@@ -74,10 +76,6 @@ def _print_policy(config: Config, policy: Policy, servers: dict[str, ServerSetti
         print_text(f"\n{names.get(identity) or identity or 'every server, if nothing else is said below'}")
         for line in _describe_settings(settings):
             print_text(f"  {line}")
-
-
-def _make_plain(identity: str, target: str | None, settings: ServerSettings) -> dict[str, Any]:
-    return {"identity": identity or "*", "target": target, **msgspec.to_builtins(settings)}
 
 
 def _list_policy_lines(config: Config, policy: Policy) -> Iterator[str]:

@@ -5,6 +5,7 @@ Owns the options. The questions are in the store, whichever process asked them.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
@@ -13,15 +14,21 @@ import click
 
 from antiphon.cli.bell import ring_for_questions
 from antiphon.cli.commands.review.answer import agree_in_person, check_named, edit_request, fill_in_person
-from antiphon.cli.commands.review.decide import Decider, answer_of, edited_call, make_approval, make_denial, read_answer
-from antiphon.cli.commands.review.find import find_question
+from antiphon.cli.commands.review.decide import (
+    answer_of,
+    decide_questions,
+    edited_call,
+    make_approval,
+    make_denial,
+    read_answer,
+)
+from antiphon.cli.commands.review.find import find_pending, find_question
 from antiphon.cli.commands.review.list import list_pending, make_layout, watch_queue
 from antiphon.cli.commands.review.queue_list import draw_question
 from antiphon.cli.commands.review.terminal_queue import decide_in_terminal
-from antiphon.cli.commands.review.web import web
 from antiphon.cli.error_messages import Failed
 from antiphon.cli.groups import ReviewGroup
-from antiphon.cli.options import By, Json
+from antiphon.cli.options import Browse, By, Json, Port
 from antiphon.cli.output.formats import print_json, write_line
 from antiphon.cli.quantities import parse_future_time, parse_money
 from antiphon.cli.store import StoreOptions, opened_store, run_on_store
@@ -29,6 +36,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import UNBOUNDED, Decision, Regenerate, ReviewItem, Terms
+from antiphon.host.review_page import page_opener
 from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
@@ -45,7 +53,6 @@ commands = ReviewGroup(
 )
 
 commands.command("queue")(decide_in_terminal)
-commands.command("web")(web)
 
 Id = Annotated[str, "ID: The review's ID, or as much of its beginning as is unambiguous; or ID:HASH."]
 Ids = Annotated[list[str], "ID...: IDs of the reviews. Either all of them are decided or, if one cannot be, none."]
@@ -62,6 +69,34 @@ class DecisionOptions(StoreOptions, frozen=True, kw_only=True):
 
     by: By = None
     as_json: Json = False
+
+
+@commands.command()
+async def web(
+    *,
+    port: Port = 0,
+    host: str = "127.0.0.1",
+    remote: bool = False,
+    browse: Browse = True,
+    where: StoreOptions,
+) -> None:
+    """Decide in the browser; also: antiphon review --web.
+
+    Prints an address that opens the page once, in one browser; the page's settings make further ones. Only this machine
+    can reach it. Over SSH, forward the port: ssh -L 8700:127.0.0.1:8700, with --port 8700 here.
+
+    Usage:
+        --host ADDRESS: Address to serve the page at.
+        --remote: Allow a --host that others can reach. Nothing is encrypted.
+    """
+    open_page = page_opener()
+    settings = where.settings
+    async with (
+        opened_store(where, make=True) as store,
+        open_page(store, host=host, port=port, config=settings, remote=remote, browse=browse),
+        ring_for_questions(store, wanted=settings.notify.bell),
+    ):
+        await asyncio.get_running_loop().create_future()
 
 
 @commands.command("list")
@@ -202,16 +237,14 @@ async def edit(id: Id, *, yes: bool = False, model: Model = None, told: Decision
         --yes: Send what the editor leaves, without asking again.
     """
     async with opened_store(told) as store:
-        decider = Decider(store, by=told.by, as_json=told.as_json)
-        [question] = await decider.find([id])
+        [question] = await find_pending(store, [id])
         item = question.item
         if not isinstance(item, ReviewItem) or "edit" not in item.choices:
             raise Failed(f"{question.id}: only a request that a model will answer can be edited")
         if yes:
             check_named(question, [id])
-        await decider.decide(
-            [question], [await edit_request(question, item, yes=yes, model=model)], "approved as edited"
-        )
+        decision = await edit_request(question, item, yes=yes, model=model)
+        await decide_questions(store, [question], [decision], "approved as edited", by=told.by, as_json=told.as_json)
 
 
 @commands.command()
@@ -230,8 +263,7 @@ def answer(
     text = read_answer(words or [])
 
     async def give_answer(store: Store) -> None:
-        decider = Decider(store, by=told.by, as_json=told.as_json)
-        [question] = await decider.find([id])
+        [question] = await find_pending(store, [id])
         if text or defaults:
             decision = answer_of(question, text, defaults=defaults)
             await agree_in_person([question], [id], "send this answer")
@@ -240,7 +272,7 @@ def answer(
         word = "answered"
         if defaults and isinstance(decision, ElicitResult):
             word += f" {inert_line(encode_value(decision.content).decode())}"
-        await decider.decide([question], [decision], word)
+        await decide_questions(store, [question], [decision], word, by=told.by, as_json=told.as_json)
 
     return run_on_store(told, give_answer)
 
@@ -255,10 +287,9 @@ async def _decide_questions(
 ) -> None:
     """Decide. ``verb`` names an action that allows something, which is shown first; a refusal is not."""
     async with opened_store(told) as store:
-        decider = Decider(store, by=told.by, as_json=told.as_json)
-        questions = await decider.find(ids)
+        questions = await find_pending(store, ids)
         made = [decision(question) for question in questions]
         decisions = [await each if isinstance(each, Awaitable) else each for each in made]
         if verb:
             await agree_in_person(questions, ids, verb)
-        await decider.decide(questions, decisions, word)
+        await decide_questions(store, questions, decisions, word, by=told.by, as_json=told.as_json)

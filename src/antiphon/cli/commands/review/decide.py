@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from antiphon.cli.arguments import read_arguments, read_input
-from antiphon.cli.commands.review.find import explain_lateness, find_pending
+from antiphon.cli.commands.review.find import explain_lateness
 from antiphon.cli.error_messages import Failed
 from antiphon.cli.options import user_name
 from antiphon.cli.output.formats import print_json, print_text
@@ -40,44 +40,36 @@ from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 
-__all__ = ["Decider", "answer_of", "edited_call", "make_approval", "make_denial", "read_answer"]
+__all__ = ["answer_of", "decide_questions", "edited_call", "make_approval", "make_denial", "read_answer"]
 
 _LONGEST_ANSWER = 16 * 1024 * 1024
 """Most bytes of an answer from standard input: more than any server accepts."""
 
 
-class Decider:
-    """The person who decides, by name, and the form of the output."""
-
-    def __init__(self, store: Store, *, by: str | None, as_json: bool) -> None:
-        """Name who decides. ``by``: by default the name of this user."""
-        self.store = store
-        self._by = by or user_name()
-        self._as_json = as_json
-
-    async def find(self, ids: Sequence[str]) -> list[Question]:
-        """Find the questions to decide; see ``find.find_pending``."""
-        return await find_pending(self.store, ids)
-
-    async def decide(self, questions: Sequence[Question], decisions: Sequence[AnyDecision], word: str) -> None:
-        """Decide all of these questions, as they were read, or none, and report it."""
-        queue = Queue(self.store)
-        try:
-            chosen = {question.id: decision for question, decision in zip(questions, decisions, strict=True)}
-            await queue.decide_all(chosen, {question.id: question.hash for question in questions}, by=self._by)
-        except AlreadyDecided as late:
-            raise Failed(explain_lateness(late.question)) from late
-        except Mismatch as error:
-            raise Failed(str(error)) from error
-        for question in questions:
-            self._tell(await queue.get(question.id), word)
-
-    def _tell(self, question: Question, word: str) -> None:
-        if self._as_json:
-            print_json({"id": question.id, "decision": word, "by": self._by, "waited_for": question.waited_for})
-            return
-        kept = "" if question.waited_for else "; its process is gone, so this is kept until it asks again"
-        print_text(f"{question.id}: {word}{kept}")
+async def decide_questions(
+    store: Store,
+    questions: Sequence[Question],
+    decisions: Sequence[AnyDecision],
+    word: str,
+    *,
+    by: str | None,
+    as_json: bool,
+) -> None:
+    """Decide all of these questions, as they were read, or none, and report it. ``by``: by default this user."""
+    queue, by = Queue(store), by or user_name()
+    try:
+        chosen = {question.id: decision for question, decision in zip(questions, decisions, strict=True)}
+        await queue.decide_all(chosen, {question.id: question.hash for question in questions}, by=by)
+    except AlreadyDecided as late:
+        raise Failed(explain_lateness(late.question)) from late
+    except Mismatch as error:
+        raise Failed(str(error)) from error
+    for question in [await queue.get(one.id) for one in questions]:
+        if as_json:
+            print_json({"id": question.id, "decision": word, "by": by, "waited_for": question.waited_for})
+        else:
+            kept = "" if question.waited_for else "; its process is gone, so this is kept until it asks again"
+            print_text(f"{question.id}: {word}{kept}")
 
 
 def make_approval(question: Question, scope: Scope, terms: Terms | None, model: str | None) -> Approve | ElicitResult:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from antiphon.cli.arguments import find_by_prefix
 from antiphon.cli.error_messages import Failed
-from antiphon.errors import ConfigError
 from antiphon.host.review.question import Outcome, Question
 from antiphon.host.review.queue import Queue
-from antiphon.host.store.base import ReviewRow, ReviewState, Store
+from antiphon.host.store.base import ReviewState, Store
 
 __all__ = [
     "LATE",
@@ -40,9 +40,9 @@ async def find_question(store: Store, id: str) -> Question:
     id, _, hash = id.lower().partition(":")
     states: Sequence[tuple[ReviewState, ...]] = (("pending",), _PAST)
     for some in states:
-        found = [row for row in await store.reviews(some, _MOST, contents=False) if id and row.id.startswith(id)]
+        found = [row.id for row in await store.reviews(some, _MOST, contents=False) if id and row.id.startswith(id)]
         if found:
-            question = await Queue(store).get(_find_only(id, found))
+            question = await Queue(store).get(find_by_prefix(id, found, ""))
             if hash and not question.hash.startswith(hash):
                 raise Failed(f"{question.id}: is not what was listed any more: antiphon review show {question.id}")
             return question
@@ -109,9 +109,3 @@ def shorten_ids(ids: Collection[str]) -> dict[str, str]:
     while len({id[:length] for id in ids}) < len(set(ids)):
         length += 1
     return {id: id[:length] for id in ids}
-
-
-def _find_only(id: str, found: Sequence[ReviewRow]) -> str:
-    if len(found) > 1:
-        raise ConfigError(f"{id!r} may be any of: {', '.join(row.id for row in found[:10])}")
-    return found[0].id

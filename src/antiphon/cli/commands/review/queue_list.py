@@ -36,7 +36,6 @@ from antiphon.host.terminal.request_text import (
 )
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
-from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
 __all__ = [
@@ -107,7 +106,7 @@ def draw_changes(
 
 def describe_origin(question: Question) -> str:
     """Return one line: who asks, and for which call."""
-    origin = _find_origin(question)
+    origin = None if question.item is None else question.item.origin
     if origin is None:
         return question.identity
     call = origin.call
@@ -131,7 +130,8 @@ def quote_content(question: Question) -> str:
     if item is None:
         return ""
     if isinstance(item, ElicitItem):
-        text = _asked_of_person(item)
+        # An approval accepts the address as well.
+        text = item.params.message if item.params.url is None else f"{item.params.message} {item.params.url}"
     elif isinstance(item, ToolItem):
         text = bytes(item.params.arguments).decode("utf-8", "replace")
     elif item.result is not None:
@@ -191,11 +191,6 @@ def _draw_request(item: ReviewItem, layout: Layout) -> Iterator[str]:
         yield from layout.labelled("or", f"another model (--model): {', '.join(item.models)}")
 
 
-def _asked_of_person(item: ElicitItem) -> str:
-    """Return the message, and the address that an approval accepts."""
-    return item.params.message if item.params.url is None else f"{item.params.message} {item.params.url}"
-
-
 def _draw_field(field: Field, layout: Layout) -> Iterator[str]:
     need = "needed" if field.required else "may be left out"
     default = "" if field.default is None else f", the server suggests {encode_value(field.default).decode()}"
@@ -239,10 +234,6 @@ def _describe_candidate(candidate: Candidate, selection: Selection) -> str:
     if candidate.obstacles:
         return "cannot: " + "; ".join(obstacle.detail for obstacle in candidate.obstacles)
     return f"hinted at: {selection.hint}" if selection.hint is not None and candidate.left_by_hints else ""
-
-
-def _find_origin(question: Question) -> Origin | None:
-    return None if question.item is None else question.item.origin
 
 
 def _join_text(blocks: Iterable[object]) -> str:
