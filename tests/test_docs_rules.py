@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from antiphon.cli.commands.policy.explain import CallCase, judged_case
+from antiphon.cli.commands.policy.explain import CallCase, judge_case
 from antiphon.host.checks.conditions import VARIABLES
 from antiphon.host.checks.policy_rules import Policy, decide
 from antiphon.host.config.toml_files import parse_document
@@ -43,7 +43,7 @@ def test_a_recipe_decides_as_its_table_says(recipe: Recipe):
     """Each of its calls, of which at least two are decided differently."""
     assert len({effect for _, effect in recipe.rows}) > 1
     for case, effect in recipe.rows:
-        judged = judged_case(msgspec.json.decode(case, type=CallCase))
+        judged = judge_case(msgspec.json.decode(case, type=CallCase))
         found = decide(recipe.policy, judged.asked, judged.origin, headless=judged.headless, situation=judged.situation)
         assert found.effect == effect, case
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.error_messages import Failed, explain_error, json_mistake, prefix_errors, report_error
+from antiphon.cli.error_messages import Failed, explain_error, find_json_mistake, prefix_errors, report_error
 from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, Rejected
 from tests.cli.conftest import Cli
 from tests.cli.program import SHOP
@@ -68,7 +68,7 @@ def test_notes_are_told():
 )
 def test_a_mistake_in_json_has_a_line_and_a_column(data: bytes, said: str | None):
     """As an editor shows them."""
-    assert json_mistake(data) == said
+    assert find_json_mistake(data) == said
 
 
 def test_files_of_json_name_line_and_column(cli: Cli):

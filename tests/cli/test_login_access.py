@@ -13,7 +13,7 @@ from aiohttp import web
 from antiphon import Client
 from antiphon.auth.client.renewal import claim_of
 from antiphon.auth.client.store import Document, Login
-from antiphon.cli.login_access import auth_of_client, describe_validity, settings_of, usual_logins
+from antiphon.cli.login_access import auth_of_client, describe_validity, open_logins, settings_of
 from antiphon.client.connection.targets import Address
 from antiphon.errors import Unauthorized
 from tests.auth.client.test_file_store import login
@@ -103,19 +103,19 @@ async def test_a_login_is_forgotten_whatever_its_issuer_says(cli: Cli, home, err
         authority.answers["/revoke"] = lambda what, request: web.json_response({"error": error}, status=400)
         await run(cli, "login", resource.url)
         assert said in (await run(cli, "logout", resource.url)).out
-        assert (await usual_logins().read()).logins == []
+        assert (await open_logins().read()).logins == []
 
 
 async def test_a_sign_in_that_fails_leaves_the_login_there_was(cli: Cli, home, monkeypatch: pytest.MonkeyPatch):
     """Whoever says no to the page is as signed in as before."""
     async with protected() as resource:
         await run(cli, "login", resource.url)
-        before = (await usual_logins().read()).logins
+        before = (await open_logins().read()).logins
         resource.authority.redirect = {"error": "access_denied", "code": None}
         done = await run(cli, "login", resource.url)
         assert done.code == 1
         assert "declined" in done.err
-        assert (await usual_logins().read()).logins == before
+        assert (await open_logins().read()).logins == before
         assert (await run(cli, "tools", resource.url)).code == 0
 
 
@@ -203,7 +203,7 @@ async def test_with_a_browser_the_call_goes_on_by_itself(tmp_path: Path):
 async def test_while_another_process_signs_in_a_command_waits_and_says_so(tmp_path: Path, home):
     """It asks its own person when the other has given up."""
     async with protected() as resource:
-        store = usual_logins()
+        store = open_logins()
         await store.change(lambda kept: kept.begin_sign_in(resource.url, "registered", claim_of("other", 60)))
         child = await asyncio.to_thread(
             at_terminal,
@@ -232,14 +232,14 @@ async def test_a_client_of_a_gateway_has_logins_of_its_own(cli: Cli, home):
 
         assert (await run(cli, "login", resource.url, "--for", "https://id.example ann")).code == 0
         found = (await (await auth_of_client(where, "https://id.example ann")).store.read()).logins
-        own = (await usual_logins().read()).logins
+        own = (await open_logins().read()).logins
         assert [one.server for one in found] == [resource.url]
         assert found[0].access_token != own[0].access_token
         assert (await (await auth_of_client(where, "https://id.example bob")).store.read()).logins == []
 
         assert (await run(cli, "logins", "--for", "https://id.example ann")).out.startswith(resource.url)
         assert (await run(cli, "logout", resource.url, "--for", "https://id.example ann")).code == 0
-        assert len((await usual_logins().read()).logins) == 1
+        assert len((await open_logins().read()).logins) == 1
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
@@ -278,7 +278,7 @@ def test_a_server_that_is_started_here_has_no_login(cli: Cli, command):
 )
 def test_a_login_is_used_as_it_was_obtained(label, kept):
     """With the same client, and so under the same name."""
-    settings = settings_of(login(label=label), usual_logins(), None)
+    settings = settings_of(login(label=label), open_logins(), None)
     assert (settings.client_id, settings.client_metadata_url) == kept
     assert settings.label == label
 

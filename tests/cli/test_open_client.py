@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.open_client import log_line
+from antiphon.cli.open_client import format_log
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from tests.cli.conftest import Cli
 from tests.cli.program import SERVERS, SHOP
@@ -81,8 +81,8 @@ def test_what_the_server_writes_to_stderr_is_shown_if_wanted(cli: Cli):
 def test_a_log_message_is_a_line():
     """Data that is no text is JSON."""
     params = LoggingMessageNotificationParams(level="warning", data={"a": 1}, logger="db")
-    assert log_line(params) == '[warning] db: {"a":1}'
-    assert log_line(LoggingMessageNotificationParams(level="info", data="hi")) == "[info] hi"
+    assert format_log(params) == '[warning] db: {"a":1}'
+    assert format_log(LoggingMessageNotificationParams(level="info", data="hi")) == "[info] hi"
 
 
 def test_a_file_that_runs_no_server_is_told_the_remedy(cli: Cli, tmp_path: Path):

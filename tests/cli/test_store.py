@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from antiphon.cli.error_messages import Failed
-from antiphon.cli.store import StoreOptions, opened_store
+from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
 from antiphon.host.store.base import Change, StoreStalled
 from antiphon.host.store.chain import Record
@@ -22,7 +22,7 @@ from tests.cli.program import environment
 async def test_the_usual_store_is_in_the_state_folder(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """For this user only."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    async with opened_store(StoreOptions()) as store:
+    async with open_chosen_store(StoreOptions()) as store:
         assert await store.reviews() == []
     file = tmp_path / "antiphon" / "host.db"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -32,10 +32,10 @@ async def test_the_configured_store_is_opened(cli, tmp_path: Path):
     """Unless another one is named."""
     file, other = tmp_path / "own.toml", tmp_path / "other.db"
     file.write_text('[defaults]\nstore = "mine.db"\n', encoding="utf-8")
-    async with opened_store(StoreOptions(config=file)) as store:
+    async with open_chosen_store(StoreOptions(config=file)) as store:
         await store.reviews()
     assert (tmp_path / "mine.db").exists()
-    async with opened_store(StoreOptions(store=f"sqlite:///{other}", config=file), make=True) as store:
+    async with open_chosen_store(StoreOptions(store=f"sqlite:///{other}", config=file), make=True) as store:
         await store.reviews()
     assert other.exists()
 
@@ -52,14 +52,14 @@ async def test_the_configured_store_is_opened(cli, tmp_path: Path):
 async def test_what_cannot_be_opened_is_a_mistake(place: str, message: str, cli):
     """The message says why."""
     with pytest.raises(ConfigError, match=message):
-        async with opened_store(StoreOptions(store=place)):
+        async with open_chosen_store(StoreOptions(store=place)):
             pass
 
 
 async def test_a_password_is_not_repeated():
     """Whoever reads the message may be somebody else."""
     with pytest.raises(Failed, match="cannot be read") as failed:
-        async with opened_store(StoreOptions(store="postgresql://ada:geheim@127.0.0.1:1/x")):
+        async with open_chosen_store(StoreOptions(store="postgresql://ada:geheim@127.0.0.1:1/x")):
             raise DBAPIError("SELECT", None, Exception("no"))
     assert "geheim" not in str(failed.value)
 
@@ -68,14 +68,14 @@ async def test_a_store_that_breaks_is_a_failure(tmp_path: Path):
     """In one line, without the statement."""
     (tmp_path / "x.db").write_bytes(b"no database" * 100)
     with pytest.raises(Failed, match=r"x\.db: cannot be read: file is not a database$"):
-        async with opened_store(StoreOptions(store=str(tmp_path / "x.db"))) as store:
+        async with open_chosen_store(StoreOptions(store=str(tmp_path / "x.db"))) as store:
             await store.reviews()
 
 
 async def test_a_store_that_does_not_answer_is_a_failure(tmp_path: Path):
     """It is named, with how long it was waited for."""
     with pytest.raises(Failed, match=r"x\.db: the store did not answer within 6 s$"):
-        async with opened_store(StoreOptions(store=str(tmp_path / "x.db")), make=True):
+        async with open_chosen_store(StoreOptions(store=str(tmp_path / "x.db")), make=True):
             raise StoreStalled("the store did not answer within 6 s")
 
 
@@ -115,7 +115,7 @@ async def test_what_only_reads_needs_no_store_that_can_be_written():
     with TemporaryDirectory() as folder:
         places = [Path(folder, name) for name in ("own", "read-only")]
         for place in places:
-            async with opened_store(StoreOptions(store=str(place / "host.db")), make=True) as store:
+            async with open_chosen_store(StoreOptions(store=str(place / "host.db")), make=True) as store:
                 record = Record(at=1.0, ask="1", identity="command:x", method="tools/call", step="received")
                 await store.commit(Change(records=(record,)))
         for path in (places[1] / "host.db", places[1], Path(folder)):

@@ -16,7 +16,7 @@ from typing import Any, cast
 import click
 import msgspec
 
-from antiphon.cli.error_messages import Failed, json_mistake
+from antiphon.cli.error_messages import Failed, find_json_mistake
 from antiphon.errors import ConfigError
 from antiphon.machine.files import read_file
 
@@ -51,7 +51,7 @@ def read_texts(typed: Iterable[str]) -> dict[str, str]:
 
 
 def suggest_similar(name: str, known: Sequence[str]) -> str:
-    """Name the known name that was probably meant, or list all of them."""
+    """Return a hint for a message: the known name that was probably meant, or all known names."""
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known[:50]) or 'none'}"
 
@@ -108,7 +108,7 @@ def _parse_json(place: str, text: str) -> object:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
     except msgspec.DecodeError as error:
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        raise ConfigError(f"{place}: {shown!r} is not JSON: {json_mistake(text.encode()) or error}") from None
+        raise ConfigError(f"{place}: {shown!r} is not JSON: {find_json_mistake(text.encode()) or error}") from None
 
 
 def _find_property(schema: Schema, key: str) -> Schema | None:

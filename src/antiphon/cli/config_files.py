@@ -160,7 +160,7 @@ def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str,
     data = read_bytes(path)
     belongs_to_project = not is_own(path)
     if belongs_to_project and not is_named and not may_ask:
-        # Before it is parsed: what is broken in it must not matter.
+        # Ask before the file is parsed, because a mistake in an untrusted file must not matter.
         ask_for_trust(path, data, {}, may_ask=False)
     servers = read_servers(data, path)
     if belongs_to_project and (not is_named or any(variables_in(entry) for entry in servers.values())):

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from antiphon.errors import AntiphonError, ConfigError, Rejected
 from antiphon.host.checks.visible import make_inert
 
-__all__ = ["FAILED", "WRONG_USAGE", "Failed", "explain_error", "json_mistake", "prefix_errors", "report_error"]
+__all__ = ["FAILED", "WRONG_USAGE", "Failed", "explain_error", "find_json_mistake", "prefix_errors", "report_error"]
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -56,7 +56,7 @@ def explain_error(error: BaseException) -> str:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     else:
         text = f"unexpected {type(error).__name__}: {error} (ANTIPHON_DEBUG=1 shows where)"
-    # What a person gave as the reason of a refusal belongs to its line.
+    # A person's reason for a refusal belongs to the line of the refusal.
     return ("; " if isinstance(error, Rejected) else "\n").join([text, *getattr(error, "__notes__", ())])
 
 
@@ -66,7 +66,7 @@ def report_error(error: Exception) -> int:
     return exit_code(error)
 
 
-def json_mistake(data: bytes) -> str | None:
+def find_json_mistake(data: bytes) -> str | None:
     """Say where a text is not JSON, by line and column; ``None`` if it is JSON."""
     try:
         json.loads(data)

@@ -30,7 +30,7 @@ class CommandGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the usual subcommand if none is named."""
-        # Not for a line that is being completed, which is about to name one.
+        # While a shell completes the line, the person is about to name a subcommand.
         unnamed = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
         return super().parse_args(ctx, self.choose_usual(args) if unnamed and not ctx.resilient_parsing else args)
 

@@ -58,7 +58,7 @@ class DefaultReviewer:
         return Deny(reason="--yes answers no such question")
 
     async def confirm(self, item: ToolItem) -> Decision:
-        """Refuse, for the same reason."""
+        """Refuse a call, because a review that is required despite ``--yes`` needs a person."""
         return Deny(reason="--yes answers no such question")
 
     async def elicit(self, item: ElicitItem) -> ElicitResult:
@@ -171,7 +171,7 @@ class Answering:
             if origin.round is None:
                 self._teller.say(f"sampling request {describe_refusal(error)}", "yellow")
             elif reason_of(error) == "no-reviewer":
-                # A refused round ends the call, whose error says all the rest, in one line.
+                # A refused round ends the call, and the error of the call says the rest in one line.
                 error.add_note(_REMEDIES["no-reviewer"])
             raise
         records = self.host.audit.records(origin.id)

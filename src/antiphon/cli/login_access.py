@@ -26,16 +26,16 @@ from antiphon.machine.browser import has_browser
 __all__ = [
     "auth_for",
     "auth_of_client",
-    "chosen_page",
+    "choose_page",
+    "describe_sign_in",
     "describe_validity",
-    "of_server",
+    "find_login",
+    "open_logins",
     "server_of",
-    "usual_logins",
-    "wanted_by",
 ]
 
 
-def usual_logins(principal: str | None = None) -> LoginStore:
+def open_logins(principal: str | None = None) -> LoginStore:
     """Return this user's stored logins.
 
     ``principal``: return the logins that this user's gateway uses for this client instead.
@@ -43,7 +43,7 @@ def usual_logins(principal: str | None = None) -> LoginStore:
     folder = state_folder(os.environ)
     if principal is None:
         return FileLogins(folder / "logins")
-    # A file each, so that no mistake in a look-up gives the login of one client to another.
+    # Each client has a file of its own, so that no mistake in a look-up gives its login to another client.
     return FileLogins(folder / "clients" / hashlib.sha256(principal.encode()).hexdigest() / "logins")
 
 
@@ -56,7 +56,7 @@ def server_of(address: Address) -> str:
     return str(getattr(access, "server", ""))
 
 
-async def of_server(store: LoginStore, server: str) -> Login | None:
+async def find_login(store: LoginStore, server: str) -> Login | None:
     """Return the latest login to a server."""
     found = [one for one in (await store.read()).logins if one.server == server]
     return max(found, key=lambda one: one.obtained_at, default=None)
@@ -86,12 +86,12 @@ async def auth_for(address: Address, headers: Mapping[str, str] | None) -> OAuth
     except ConfigError:
         # Over plain http to another machine no token is sent.
         return None
-    store = usual_logins()
-    login = await of_server(store, server)
+    store = open_logins()
+    login = await find_login(store, server)
     at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if login is None and not at_terminal:
         return None
-    settings = settings_of(login, store, chosen_page() if at_terminal else None)
+    settings = settings_of(login, store, choose_page() if at_terminal else None)
     if not at_terminal:
         settings.unattended = f"the login has ended, and nobody is here to sign in again: antiphon login {server}"
     return settings
@@ -108,14 +108,14 @@ async def auth_of_client(address: Address, principal: str) -> OAuth | None:
         server = server_of(address)
     except ConfigError:
         return None
-    store = usual_logins(principal)
-    settings = settings_of(await of_server(store, server), store, None)
+    store = open_logins(principal)
+    settings = settings_of(await find_login(store, server), store, None)
     remedy = f"antiphon login {server} --for {shlex.quote(principal)}"
     settings.unattended = f"it requires a login for this client of the gateway; on the gateway's machine: {remedy}"
     return settings
 
 
-async def wanted_by(address: Address) -> str:
+async def describe_sign_in(address: Address) -> str:
     """Return what a server requires from a client that signs in.
 
     Raises:
@@ -138,7 +138,7 @@ async def wanted_by(address: Address) -> str:
     return f"sign in at {found.server.issuer}, which {ways}: antiphon login {server} (scopes: {scopes})"
 
 
-def chosen_page(*, paste: bool = False) -> OpenPage:
+def choose_page(*, paste: bool = False) -> OpenPage:
     """Choose how a page is shown: in this machine's browser, or by pasting the address if there is none."""
     return _ask_for_address if paste or not has_browser(os.environ) else _open_in_browser
 

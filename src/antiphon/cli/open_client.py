@@ -28,7 +28,7 @@ from antiphon.transports.recording import Message, RecordingChannel
 from antiphon.wire.common import GATEWAY, LEFT_OUT
 from antiphon.wire.logging import LoggingMessageNotificationParams
 
-__all__ = ["left_out_of", "log_line", "name_left_out", "open_client"]
+__all__ = ["format_log", "list_left_out", "name_left_out", "open_client"]
 
 _SILENT = (
     "It ended without output: a file that only makes a Server has to run it, with server.run() at its end; "
@@ -81,7 +81,7 @@ async def open_client(
         revision=reach.revision,
         timeout=reach.timeout,
         log_level=None if answers is None else "info",
-        on_log=lambda params: told.say(log_line(params), "cyan"),
+        on_log=lambda params: told.say(format_log(params), "cyan"),
         errlog=(lambda text: told.say(f"stderr: {text}", "dim")) if reach.verbose else None,
         wrap=_make_wrapper(told if reach.messages else None, seen),
     )
@@ -98,7 +98,7 @@ async def open_client(
             await host.aclose()
 
 
-async def left_out_of(client: Client) -> list[str]:
+async def list_left_out(client: Client) -> list[str]:
     """Return the names of the servers that a gateway has left out of its lists; for another server there are none."""
     if client.server_info is None or client.server_info.name != GATEWAY:
         return []
@@ -108,7 +108,7 @@ async def left_out_of(client: Client) -> list[str]:
 
 async def name_left_out(client: Client) -> int:
     """Name the servers that are left out of a gateway's lists, on standard error. Returns the exit code."""
-    if names := await left_out_of(client):
+    if names := await list_left_out(client):
         print(
             make_inert(f"antiphon: left out, since they have not been listed yet: {', '.join(names)}"), file=sys.stderr
         )
@@ -126,7 +126,7 @@ async def _choose_auth(target: Target, headers: Mapping[str, str] | None) -> OAu
     return await auth_for(address, headers)
 
 
-def log_line(params: LoggingMessageNotificationParams) -> str:
+def format_log(params: LoggingMessageNotificationParams) -> str:
     """Format a server's log message as one line."""
     from antiphon.cli.output.formats import json_line
 

@@ -51,7 +51,7 @@ _NAMES = ", ".join(one.name for one in REVISIONS)
 
 
 def complete_server(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """List the configured servers whose names begin like this, for a shell; its own signs are left out."""
+    """List the configured servers whose names begin like this; names with signs of the shell are left out."""
     config: Path | tuple[Path, ...] | None = context.params.get("config")
     files = config if isinstance(config, tuple) else (config,)
     names = dict.fromkeys(name for file in files or (None,) for name in list_names(file))
@@ -153,7 +153,7 @@ class AnswerOptions(Struct, frozen=True, kw_only=True):
 
 
 class PageAnswers(AnswerOptions, frozen=True, kw_only=True):
-    """The same for a command whose terminal is somebody else's: by default a person is asked on the page.
+    """Who answers, for a command whose terminal another program uses: by default a person is asked on the page.
 
     Usage:
         --review page|queue|terminal: Ask on a page in the browser, leave questions in the store for antiphon review, or

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from antiphon.cli.arguments import read_input
-from antiphon.cli.error_messages import json_mistake
+from antiphon.cli.error_messages import find_json_mistake
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.checks.validate import validate_request
@@ -47,7 +47,7 @@ def read_ask(path: Path) -> Asked:
         if message.method == "tools/call":
             return msgspec.json.decode(bytes(message.params), type=CallToolRequestParams)
     except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
-        raise ConfigError(f"{path}: not a request: {json_mistake(data) or error}") from None
+        raise ConfigError(f"{path}: not a request: {find_json_mistake(data) or error}") from None
     return _decode_request(path, data)
 
 
@@ -57,5 +57,5 @@ def _decode_request(path: Path, data: bytes) -> CreateMessageRequestParams:
         params = msgspec.json.decode(bytes(message.params) or data, type=CreateMessageRequestParams)
         validate_request(params)
     except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
-        raise ConfigError(f"{path}: not a sampling request: {json_mistake(data) or error}") from None
+        raise ConfigError(f"{path}: not a sampling request: {find_json_mistake(data) or error}") from None
     return params

@@ -15,7 +15,7 @@ __all__ = ["run_command"]
 
 
 class _Unloaded(click.Command):
-    """Stands for a command until it is used: the names and the help of all commands need no more."""
+    """A command whose module is imported only when the command is used."""
 
     def __init__(self, name: str, module: str, help: str) -> None:
         super().__init__(name, short_help=help)
@@ -79,7 +79,7 @@ def run_command(table: Mapping[str, tuple[str, str]], arguments: Sequence[str]) 
 
 
 def _make_flag(*names: str, help: str, act: Callable[[click.Command], None]) -> click.Option:
-    """Make an option that does something of its own, and ends the command."""
+    """Make an option that does one thing and ends the program."""
 
     def callback(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
         if value and not context.resilient_parsing:

@@ -19,7 +19,7 @@ from antiphon.host.config.settings import Config
 from antiphon.host.store import MemoryStore, Store, open_store
 from antiphon.host.store.base import StoreStalled
 
-__all__ = ["StoreOptions", "opened_store", "run_on_store"]
+__all__ = ["StoreOptions", "open_chosen_store", "run_on_store"]
 
 _WORDS = ("default", "memory")
 """Words that are no path; see ``open_store``."""
@@ -33,14 +33,14 @@ class StoreOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def settings(self) -> Config:
-        """What the configuration says."""
+        """The configuration."""
         from antiphon.cli.host_options import read_configuration
 
         return read_configuration(self.config, os.environ)
 
 
 @asynccontextmanager
-async def opened_store(where: StoreOptions, *, make: bool = False) -> AsyncGenerator[Store]:
+async def open_chosen_store(where: StoreOptions, *, make: bool = False) -> AsyncGenerator[Store]:
     """Open the store that was named, by default the configured one, while the context lasts.
 
     ``make``: create a named file that is missing; otherwise that is an error.
@@ -71,7 +71,7 @@ async def opened_store(where: StoreOptions, *, make: bool = False) -> AsyncGener
 
 async def run_on_store(where: StoreOptions, work: Callable[[Store], Awaitable[int | None]]) -> int | None:
     """Do a command's work on the store that was named, and return its exit code."""
-    async with opened_store(where) as store:
+    async with open_chosen_store(where) as store:
         return await work(store)
 
 

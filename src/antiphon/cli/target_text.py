@@ -39,13 +39,13 @@ def resolve_target(text: str, config: Path | None = None) -> str | list[str] | M
     words = [text] if text.endswith(".py") and Path(text).is_file() else _split_words(text)
     named = _OBJECT.fullmatch(text)
     if named is not None and Path(named["file"]).is_file():
-        # Absolute, here and below: the same name in another folder is another server, with other grants. -P:
-        # nothing is imported from the current folder, so that it is the same server in every folder.
+        # The path is absolute, because the same name in another folder is another server, with other grants. With -P
+        # nothing is imported from the current folder, so the server is the same in every folder.
         return [sys.executable, "-P", "-m", "antiphon", "serve", f"{Path(named['file']).absolute()}:{named['name']}"]
     if words[0].endswith(".py"):
         return _find_program(words)
     if len(words) == 1:
-        # Names the file that cannot be read, or the given one that has no such server.
+        # Raises an error that names the unreadable file, or the given file without such a server.
         find_entry(text, config)
     if shutil.which(words[0]) is None and (len(words) == 1 or get_close_matches(text, list_names(config), n=1)):
         raise _report_unknown(text, config)

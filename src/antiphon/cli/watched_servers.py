@@ -201,7 +201,7 @@ def _of_the_start(config: Config) -> Config:
 
 
 class _Files:
-    """Tells when any of some files has changed.
+    """Some files, and whether any of them has changed.
 
     ``paths``: returns the paths of the files, whether they exist or not.
     """
@@ -211,7 +211,7 @@ class _Files:
         self._seen = self._before = self._look()
 
     def have_changed(self) -> bool:
-        """Return whether the files have changed since this last returned true.
+        """Return whether the files have changed since this method last returned true.
 
         A change counts only if two calls in a row see the same, because a file may still be being written.
         """

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import Client, OAuth
-from antiphon.cli.login_access import usual_logins, wanted_by
+from antiphon.cli.login_access import describe_sign_in, open_logins
 from antiphon.client.connection.targets import Address
 from antiphon.errors import InsufficientScope, PeerError, Unauthorized
 from antiphon.host import Queue, open_store
@@ -224,7 +224,7 @@ async def test_on_a_network_only_those_are_served_who_have_signed_in(kind: str, 
         for auth, error in ((None, Unauthorized), (issuer.token(aud="ours"), InsufficientScope)):
             with pytest.raises(error):
                 await Client(gateway.url, auth=auth, revision=revision).connect()
-        assert issuer.url in await wanted_by(Address(url=gateway.url))
+        assert issuer.url in await describe_sign_in(Address(url=gateway.url))
 
 
 async def test_over_http_each_client_has_logins_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -232,7 +232,7 @@ async def test_over_http_each_client_has_logins_of_its_own(tmp_path: Path, monke
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     async with Issuer().open() as issuer, protected() as resource:
         for principal in (None, f"{issuer.url} sub:ann"):
-            signs_in = OAuth(store=usual_logins(principal), open_page=Person())
+            signs_in = OAuth(store=open_logins(principal), open_page=Person())
             async with Client(resource.url, auth=signs_in) as client:
                 await client.call_tool("echo", {})
         async with on_a_network(tmp_path, issuer, remote={"url": resource.url}) as gateway:

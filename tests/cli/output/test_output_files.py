@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.error_messages import Failed
-from antiphon.cli.output.output_files import OutputPart, contents_text, parts_of, save_parts, text_of_blocks
+from antiphon.cli.output.output_files import OutputPart, format_blocks, format_contents, parts_of, save_parts
 from antiphon.wire.content import (
     AudioContent,
     EmbeddedResource,
@@ -75,7 +75,7 @@ def test_blocks_are_written_one_below_the_other():
         EmbeddedResource(resource=ResourceContents.of("x://z", "inside")),
         UnknownContent("hologram", {"depth": 3}),
     ]
-    assert text_of_blocks(blocks).splitlines() == [
+    assert format_blocks(blocks).splitlines() == [
         "a",
         "b",
         "[image image/png, 4 bytes]",
@@ -88,5 +88,5 @@ def test_blocks_are_written_one_below_the_other():
 
 def test_binary_contents_are_named():
     """With their address and size."""
-    assert contents_text(ResourceContents.of("x://y", b"12345")) == "[binary data, 5 bytes, x://y]"
-    assert contents_text(ResourceContents.of("x://y", "text")) == "text"
+    assert format_contents(ResourceContents.of("x://y", b"12345")) == "[binary data, 5 bytes, x://y]"
+    assert format_contents(ResourceContents.of("x://y", "text")) == "text"

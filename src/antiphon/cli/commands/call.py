@@ -20,7 +20,7 @@ from antiphon.cli.error_messages import FAILED, prefix_errors
 from antiphon.cli.open_client import open_client
 from antiphon.cli.options import AnswerOptions, Json, ModelApi, Reach, TargetText
 from antiphon.cli.output.formats import print_json, print_text
-from antiphon.cli.output.output_files import Output, parts_of, save_parts, text_of_blocks
+from antiphon.cli.output.output_files import Output, format_blocks, parts_of, save_parts
 from antiphon.cli.output.progress import Teller
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError
@@ -167,13 +167,13 @@ def _leave_task(target: str, config: Path | None, tool: str, id: str, *, as_json
 def show_result(result: CallToolResult) -> None:
     """Print a result: its blocks, or its structured content if it has none."""
     if result.content or result.structured_content is None:
-        print_text(text_of_blocks(result.content))
+        print_text(format_blocks(result.content))
     else:
         print_text(msgspec.json.format(encode_value(result.structured_content), indent=2).decode())
 
 
 class StartedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One task."""
+    """A task that was started from here."""
 
     id: str
     target: str

@@ -99,7 +99,7 @@ def command(
     wanted = _read_settings(settings, names, search)
     selected = wanted.profile(profile)
     servers = WatchedServers(files, only or [], selected.only or [])
-    # Must begin before the host is made, which starts a thread.
+    # The reaper must begin before the host is made, because the host starts a thread.
     with REAPER.running():
         host = choose_host(answers, config=settings, soon=True, model_api=model_api or wanted.model_api)
         running = _choose_run_options(

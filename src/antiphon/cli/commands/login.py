@@ -15,7 +15,7 @@ from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Document, Login
 from antiphon.auth.client.token_endpoint import revoke_login
 from antiphon.cli.error_messages import Failed, prefix_errors
-from antiphon.cli.login_access import chosen_page, describe_validity, of_server, server_of, usual_logins
+from antiphon.cli.login_access import choose_page, describe_validity, find_login, open_logins, server_of
 from antiphon.cli.options import Config, For, Json, TargetText
 from antiphon.cli.output.formats import print_json, print_list, print_text
 from antiphon.cli.target_text import address_of, resolve_target
@@ -64,8 +64,8 @@ def command(
         scopes=scope,
         grant=Device(_show_device_page) if device else None,
         redirect_uri=redirect_uri,
-        open_page=None if device else chosen_page(paste=paste),
-        store=usual_logins(principal),
+        open_page=None if device else choose_page(paste=paste),
+        store=open_logins(principal),
     )
     address = address_of(resolve_target(target, config))
     if address is None:
@@ -88,7 +88,7 @@ async def _sign_in(address: Address, settings: OAuth) -> None:
     finally:
         if before is not None and (await store.read()).find(server, label) is None:
             await store.change(lambda kept: kept.put(before))
-    login = await of_server(store, server)
+    login = await find_login(store, server)
     if login is None:
         print_text(f"{server} lets you in without a login")
         return
@@ -111,7 +111,7 @@ async def _show_device_page(page: DevicePage) -> None:
 
 async def logins(*, principal: For = None, as_json: Json = False) -> None:
     """List where you are signed in."""
-    found = sorted((await usual_logins(principal).read()).logins, key=lambda one: one.server)
+    found = sorted((await open_logins(principal).read()).logins, key=lambda one: one.server)
     if as_json:
         for one in found:
             print_json(
@@ -159,7 +159,7 @@ async def _forget_login(server: str, principal: str | None) -> None:
                 kept.unregister(login.metadata.issuer)
         return gone
 
-    gone = await usual_logins(principal).change(forget)
+    gone = await open_logins(principal).change(forget)
     if not gone:
         raise Failed(f"{server}: there is no login to it")
     for login in gone:

@@ -11,7 +11,7 @@ from antiphon.cli.arguments import read_texts, suggest_similar
 from antiphon.cli.open_client import open_client
 from antiphon.cli.options import AnswerOptions, Json, Reach, TargetText
 from antiphon.cli.output.formats import is_terminal, print_json, print_text
-from antiphon.cli.output.output_files import Output, contents_text, data_of, part_of, save_parts, text_of_block
+from antiphon.cli.output.output_files import Output, data_of, format_block, format_contents, part_of, save_parts
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, PeerError
 from antiphon.wire.content import ResourceContents
@@ -61,7 +61,7 @@ async def _close_to(client: Client, uri: str) -> str | None:
 
 def _show_contents(contents: ResourceContents) -> None:
     if contents.text is not None or is_terminal():
-        print_text(contents_text(contents))
+        print_text(format_contents(contents))
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(data_of(contents))
@@ -94,4 +94,4 @@ async def prompt(
     if as_json:
         print_json(result)
         return
-    print_text("\n\n".join(f"{message.role}:\n{text_of_block(message.content)}" for message in result.messages))
+    print_text("\n\n".join(f"{message.role}:\n{format_block(message.content)}" for message in result.messages))

@@ -24,13 +24,13 @@ from antiphon.wire.content import (
 __all__ = [
     "Output",
     "OutputPart",
-    "contents_text",
     "data_of",
+    "format_block",
+    "format_blocks",
+    "format_contents",
     "part_of",
     "parts_of",
     "save_parts",
-    "text_of_block",
-    "text_of_blocks",
 ]
 
 Output = Annotated[
@@ -89,7 +89,7 @@ def save_parts(parts: Sequence[OutputPart], output: Path) -> list[Path]:
         try:
             file.write_bytes(part.data)
         except OSError as error:
-            # That of a full disk does not name the file.
+            # The error of a full disk does not name the file.
             raise Failed(f"{file}: {error.strerror}") from None
     return files
 
@@ -99,12 +99,12 @@ def _guess_extension(mime_type: str | None) -> str:
     return mimetypes.guess_extension(kind) or (".txt" if kind.startswith("text/") else ".bin")
 
 
-def text_of_blocks(blocks: Iterable[object]) -> str:
+def format_blocks(blocks: Iterable[object]) -> str:
     """Write blocks of content one below the other."""
-    return "\n".join(text_of_block(block) for block in blocks)
+    return "\n".join(format_block(block) for block in blocks)
 
 
-def text_of_block(block: object) -> str:
+def format_block(block: object) -> str:
     """Write one block of content."""
     if isinstance(block, TextContent):
         return block.text
@@ -114,11 +114,11 @@ def text_of_block(block: object) -> str:
     if isinstance(block, ResourceLink):
         return f"[link to {block.uri}: {block.title or block.name}]"
     if isinstance(block, EmbeddedResource):
-        return contents_text(block.resource)
+        return format_contents(block.resource)
     return json_line(block)
 
 
-def contents_text(contents: ResourceContents) -> str:
+def format_contents(contents: ResourceContents) -> str:
     """Write the contents of a resource."""
     if contents.text is not None:
         return contents.text

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.commands.doctor import local as checks
-from antiphon.cli.commands.doctor.local import DoctorFinding, local_findings
+from antiphon.cli.commands.doctor.local import DoctorFinding, check_installation
 from antiphon.host import MemoryStore
 from antiphon.machine.extras import describe_install
 
@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def kinds() -> dict[str, str]:
     """Return the kind of each finding."""
-    return {finding.subject: finding.kind for finding in local_findings()}
+    return {finding.subject: finding.kind for finding in check_installation()}
 
 
 def test_this_installation_is_in_order():
@@ -44,7 +44,7 @@ def test_what_is_missing_is_found(monkeypatch: pytest.MonkeyPatch):
 def test_configuration_is_read():
     """Servers are named, a file that cannot be read fails."""
     Path(".mcp.json").write_text('{"mcpServers": {"a": {}, "b": {}}}', encoding="utf-8")
-    assert DoctorFinding("ok", ".mcp.json", "servers: a, b") in local_findings()
+    assert DoctorFinding("ok", ".mcp.json", "servers: a, b") in check_installation()
     Path(".mcp.json").write_text("{", encoding="utf-8")
     assert kinds()[".mcp.json"] == "failed"
 
@@ -60,7 +60,7 @@ def test_extras_are_found_or_named_with_the_remedy(monkeypatch: pytest.MonkeyPat
         return there(name)
 
     monkeypatch.setattr(metadata, "version", version)
-    [extra] = [finding for finding in local_findings() if finding.subject == "antiphon[host]"]
+    [extra] = [finding for finding in check_installation() if finding.subject == "antiphon[host]"]
     assert extra.kind == "note"
     assert extra.text.startswith("starlette not there; ")
     assert describe_install("host") in extra.text
@@ -71,12 +71,12 @@ def test_the_configuration_of_the_host_is_read(tmp_path: Path):
     assert kinds()["antiphon.toml"] == "note"
     file = tmp_path / "mine.toml"
     file.write_text('[defaults]\nstore = "kept.db"\n[models.fast]\nprovider = "echo"\nmodel = "e"\n', encoding="utf-8")
-    found = {finding.subject: finding for finding in local_findings(file)}
+    found = {finding.subject: finding for finding in check_installation(file)}
     assert found["models"] == DoctorFinding("ok", "models", "fast")
     assert found["store"] == DoctorFinding("ok", "store", str(tmp_path / "kept.db"))
     assert ".mcp.json" not in found
     file.write_text("[defaults]\nmodels = 7\n", encoding="utf-8")
-    [failed] = [finding for finding in local_findings(file) if finding.kind == "failed"]
+    [failed] = [finding for finding in check_installation(file) if finding.kind == "failed"]
     assert "line 2" in failed.text
 
 
@@ -84,7 +84,7 @@ def test_a_terminal_is_described(monkeypatch: pytest.MonkeyPatch):
     """Where it is, and whether it may be coloured."""
     monkeypatch.setattr(checks, "find_terminal", lambda: "/dev/pts/7")
     monkeypatch.setenv("NO_COLOR", "1")
-    [terminal] = [finding for finding in local_findings() if finding.subject == "terminal"]
+    [terminal] = [finding for finding in check_installation() if finding.subject == "terminal"]
     assert terminal.kind == "ok"
     assert "/dev/pts/7" in terminal.text
     assert "NO_COLOR" in terminal.text
@@ -96,7 +96,7 @@ def test_where_decisions_are_kept_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     def store(text: str) -> DoctorFinding:
         file = tmp_path / "mine.toml"
         file.write_text(text, encoding="utf-8")
-        return next(finding for finding in local_findings(file) if finding.subject == "store")
+        return next(finding for finding in check_installation(file) if finding.subject == "store")
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert store("") == DoctorFinding("ok", "store", str(tmp_path / "antiphon" / "host.db"))
@@ -108,7 +108,7 @@ def test_where_decisions_are_kept_is_said(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_no_key_is_worth_a_note():
     """A person may still answer; the variables are named."""
-    [said] = [finding for finding in local_findings() if finding.subject == "models"]
+    [said] = [finding for finding in check_installation() if finding.subject == "models"]
     assert said.kind == "note"
     assert "set ANTHROPIC_API_KEY or OPENAI_API_KEY" in said.text
 
@@ -118,6 +118,6 @@ def test_models_that_cannot_answer_are_a_failure(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     assert kinds()["models"] == "ok"
     monkeypatch.setattr("antiphon.host.models.models.find_spec", lambda name: None)
-    [said] = [finding for finding in local_findings() if finding.subject == "models"]
+    [said] = [finding for finding in check_installation() if finding.subject == "models"]
     assert said.kind == "failed"
     assert describe_install("host") in said.text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.commands.doctor.models import model_findings
+from antiphon.cli.commands.doctor.models import check_models
 from antiphon.errors import ConfigError
 from tests.cli.conftest import Cli
 
@@ -36,7 +36,7 @@ def config(tmp_path: Path) -> Path:
 
 async def test_each_model_is_asked_for_one_word(config: Path):
     """Who answers is told with the word; who does not, with the cause and what to do."""
-    offline, keyless, away = await model_findings(config, {})
+    offline, keyless, away = await check_models(config, {})
     assert (offline.kind, offline.subject) == ("ok", "offline")
     assert 'answered "[echo] Answer with the one word: ready"' in offline.text
     assert (keyless.kind, keyless.subject) == ("failed", "keyless")
@@ -57,4 +57,4 @@ def test_the_command_asks_only_when_told(config: Path, cli: Cli):
 async def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path):
     """As everywhere."""
     with pytest.raises(ConfigError, match="antiphon"):
-        await model_findings(tmp_path / "antiphon.toml", {})
+        await check_models(tmp_path / "antiphon.toml", {})

@@ -28,7 +28,7 @@ from antiphon.cli.groups import CommandGroup
 from antiphon.cli.options import Json, complete_server
 from antiphon.cli.output.formats import write_line
 from antiphon.cli.quantities import parse_past_time
-from antiphon.cli.store import StoreOptions, opened_store, run_on_store
+from antiphon.cli.store import StoreOptions, open_chosen_store, run_on_store
 from antiphon.cli.target_text import identities_of, names_of
 from antiphon.errors import ConfigError
 from antiphon.host.store.chain import RecordSearch, Step
@@ -114,7 +114,7 @@ async def verify(
     heads = ([] if head is None else [head]) + ([] if anchors is None else read_anchors(anchors))
     if file is not None:
         return print_proof(verify_file(file, heads), as_json=as_json)
-    async with opened_store(where) as store:
+    async with open_chosen_store(where) as store:
         return print_proof(await verify_store(store, heads), as_json=as_json)
 
 
@@ -154,7 +154,7 @@ async def export_(
     Usage:
         --output, -o FILE: Write to this file, which only you may read (mode 0600).
     """
-    async with opened_store(where) as store:
+    async with open_chosen_store(where) as store:
         count = await export_records(store, form, output)
     if output is not None and str(output) != "-":
         write_line(f"{count} records in {output}", sys.stderr)

@@ -88,7 +88,7 @@ async def show_records(store: Store, seq: int, names: Mapping[str, str], *, as_j
     records = [placed async for placed in _find(store, search)]
     _print_records(records, names, as_json=as_json)
     if not as_json and (said := _describe_outcome(records)):
-        # Not among the records: a program finds it in the outcome of the last one.
+        # This line is not among the records: a program finds it in the outcome of the last record.
         write_line(said, sys.stderr)
 
 
@@ -116,7 +116,7 @@ async def _find(store: Store, search: RecordSearch, limit: int | None = None) ->
 
 
 async def _first_of(store: Store, ask: tuple[str, str, str], seq: int) -> Record | None:
-    """Return the record of an ask that names its server: before ``seq``, since processes count their asks alike."""
+    """Return the record before ``seq`` that names the server of an ask; another process may number its asks alike."""
     search = RecordSearch(ask=ask, identities=(ask[2],), before=seq)
     while page := await store.find_records(search, 20):
         for record in (_decode_entry(entry).record for entry in page):
@@ -127,7 +127,7 @@ async def _first_of(store: Store, ask: tuple[str, str, str], seq: int) -> Record
 
 
 def _ask_of(record: Record) -> tuple[str, str, str]:
-    """Return what only the records of one ask have in common."""
+    """Return the key that only the records of one ask share."""
     return record.host, record.ask, record.identity
 
 
@@ -157,7 +157,7 @@ def _print_records(records: list[NamedRecord], names: Mapping[str, str], *, as_j
         return
     columns = dict(_COLUMNS)
     if is_terminal():
-        # Too long for a table; it is in the lines for programs.
+        # The call's ID is too long for a table; it is in the lines for programs.
         del columns["call"]
         columns["at"] = lambda each: format_time(each.record.at).replace("T", " ").rstrip("Z")
     columns["server"] = lambda each: _name_server(each, names)
@@ -197,7 +197,7 @@ def shorten_identity(identity: str) -> str:
 
 
 class Sum(NamedTuple):
-    """One row."""
+    """The spending of one row."""
 
     name: str
     requests: int
@@ -208,7 +208,7 @@ class Sum(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Of requests and answers together."""
+        """The tokens of requests and answers together."""
         return self.input_tokens + self.output_tokens
 
 

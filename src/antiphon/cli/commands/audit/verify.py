@@ -86,14 +86,14 @@ def verify_file(path: Path, known: Iterable[Head]) -> Proof:
     return Proof(records=head.seq, head=head, fault=fault)
 
 
-def head_text(head: Head) -> str:
+def format_head(head: Head) -> str:
     """Format a head as it is printed, noted and typed."""
     return f"{head.seq}:{head.hash}"
 
 
 def print_proof(proof: Proof, *, as_json: bool) -> int:
     """Print the result, and return the exit code."""
-    head = head_text(proof.head)
+    head = format_head(proof.head)
     fault = proof.fault
     if as_json:
         broken = None if fault is None else {"record": fault.seq, "problem": fault.problem}
@@ -124,7 +124,7 @@ async def _find_unreadable(store: Store) -> Proof:
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
-    """One note, a line of JSON."""
+    """A head with its time: one line of JSON in a file of anchors."""
 
     at: str
     """ISO 8601 in UTC."""
@@ -139,7 +139,7 @@ async def anchor_record(store: Store, file: Path | None, webhook: str | None, *,
         # A broken record must not be noted as if it were intact.
         return print_proof(proof, as_json=as_json)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    line = msgspec.json.encode(Anchor(at=now, head=head_text(proof.head)))
+    line = msgspec.json.encode(Anchor(at=now, head=format_head(proof.head)))
     if file is not None:
         _append_line(file, line)
     if webhook is not None:
@@ -149,7 +149,7 @@ async def anchor_record(store: Store, file: Path | None, webhook: str | None, *,
     if as_json:
         print_json(msgspec.json.decode(line))
     else:
-        print_text(f"Noted: {head_text(proof.head)}")
+        print_text(f"Noted: {format_head(proof.head)}")
     return 0
 
 

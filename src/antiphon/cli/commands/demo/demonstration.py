@@ -149,7 +149,7 @@ class Demo:
         return sum(balance.spent.money for balance in await self._host.store.balances_of(["total"]))
 
     async def _describe(self, done: dict[str, Any]) -> None:
-        """Have the products described; ``done`` gets how many are, by the server's list rather than by our answers."""
+        """Have the products described. ``done`` gets the count of the server's own list, not that of our answers."""
         run = self._run
         # The interval is no argument, because arguments are part of the server's identity: a grant that is given in one
         # run applies in the next.

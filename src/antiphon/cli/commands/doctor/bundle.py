@@ -23,7 +23,7 @@ from antiphon.cli.config_files import read_bytes
 from antiphon.cli.error_messages import Failed, explain_error
 from antiphon.cli.output.formats import json_line, print_text
 from antiphon.cli.quantities import format_time
-from antiphon.cli.store import StoreOptions, opened_store
+from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.client.connection.server_files import read_json
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.redact import mask_text
@@ -129,7 +129,7 @@ async def _describe_store(where: StoreOptions) -> AsyncIterator[str]:
         if where.settings.store is None and not (state_folder(os.environ) / "host.db").exists():
             yield "none was made yet"
             return
-        async with opened_store(where) as store:
+        async with open_chosen_store(where) as store:
             head, waiting, grants = await store.head(), await store.waiting(), await store.grants()
             yield f"{type(store).__name__}: {head.seq} records, {waiting} questions wait, {len(grants)} grants"
             for step in _FAILURES:

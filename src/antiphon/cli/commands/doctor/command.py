@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from antiphon.cli.commands.doctor.local import DoctorFinding, local_findings
-from antiphon.cli.commands.doctor.server import examine_server, login_finding
+from antiphon.cli.commands.doctor.local import DoctorFinding, check_installation
+from antiphon.cli.commands.doctor.server import check_login, examine_server
 from antiphon.cli.error_messages import FAILED, exit_code, explain_error
 from antiphon.cli.options import Json, Reach, complete_server
 from antiphon.cli.output.formats import print_json
@@ -50,11 +50,11 @@ async def command(
         --models: Also ask each configured model for one word, to see that it works.
     """
     if target is None:
-        findings = await asyncio.to_thread(local_findings, reach.config)
+        findings = await asyncio.to_thread(check_installation, reach.config)
         if models:
-            from antiphon.cli.commands.doctor.models import model_findings
+            from antiphon.cli.commands.doctor.models import check_models
 
-            findings += await model_findings(reach.config, os.environ)
+            findings += await check_models(reach.config, os.environ)
     elif models:
         raise ConfigError("--models asks the models of this installation: leave the server out")
     else:
@@ -82,5 +82,5 @@ async def _check_server(target: str, reach: Reach) -> list[DoctorFinding]:
             raise
         findings.append(DoctorFinding("failed", "connection", explain_error(error)))
         if isinstance(error.__cause__, Unauthorized):
-            findings.append(await login_finding(target, reach))
+            findings.append(await check_login(target, reach))
     return findings

@@ -28,7 +28,7 @@ from antiphon.machine.extras import describe_install
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
-__all__ = ["DoctorFinding", "list_missing_packages", "local_findings"]
+__all__ = ["DoctorFinding", "check_installation", "list_missing_packages"]
 
 _NEEDED = (
     "msgspec",
@@ -53,7 +53,7 @@ class DoctorFinding(NamedTuple):
     text: str
 
 
-def local_findings(config: Path | None = None) -> list[DoctorFinding]:
+def check_installation(config: Path | None = None) -> list[DoctorFinding]:
     """Check this installation. ``config``: read this file instead of the usual ones."""
     hosts = config is not None and config.suffix == ".toml"
     servers = () if hosts else _config_files(config)

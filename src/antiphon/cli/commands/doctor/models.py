@@ -24,7 +24,7 @@ from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
-__all__ = ["model_findings"]
+__all__ = ["check_models"]
 
 _DEADLINE = 30.0
 """Seconds for an answer, since a local model may have to be loaded first."""
@@ -35,7 +35,7 @@ _SHOWN = 40
 """Characters of the answer that are shown."""
 
 
-async def model_findings(config: Path | None, environ: Mapping[str, str]) -> list[DoctorFinding]:
+async def check_models(config: Path | None, environ: Mapping[str, str]) -> list[DoctorFinding]:
     """Ask each model for one word, all concurrently; findings are in the order of the configuration."""
     found = await asyncio.to_thread(read_configuration, config, environ)
     return await asyncio.gather(*(_ask_model(model, environ) for model in found.catalogue()))

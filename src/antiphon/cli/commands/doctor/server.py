@@ -14,7 +14,7 @@ import msgspec
 from antiphon.channel import Channel
 from antiphon.cli.commands.doctor.local import DoctorFinding
 from antiphon.cli.error_messages import explain_error
-from antiphon.cli.open_client import left_out_of, open_client
+from antiphon.cli.open_client import list_left_out, open_client
 from antiphon.cli.options import Reach
 from antiphon.cli.target_text import address_of, resolve_target
 from antiphon.client.client import Client
@@ -24,7 +24,7 @@ from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.revisions import find_revision
 from antiphon.wire.tools import Tool
 
-__all__ = ["examine_server", "find_oddities", "login_finding"]
+__all__ = ["check_login", "examine_server", "find_oddities"]
 
 _PINGS = 5
 _MANY_TOOLS = 100
@@ -53,15 +53,15 @@ async def examine_server(target: str, reach: Reach, report: Callable[[DoctorFind
             report(DoctorFinding("odd", "start", "it ended when asked for its revisions, and had to be started again"))
 
 
-async def login_finding(target: str, reach: Reach) -> DoctorFinding:
+async def check_login(target: str, reach: Reach) -> DoctorFinding:
     """Say what a server requires from clients that sign in, by its and its authorization server's metadata."""
     address = address_of(resolve_target(target, reach.config))
     if address is None:
         return DoctorFinding("note", "login", "a server that is started here gets its secrets by its environment")
-    from antiphon.cli.login_access import wanted_by
+    from antiphon.cli.login_access import describe_sign_in
 
     try:
-        return DoctorFinding("note", "login", await wanted_by(address))
+        return DoctorFinding("note", "login", await describe_sign_in(address))
     except AntiphonError as error:
         return DoctorFinding("odd", "login", explain_error(error))
 
@@ -105,7 +105,7 @@ async def _round_trip(client: Client) -> DoctorFinding:
 
 async def _check_lists(client: Client) -> AsyncIterator[DoctorFinding]:
     offered = client.server_capabilities
-    for name in await left_out_of(client):
+    for name in await list_left_out(client):
         yield DoctorFinding(
             "failed", f"server {name}", "is left out, since it has not been listed yet: antiphon doctor NAME"
         )

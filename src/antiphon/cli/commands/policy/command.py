@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Annotated
 
-from antiphon.cli.commands.policy.explain import judged_request, print_explanation, read_cases, tell_cases
+from antiphon.cli.commands.policy.explain import judge_request, print_explanation, read_cases, tell_cases
 from antiphon.cli.commands.policy.grants import lift_block, list_blocks, list_grants, revoke_grants
 from antiphon.cli.commands.policy.show import find_effective_policy, show_policy
 from antiphon.cli.groups import CommandGroup
@@ -60,7 +60,7 @@ def explain(
         --background: Judge it as a request that belongs to no call of yours.
         --headless: Judge it as if no person could be asked.
     """
-    judged = judged_request(request, server, background=background, headless=headless)
+    judged = judge_request(request, server, background=background, headless=headless)
     policy = find_effective_policy(read_configuration(config, os.environ), *judged.origin.identities)
     return print_explanation(policy, judged, as_json=as_json)
 

@@ -25,7 +25,7 @@ from antiphon.machine.toml import parse_toml
 from antiphon.wire.origin import Origin, OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
 
-__all__ = ["Judged", "judged_case", "judged_request", "print_explanation", "read_cases", "tell_cases"]
+__all__ = ["Judged", "judge_case", "judge_request", "print_explanation", "read_cases", "tell_cases"]
 
 
 class CallCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ class CallCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """An ask with all that its decision depends on."""
+    """An ask with everything that the decision about it depends on."""
 
     asked: Asked
     origin: Origin
@@ -57,21 +57,21 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     headless: bool = False
 
 
-def judged_request(path: Path, server: str | None, *, background: bool, headless: bool) -> Judged:
+def judge_request(path: Path, server: str | None, *, background: bool, headless: bool) -> Judged:
     """Read a request, or a call of a tool as a case has it, and assume an ask of this server."""
     try:
         case = msgspec.json.decode(read_input(path), type=CallCase) if str(path) != "-" else None
     except (msgspec.DecodeError, UnicodeDecodeError):
         case = None
     if case is not None:
-        return judged_case(case if server is None else msgspec.structs.replace(case, server=server), headless=headless)
+        return judge_case(case if server is None else msgspec.structs.replace(case, server=server), headless=headless)
     asked, known = read_ask(path), origin_at("command:" if server is None else server)
     call = None if background else OriginCall(id="explained", method="tools/call")
     origin = msgspec.structs.replace(known, id="explained", call=call)
     return Judged(asked=asked, origin=origin, situation=Situation(now=_now()), headless=headless)
 
 
-def judged_case(case: CallCase, *, headless: bool = False) -> Judged:
+def judge_case(case: CallCase, *, headless: bool = False) -> Judged:
     """Make the call of a case."""
     params = CallToolRequestParams.of(case.tool, case.arguments)
     origin = msgspec.structs.replace(
@@ -116,7 +116,7 @@ def tell_cases(cases: list[CallCase], policy_for: Callable[..., Policy], *, as_j
     """Decide each case, and print it with the expected decision. Returns 1 if one differs."""
     failed = 0
     for at, case in enumerate(cases, 1):
-        judged = judged_case(case)
+        judged = judge_case(case)
         policy = policy_for(*judged.origin.identities)
         found = decide(policy, judged.asked, judged.origin, headless=judged.headless, situation=judged.situation)
         differs = case.expect is not None and case.expect != found.effect

@@ -54,7 +54,7 @@ def _describe_models(given: Given) -> str:
 
 
 async def revoke_grants(store: Store, ids: Sequence[str]) -> None:
-    """Withdraw grants, so that the next request is asked about."""
+    """Withdraw grants, so that a person is asked about the next request."""
     grants = Grants(store)
     known = [given.id for given in await grants.all()]
     for id in [find_by_prefix(id, known, f"there is no grant {id}") for id in ids]:

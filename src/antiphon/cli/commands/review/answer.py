@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
 from antiphon.cli.commands.review.decide import answer_of
-from antiphon.cli.commands.review.find import format_listed_id, named_as_listed
+from antiphon.cli.commands.review.find import format_listed_id, is_named_as_listed
 from antiphon.cli.commands.review.list import make_layout
 from antiphon.cli.commands.review.queue_list import draw_changes, draw_question
 from antiphon.cli.error_messages import Failed
@@ -46,13 +46,13 @@ async def agree_in_person(questions: Sequence[Question], ids: Sequence[str], ver
         Failed: the person does not agree.
     """
     for question in questions:
-        if not named_as_listed(question, ids):
+        if not is_named_as_listed(question, ids):
             await _agree_to_action(question, verb)
 
 
 def check_named(question: Question, ids: Sequence[str]) -> None:
     """Check that a question was named together with the hash of its content, since nobody will be asked."""
-    if not named_as_listed(question, ids):
+    if not is_named_as_listed(question, ids):
         raise ConfigError(_REMEDY.format(id=question.id))
 
 
@@ -143,7 +143,7 @@ async def edit_request(question: Question, item: ReviewItem, *, yes: bool, model
         params = await _edit_until_valid(params, item.params, editor, terminal)
         if params == item.params:
             raise Failed("nothing was changed, and nothing was decided")
-        # On standard error, because only the outcome goes into a pipe.
+        # Write the difference to standard error, because only the outcome goes into a pipe.
         for row in draw_changes(item.params, params, make_layout()):
             write_line(row, sys.stderr)
         if yes or (terminal and await _agrees_to_send(terminal)):

@@ -17,9 +17,9 @@ from antiphon.cli.commands.review.answer import agree_in_person, check_named, ed
 from antiphon.cli.commands.review.decide import (
     answer_of,
     decide_questions,
-    edited_call,
     make_approval,
     make_denial,
+    make_edited_call,
     read_answer,
 )
 from antiphon.cli.commands.review.find import find_pending, find_question
@@ -31,7 +31,7 @@ from antiphon.cli.groups import ReviewGroup
 from antiphon.cli.options import Browse, By, Json, Port
 from antiphon.cli.output.formats import print_json, write_line
 from antiphon.cli.quantities import parse_future_time, parse_money
-from antiphon.cli.store import StoreOptions, opened_store, run_on_store
+from antiphon.cli.store import StoreOptions, open_chosen_store, run_on_store
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question
@@ -92,7 +92,7 @@ async def web(
     open_page = page_opener()
     settings = where.settings
     async with (
-        opened_store(where, make=True) as store,
+        open_chosen_store(where, make=True) as store,
         open_page(store, host=host, port=port, config=settings, remote=remote, browse=browse),
         ring_for_questions(store, wanted=settings.notify.bell),
     ):
@@ -118,7 +118,7 @@ async def list_(
         --after ID: Only requests that came after this one.
     """
     bell = follow and where.settings.notify.bell
-    async with opened_store(where, make=follow) as store, ring_for_questions(store, wanted=bell):
+    async with open_chosen_store(where, make=follow) as store, ring_for_questions(store, wanted=bell):
         await (watch_queue(store, as_json=as_json) if follow else list_pending(store, limit, after, as_json=as_json))
 
 
@@ -129,7 +129,7 @@ async def show(id: Id, *, as_json: Json = False, where: StoreOptions) -> None:
     What the host changed in it, risks, tools, the model with its scores, costs, what is left, and for how long it
     waits. What stands behind a bar was written by the server.
     """
-    async with opened_store(where) as store:
+    async with open_chosen_store(where) as store:
         question = await find_question(store, id)
     if as_json:
         print_json(question)
@@ -174,7 +174,7 @@ async def approve(
         if scope != "once" or model is not None:
             raise ConfigError("--arguments changes one call: leave --scope and --model out")
         return await _decide_questions(
-            ids, lambda question: edited_call(question, arguments), "approved as edited", told, verb="approve"
+            ids, lambda question: make_edited_call(question, arguments), "approved as edited", told, verb="approve"
         )
     word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
     return await _decide_questions(
@@ -236,7 +236,7 @@ async def edit(id: Id, *, yes: bool = False, model: Model = None, told: Decision
     Usage:
         --yes: Send what the editor leaves, without asking again.
     """
-    async with opened_store(told) as store:
+    async with open_chosen_store(told) as store:
         [question] = await find_pending(store, [id])
         item = question.item
         if not isinstance(item, ReviewItem) or "edit" not in item.choices:
@@ -286,7 +286,7 @@ async def _decide_questions(
     verb: str = "",
 ) -> None:
     """Decide. ``verb`` names an action that allows something, which is shown first; a refusal is not."""
-    async with opened_store(told) as store:
+    async with open_chosen_store(told) as store:
         questions = await find_pending(store, ids)
         made = [decision(question) for question in questions]
         decisions = [await each if isinstance(each, Awaitable) else each for each in made]

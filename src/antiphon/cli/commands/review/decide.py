@@ -40,7 +40,7 @@ from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 
-__all__ = ["answer_of", "decide_questions", "edited_call", "make_approval", "make_denial", "read_answer"]
+__all__ = ["answer_of", "decide_questions", "make_approval", "make_denial", "make_edited_call", "read_answer"]
 
 _LONGEST_ANSWER = 16 * 1024 * 1024
 """Most bytes of an answer from standard input: more than any server accepts."""
@@ -92,7 +92,7 @@ def make_approval(question: Question, scope: Scope, terms: Terms | None, model: 
     )
 
 
-async def edited_call(question: Question, text: str) -> EditCall:
+async def make_edited_call(question: Question, text: str) -> EditCall:
     """Make the decision that calls a tool with other arguments, given as JSON."""
     item = question.item
     if not isinstance(item, ToolItem):

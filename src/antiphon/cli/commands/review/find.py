@@ -19,7 +19,7 @@ __all__ = [
     "find_pending",
     "find_question",
     "format_listed_id",
-    "named_as_listed",
+    "is_named_as_listed",
     "shorten_ids",
 ]
 
@@ -76,7 +76,7 @@ def format_listed_id(question: Question) -> str:
     return f"{question.id}:{question.hash[:_HASH]}" if question.hash else question.id
 
 
-def named_as_listed(question: Question, ids: Sequence[str]) -> bool:
+def is_named_as_listed(question: Question, ids: Sequence[str]) -> bool:
     """Return whether a question was named with as many digits of its hash as ``format_listed_id`` returns."""
     named = (id.lower().partition(":") for id in ids)
     return any(question.id.startswith(id) and len(hash) >= _HASH for id, _, hash in named if id)

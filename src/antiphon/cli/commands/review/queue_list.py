@@ -222,7 +222,7 @@ def _draw_selection(item: ReviewItem, layout: Layout) -> Iterator[str]:
         title: cell for title, cell in make_score_columns(selection).items() if title not in ("eligible", "hints")
     }
     table = [[*columns], *([cell(each) for cell in columns.values()] for each in selection.candidates)]
-    # Long texts come last: why a model cannot answer.
+    # The reason why a model cannot answer comes last, because it is long.
     remarks = ["", *(_describe_candidate(each, selection) for each in selection.candidates)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for at, (row, remark) in enumerate(zip(table, remarks, strict=True)):

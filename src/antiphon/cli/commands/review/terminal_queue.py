@@ -21,7 +21,7 @@ from antiphon.cli.commands.review.queue_list import time_left
 from antiphon.cli.options import By, user_name
 from antiphon.cli.output.formats import is_interactive
 from antiphon.cli.quantities import format_time
-from antiphon.cli.store import StoreOptions, opened_store
+from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
 from antiphon.host.budget import brief_dollars, format_dollars, rounded_dollars
 from antiphon.host.checks.visible import inert_line
@@ -91,7 +91,7 @@ async def decide_in_terminal(
     settings = where.settings
     bell = settings.notify.bell and not no_bell
     words = load_texts(terminal_language(language), PAGE_WORDS)
-    async with opened_store(where, make=True) as store, ring_for_questions(store, wanted=bell):
+    async with open_chosen_store(where, make=True) as store, ring_for_questions(store, wanted=bell):
         with closing(open_terminal(terminal)) as tty:
             console = Console(tty, color=None, pause=PAUSE, words=words)
             person = ReviewQueue(store, console, words, by=by or user_name() or "terminal")
