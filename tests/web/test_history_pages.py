@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import json
 import re
 from contextlib import nullcontext
 
@@ -308,3 +309,37 @@ async def test_a_long_record_is_exported_in_pieces():
         assert [row[0] for row in table] == ["seq", *map(str, range(1, 1_235))]
         head, fault = check_lines((await page.get("/history/audit.jsonl")).text.splitlines(keepends=True))
         assert (head.seq, fault) == (1_234, None)
+
+
+async def test_what_is_found_is_exported():
+    """With the filters of the list: the records of these asks, and no others."""
+    async with desk() as page:
+        for number, server in ((1, "one.py"), (2, "two.py")):
+            question, task = await page.asked(who=origin(str(number), command=["python", server]))
+            await page.post(f"/review/{question.id}/approve", {"digest": digest(question.item.params)})
+            await task
+        listed = (await page.get(f"/history?server={question.identity}")).text
+        assert f"/history/audit.jsonl?server={question.identity.replace(':', '%3A')}" in listed
+        found = (await page.get(f"/history/audit.jsonl?server={question.identity}")).text.splitlines()
+        assert {json.loads(line)["record"]["identity"] for line in found} == {question.identity}
+        assert len((await page.get("/history/audit.jsonl")).text.splitlines()) == 2 * len(found)
+        assert (await page.get("/history/audit.csv?day=yesterday")).text == ""
+
+
+async def test_a_server_has_a_page_of_its_own():
+    """Cost, rules, history; it is blocked and unblocked there, which withdraws what waits."""
+    async with desk() as page:
+        first, answered = await page.asked()
+        await page.post(f"/review/{first.id}/approve", {"digest": digest(first.item.params)})
+        await answered
+        _, waits = await page.asked(text="Another")
+        path = f"/servers/{first.identity}"
+        shown = (await page.get(path)).text
+        assert "catalogue.py" in shown
+        assert "Block the server, and refuse 1 that wait" in shown
+        assert (await page.post("/servers/block", {"identity": first.identity})).status_code == 200
+        with pytest.raises(Rejected):
+            await waits
+        assert "Unblock" in (await page.get(path)).text
+        assert (await page.post("/servers/block", {"identity": "command:no"})).status_code == 404
+        assert (await page.get("/servers/command:no")).status_code == 404

@@ -44,13 +44,14 @@ from antiphon.host.review.summary import arranged, groups_of
 from antiphon.web.page_guards import form_of
 from antiphon.web.page_texts import LANGUAGES
 from antiphon.web.queue_rows import Sifting
-from antiphon.web.record_pages import SINGLE_KEYS, show_settings
+from antiphon.web.record_pages import SINGLE_KEYS, server_names, show_settings
 from antiphon.web.site import THEMES, Site, wants_data
 from antiphon.web.views import find_similar, part_of
 from antiphon.wire.elicitation import ElicitResult
 
 __all__ = [
     "approve_together",
+    "block_server",
     "decide_question",
     "deny_several",
     "invite_browser",
@@ -203,6 +204,16 @@ async def revoke_grant(site: Site, request: Request) -> Response:
     if not await site.grants.revoke(str(request.path_params["id"])):
         return site.problem(request, 404, "problem.no_grant")
     return site.done(request, "done.revoke", then="/grants")
+
+
+async def block_server(site: Site, request: Request) -> Response:
+    """Block a server, and withdraw what waits from it."""
+    identity = DecisionForm(form_of(request))("identity")
+    names = await server_names(site, [identity])
+    if identity not in names:
+        return site.problem(request, 404, "problem.gone")
+    await site.queue.block(identity, names[identity], by=site.by(request))
+    return site.done(request, "done.deny.server", then=f"/servers/{identity}")
 
 
 async def unblock_server(site: Site, request: Request) -> Response:

@@ -56,6 +56,7 @@ _LOOKING: dict[str, View] = {
     "/spending": record_pages.show_spending,
     "/models": record_pages.show_models,
     "/servers": record_pages.show_servers,
+    "/servers/{identity}": history_pages.show_server,
     "/settings": record_pages.show_browser_settings,
 }
 _DOING: dict[str, View] = {
@@ -71,6 +72,7 @@ _DOING: dict[str, View] = {
     "/grants/{id}/revoke": actions.revoke_grant,
     "/unblock": actions.unblock_server,
     "/servers/switch": actions.switch_tool,
+    "/servers/block": actions.block_server,
     "/settings": actions.store_settings,
     "/settings/invite": actions.invite_browser,
 }

@@ -105,6 +105,7 @@ KEYMAP: tuple[Key, ...] = (
     _make_other_key("filter", "/", place="list"),
     _make_other_key("sort", "z", place="list"),
     _make_other_key("history", "h", on=_LISTS),
+    _make_other_key("yesterday", "y"),
     _make_other_key("grants", "G", on=_LISTS),
     _make_other_key("spending", "$"),
     _make_other_key("send", "Control+Enter", place="panel"),

@@ -63,6 +63,7 @@ const ACTIONS = {
   stop: () => reach("call"),
   block: () => reach("server"),
   history: () => go("/history"),
+  yesterday: () => go("/history?day=yesterday"),
   grants: () => go("/grants"),
   spending: () => go("/spending"),
   model: () => {
