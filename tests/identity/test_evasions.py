@@ -92,6 +92,19 @@ def disguised(way: str, mine: Path, strange: Path) -> tuple[dict, dict]:
             return entry(mine, "shopserver.py"), entry(mine, "../strange/shopserver.py")
 
 
+async def test_a_lasting_permission_ends_when_the_script_changes(folders: tuple[Path, Path]):
+    """The file is another program then: the person is asked again, and may allow it anew."""
+    mine, _ = folders
+    store, person = MemoryStore(), Person(always)
+    for _ in range(2):
+        await call(entry(mine, "shopserver.py"), person, store)
+    assert len(person.shown) == 1
+    (mine / "shopserver.py").write_text(f"{SERVER}\n# other code\n", encoding="utf-8")
+    for _ in range(2):
+        await call(entry(mine, "shopserver.py"), person, store)
+    assert len(person.shown) == 2
+
+
 WAYS = ["folder", "module", "code", "PYTHONPATH", "PATH", "file"]
 
 

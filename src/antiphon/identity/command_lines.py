@@ -10,6 +10,7 @@ person is asked once more.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -42,6 +43,8 @@ _CHOOSES_CODE = re.compile(
 _ANY_CASE = re.compile(r"npm_config_.*|(?:\w+_)?proxy|\w+_(?:base_?url|api_base|endpoint(?:_url)?)", re.IGNORECASE)
 """Variables that programs read in any case: settings of npm, and those that send requests through or to another host,
 such as ``HTTPS_PROXY`` and ``OPENAI_BASE_URL``."""
+_LONGEST_SCRIPT = 1024 * 1024
+"""Most bytes of a script that is hashed; a longer file is a program."""
 _SUFFIX = re.compile(r"\.(exe|cmd|bat|ps1)$", re.IGNORECASE)
 _INTERPRETER = re.compile(
     r"(?P<name>python|pythonw|pypy|node|nodejs|ruby|perl|php|lua|java|bash|sh|zsh|dash|ksh|fish|pwsh|powershell|Rscript"
@@ -155,6 +158,8 @@ class _ReadArguments(Struct, frozen=True):
     alike: tuple[str, ...]
     folder: str | None
     pinned: bool = True
+    script: str | None = None
+    """The file that is run, if the first word names one."""
 
 
 def command_of(file: str | Path) -> list[str]:
@@ -202,7 +207,22 @@ def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd:
         # Leave out what was only added to tell modules apart, and include the wrapper that was removed.
         shown=(*argv[: len(argv) - len(words) + 1], *read.arguments[: len(words) - 1]),
         pinned=read.pinned and not any(map(_runs_unpinned, words[1:])),
+        script=_hash_script(read.script or found),
     )
+
+
+def _hash_script(file: str) -> str:
+    """Return the SHA-256 of a script; nothing for a program that is none, or that cannot be read."""
+    path = Path(file)
+    try:
+        # A pipe or a device would be read for ever.
+        if not path.is_file() or path.stat().st_size > _LONGEST_SCRIPT:
+            return ""
+        body = path.read_bytes()
+    except (OSError, ValueError):
+        return ""
+    is_script = b"\0" not in body
+    return hashlib.sha256(body).hexdigest() if is_script else ""
 
 
 def _chooses_code(name: str) -> bool:
@@ -338,7 +358,9 @@ def _without_file(
         stem = Path(place.folder, *what.split("."))
         files = (stem.with_name(f"{stem.name}.py"), stem / "__main__.py", stem / "__init__.py")
         # A module in the folder is another server than the installed one of the same name.
-        arguments += tuple(f"module:{os.path.realpath(file)}" for file in files if file.is_file())
+        present = [os.path.realpath(file) for file in files if file.is_file()]
+        arguments += tuple(f"module:{file}" for file in present)
+        return _ReadArguments(arguments, alike, place.folder, script=next(iter(present), None))
     return _ReadArguments(arguments, alike, place.folder)
 
 
@@ -373,7 +395,7 @@ def _read_script(name: str, words: Sequence[str], place: _Place) -> _ReadArgumen
 def _with_file(words: Sequence[str], at: int, place: _Place) -> _ReadArguments:
     file = place.absolute(words[at])
     alike = (Path(words[at]).name, *(_remove_folders(word, place) for word in words[at + 1 :]))
-    return _ReadArguments((*words[:at], file, *words[at + 1 :]), alike, None)
+    return _ReadArguments((*words[:at], file, *words[at + 1 :]), alike, None, script=file)
 
 
 def _any_program(name: str, words: Sequence[str], place: _Place) -> _ReadArguments:

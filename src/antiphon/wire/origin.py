@@ -55,6 +55,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """The command line for people: as configured, except that the file of a script is absolute."""
     pinned: bool = True
     """Whether it names a fixed version; false for a package that is fetched in its newest version."""
+    script: str = ""
+    """SHA-256 of the script that it runs, as it was when this was found out; empty if it runs none."""
 
 
 class OriginCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +115,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     to these as well, permissions never do."""
     pinned: bool = True
     """Whether it is known which version runs; if not, no permission outlasts the process."""
+    script: str = ""
+    """SHA-256 of the script that the server runs, without what it imports; see ``Launch.script``."""
     target: str
     """The command line or URL, for display; without credentials."""
     server: Implementation | None = None

@@ -528,5 +528,6 @@ def loose_origin(target: str | Sequence[str] | Launch) -> Origin:
         identity=identify_target(target),
         coarser=list_coarser(target),
         pinned=target.pinned if isinstance(target, Launch) else True,
+        script=target.script if isinstance(target, Launch) else "",
         target=describe_target(target),
     )

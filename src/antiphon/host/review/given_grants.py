@@ -71,6 +71,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     Empty if the model was the provider's own; ``None`` in grants of releases that did not record it."""
     price_class: int = 0
     """The highest cost of what was approved; see ``Chosen.price_class``."""
+    script: str = ""
+    """Of a lasting grant, SHA-256 of the server's script (``origin.script``): it is asked again once that changes."""
 
     @classmethod
     def give(
@@ -110,6 +112,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             models=tuple(name for name in (chosen.model, *chosen.fallbacks) if name) if chosen else (),
             reaches=chosen.reached if chosen else None,
             price_class=chosen.price_class if chosen else 0,
+            script=origin.script if scope == "always" else "",
         )
 
     @property

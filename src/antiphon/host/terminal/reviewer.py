@@ -342,6 +342,8 @@ class Talk:
         if scope is None:
             await console.say(words("inline.unchanged"))
             return None
+        if scope == "always" and self._shown.who.kind == "command":
+            await console.say(words("grant.script"))
         usual = usual_terms(self._item)
         at_most = "inline.uses" if usual.money is None else "inline.uses_and_cost"
         money = "" if usual.money is None else f"${usual.money / DOLLAR:.2f}"
