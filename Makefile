@@ -72,6 +72,7 @@ screenshots: $(STAMP) ## the pictures of the review page in docs/images, taken a
 	bash tests/browser/setup.sh
 	$(BIN)/python -m tests.browser.pictures docs/images
 	$(BIN)/python -m tests.browser.recording docs/images
+	$(BIN)/python -m tests.browser.minute docs/images
 
 endurance: $(STAMP) ## 200 clients at once for a minute, 10,000 questions at once
 	$(BIN)/pytest -m "endurance and not postgres" --timeout 300 tests/faults $(ARGS)

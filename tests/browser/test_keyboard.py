@@ -109,6 +109,22 @@ async def test_what_is_typed_in_a_panel_is_sent_by_control_and_enter(chromium: B
         assert refused.value.__notes__ == ["denied: not today"]
 
 
+async def test_a_request_is_edited_and_approved_in_three_keys(chromium: Browser):
+    """The prompt has the focus; what will be sent is shown before it is sent."""
+    async with desk() as page, visit(chromium, page) as seen:
+        question, answered = await page.asked(text="First")
+        await seen.page.goto(f"{page.running.origin}/review/{question.id}")
+        await armed(seen, question.id)
+        await seen.key("e")
+        await seen.page.wait_for_selector("textarea[name='text-0-0']:focus")
+        await seen.page.keyboard.type("Kindly: ")
+        await seen.key("Control+Enter")
+        await seen.page.wait_for_selector("#preview button:not([aria-disabled])")
+        await seen.key("Control+Enter")
+        await answered
+        assert page.host.provider.requests[0].messages[0].content.text == "Kindly: First"
+
+
 async def test_the_form_that_edits_is_left_by_escape(chromium: Browser):
     """The request is shown again, as it is; what was typed is kept."""
     async with desk() as page, visit(chromium, page) as seen:

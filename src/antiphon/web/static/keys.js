@@ -30,7 +30,7 @@ function close() {
 }
 
 function submit() {
-  const form = document.activeElement?.closest("form");
+  const form = document.activeElement?.closest("form") ?? document.querySelector("#preview form");
   const buttons = [...(form?.elements ?? [])].filter((one) => one.type === "submit" && !one.formNoValidate);
   const button = buttons.find((one) => one.matches(".primary")) ?? buttons[0];
   if (button) form.requestSubmit(button);
@@ -200,7 +200,7 @@ document.addEventListener("keydown", (event) => {
     return offer();
   }
   if (action === "close" || action === "send") {
-    if (action === "send" && !typing && !event.target.closest?.("#detail form")) return;
+    if (action === "send" && !typing && !event.target.closest?.("#detail form, #preview")) return;
     event.preventDefault();
     return action === "close" ? close() : submit();
   }
