@@ -27,6 +27,7 @@ from antiphon.wire.tools import CallToolRequestParams
 __all__ = [
     "IDLE_TIMEOUT",
     "MAX_PROCESSES",
+    "PENDING_FOR",
     "Answered",
     "ElicitsIn",
     "Full",

@@ -16,6 +16,7 @@ __all__ = [
     "CALL_KEY",
     "CLIENT_CAPABILITIES",
     "CLIENT_INFO",
+    "CONFIRMS",
     "GATEWAY",
     "LEFT_OUT",
     "LOGGING_LEVELS",
@@ -57,6 +58,8 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 CALL_KEY = "antiphon/call"
 GATEWAY = "antiphon-gateway"
 """The name by which a gateway introduces itself."""
+CONFIRMS = "antiphon/confirms"
+"""Member of a tool's ``_meta``: the server asks the user before each call of it."""
 PENDING_CALL = "antiphon/pendingCall"
 """Member of ``_meta`` of a gateway's result: the id of a call that waits for approval. A client may ask again by it."""
 LEFT_OUT = "antiphon/leftOut"

@@ -9,6 +9,7 @@ from msgspec import field
 from antiphon.wire.common import Meta, NotificationParams, RequestParams, Wire
 
 __all__ = [
+    "CONFIRM_FORM",
     "ElicitAction",
     "ElicitRequestParams",
     "ElicitResult",
@@ -18,6 +19,13 @@ __all__ = [
 
 ElicitAction = Literal["accept", "decline", "cancel"]
 ElicitValue = str | int | float | bool | list[str]
+
+CONFIRM_FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {"confirm": {"type": "boolean", "title": "Yes, do it"}},
+    "required": ["confirm"],
+}
+"""The form by which a tool asks whether its call may run."""
 
 
 class ElicitRequestParams(RequestParams, frozen=True, kw_only=True):

@@ -23,7 +23,16 @@ from antiphon.client.connection.server_files import MAX_FILE
 from antiphon.client.connection.targets import Address, locate_target
 from antiphon.errors import ConfigError
 from antiphon.gateway.names import Filters, Style
-from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, Answered, ElicitsIn, RunOptions, SignIn, Start
+from antiphon.gateway.terms import (
+    IDLE_TIMEOUT,
+    MAX_PROCESSES,
+    PENDING_FOR,
+    Answered,
+    ElicitsIn,
+    RunOptions,
+    SignIn,
+    Start,
+)
 from antiphon.host.config.settings import GatewaySettings, Profile
 from antiphon.host.config.toml_files import config_paths
 from antiphon.host.store.store_location import state_folder
@@ -103,7 +112,13 @@ def command(
     with REAPER.running():
         host = choose_host(answers, config=settings, soon=True, model_api=model_api or wanted.model_api)
         running = _choose_run_options(
-            servers, listens, wanted, starts=start, idle_timeout=idle or None, max_processes=max_processes
+            servers,
+            listens,
+            wanted,
+            starts=start,
+            idle_timeout=idle or None,
+            max_processes=max_processes,
+            pending_for=read_configuration(settings, os.environ).review_timeout or PENDING_FOR,
         )
         gateway = Gateway(
             servers.targets, host, asks=asks, elicits_in=elicit_in, quick_cancel=wanted.quick_cancel,
@@ -123,14 +138,8 @@ def command(
 
 def _read_settings(settings: Path | None, names: Style | None, search: bool | None) -> GatewaySettings:
     """Return the gateway's settings: those of the configuration, overridden by the options."""
-    configuration = read_configuration(settings, os.environ)
-    said = configuration.gateway
-    return structs.replace(
-        said,
-        names=names or said.names,
-        search=said.search if search is None else search,
-        pending_for=said.pending_for or configuration.review_timeout,
-    )
+    said = read_configuration(settings, os.environ).gateway
+    return structs.replace(said, names=names or said.names, search=said.search if search is None else search)
 
 
 def _expose_tools(gateway: Gateway, wanted: GatewaySettings, selected: Profile, servers: WatchedServers) -> None:
@@ -154,8 +163,6 @@ def _choose_run_options(
         chosen["list_timeout"] = wanted.list_timeout
     if wanted.answer_within is not None:
         chosen["answer_within"] = wanted.answer_within
-    if wanted.pending_for is not None:
-        chosen["pending_for"] = wanted.pending_for
     return {
         **chosen,
         "start_timeouts": wanted.start_timeouts,

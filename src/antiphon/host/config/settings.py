@@ -314,8 +314,6 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     answer_within: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Seconds that a client waits for a person to decide about its call of a tool, before it is told to ask again; by
     default 50, because most hosts give a call up after 60."""
-    pending_for: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    """Seconds that such a call then waits for a person; by default ``review_timeout``, and without that a day."""
     servers: dict[str, Served] = {}
     profiles: dict[str, Profile] = {}
 

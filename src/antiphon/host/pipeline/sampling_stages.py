@@ -36,6 +36,7 @@ from antiphon.host.pipeline.reserve import (
 from antiphon.host.providers.base import Completion, completion_of, text_answer
 from antiphon.host.providers.vectors import Embedded, EmbeddingParams, Embeds, check_texts
 from antiphon.host.review.given_grants import Grant
+from antiphon.host.review.pending_call import PENDING
 from antiphon.host.review.review import (
     Answer,
     Approve,
@@ -455,6 +456,11 @@ async def _let_in(case: Case, params: ElicitRequestParams, entered: Pass) -> Eli
     case.note("policy", verdict.effect, digest(params), content=await case.content(params))
     if verdict.effect == "deny" and verdict.reason != "no-reviewer":
         return case.declined("policy")
+    pending = PENDING.get()
+    if pending is not None and pending.take_confirmation(params, case.origin):
+        result = ElicitResult(action="accept", content={"confirm": True})
+        case.note("answered", "confirmed-before", digest(result), by=pending.by)
+        return result
     await case.save()
     risks = await case.scan_message(risks_of(params, case.origin))
     item = ElicitItem(origin=case.origin, params=params, risks=risks, expires_in=case.expires_in)

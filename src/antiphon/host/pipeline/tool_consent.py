@@ -238,6 +238,8 @@ async def _review_call(
         raise case.refusal("changed", "the decision does not exist any more")
     if pending is not None:
         pending.begun = begin
+        if changed is None or changed.params is not None:
+            pending.approve(params if changed is None or changed.params is None else changed.params, case.origin, by)
     if isinstance(decision, Approve) and decision.scope != "once":
         await case.desk.grants.add(Grant.give(params, case.origin, decision.scope, decision.terms))
     return changed

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
+
+import msgspec
 
 from antiphon.host.review.review import NoReviewer, ToolItem, digest
 from antiphon.host.store.base import PendingCallRow, ReviewRow
+from antiphon.wire.common import CONFIRMS
+from antiphon.wire.elicitation import CONFIRM_FORM, ElicitRequestParams
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams
@@ -44,41 +48,36 @@ class CallLeft(NoReviewer):
         """Id of the question."""
 
 
-class CallTaken(NoReviewer):
+class CallTaken(CallLeft):
     """The same call was made elsewhere, too, and that one carries the decision out."""
-
-    def __init__(self, id: str) -> None:
-        super().__init__("the same call was decided elsewhere")
-        self.id = id
-        """Id of the question."""
 
 
 class PendingCall:
     """One call of a tool by a caller that asks again, rather than wait as long as a person takes."""
 
-    def __init__(self, seconds: float | None, kept: float) -> None:
-        """``seconds``: how long the caller waits, ``None`` for ever; ``kept``: seconds that the question stays."""
+    def __init__(self, seconds: float, kept: float) -> None:
+        """``seconds``: how long the caller waits; ``kept``: seconds that the question stays."""
         self.kept = kept
-        self._leaves_at = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        self._leaves_at = asyncio.get_running_loop().time() + seconds
         self.begun: PendingCallRow | None = None
         """The call, from the moment it may run because of a decision."""
         self.is_repeated = False
         """Whether the outcome of an earlier call is returned."""
+        self._approved: tuple[str, str, Any] | None = None
+        self.by: str | None = None
+        """Who approved the call."""
         self.left: PendingCallRow | None = None
         """The call, if an earlier caller had made it before it was decided."""
 
     def find_deadline(self, item: ToolItem) -> float | None:
         """Return when the caller leaves, in the event loop's time; ``None`` if the question ends before, or is long."""
-        at, left = self._leaves_at, item.expires_in
-        if at is None or len(item.params.arguments) > MAX_ITEM:
-            return None
-        ends = None if left is None else asyncio.get_running_loop().time() + left
-        return at if ends is None or at < ends else None
+        is_brief = item.expires_in is not None and item.expires_in <= self.seconds_left
+        return None if is_brief or len(item.params.arguments) > MAX_ITEM else self._leaves_at
 
     @property
     def seconds_left(self) -> float:
         """Seconds until the caller leaves."""
-        return math.inf if self._leaves_at is None else self._leaves_at - asyncio.get_running_loop().time()
+        return self._leaves_at - asyncio.get_running_loop().time()
 
     def describe_left(self, review: ReviewRow, origin: Origin, now: float) -> PendingCallRow:
         """Describe the call for its caller's return; ``now`` is in seconds since the epoch."""
@@ -86,6 +85,22 @@ class PendingCall:
         return PendingCallRow(
             id=review.id, fingerprint=review.fingerprint, owner=hash_owner(origin.principal), until=until
         )
+
+    def approve(self, params: CallToolRequestParams, origin: Origin, by: str | None) -> None:
+        """Note that a person has looked at this call, so that its server need not have it confirmed once more."""
+        meta = None if origin.tool is None else origin.tool.meta
+        if meta is not None and meta.get(CONFIRMS) is True:
+            self._approved = (origin.identity, params.name, msgspec.json.decode(bytes(params.arguments) or b"{}"))
+            self.by = by
+
+    def take_confirmation(self, params: ElicitRequestParams, origin: Origin) -> bool:
+        """Return whether a server asks to confirm the very call that a person has looked at; true once."""
+        call = origin.call
+        asked = None if call is None else (origin.identity, call.name, call.arguments or {})
+        if self._approved is None or asked != self._approved or params.requested_schema != CONFIRM_FORM:
+            return False
+        self._approved = None
+        return True
 
     @contextmanager
     def entered(self) -> Generator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from antiphon.server.features.confirmation import Confirm
 from antiphon.server.features.tools import AsTask, Requirement
 from antiphon.wire.common import Annotations, Icon, Meta
 from antiphon.wire.tools import ToolAnnotations
@@ -52,6 +53,9 @@ class ToolOptions(FeatureOptions, total=False):
     """When a call becomes a task, which outlives its request (extension, from 2026-07-28). ``"allowed"``: at once, if
     the client declares the extension; ``"required"``: at once, and clients without it are refused; ``"later"``: when
     the handler says so (``Context.go_on_as_task``). By default ``"never"``."""
+    confirm: Confirm
+    """What the user is asked before each call: a text with the names of arguments in braces, or a function of arguments
+    that returns it (``None``: no confirmation is needed). Where the user cannot be asked the call is refused."""
 
 
 class TemplateOptions(FeatureOptions, total=False):

@@ -19,6 +19,7 @@ from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.server.features.checked_options import NamedFeature, read_annotations
+from antiphon.server.features.confirmation import Confirm, Confirmation, declare_confirmation
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.function import UserFunction, holds_context
 from antiphon.server.functions.results import ResultConverter, output_shape, text_result
@@ -55,7 +56,7 @@ class ServedTool(NamedFeature[wire.Tool]):
     ``requires``: the client capability that it needs; ``wants_context``: whether its function takes the context.
     """
 
-    __slots__ = ("_arguments", "_read", "_repeats", "_results", "once", "requires", "task", "timeout")
+    __slots__ = ("_arguments", "_confirmation", "_read", "_repeats", "_results", "once", "requires", "task", "timeout")
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         arguments: SchemaValidator | None = None,
         scopes: Sequence[str] = (),
         task: AsTask = "never",
+        confirmation: Confirmation | None = None,
     ) -> None:
         if task not in get_args(AsTask):
             raise ConfigError(f"tool {name!r}: task= is one of {', '.join(get_args(AsTask))}, not {task!r}")
@@ -89,6 +91,10 @@ class ServedTool(NamedFeature[wire.Tool]):
         self._read = read
         self._arguments = arguments
         """Validates the arguments of a tool whose schema was written by hand."""
+        self._confirmation = confirmation
+        if confirmation is not None:
+            # It asks the client, whether its function does or not.
+            self.wants_context = True
         self._results = results
         self._repeats: bool | None = None
 
@@ -128,6 +134,9 @@ class ServedTool(NamedFeature[wire.Tool]):
         values = self._read(arguments)
         if self._arguments is not None:
             await _check_arguments(self._arguments, *values.values())
+        if self._confirmation is not None:
+            given = values if self._arguments is None else next(iter(values.values()))
+            await self._confirmation.ask(given, context)
         function = self._function
         if function.is_async:
             if function.context is not None:
@@ -159,6 +168,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         once: bool = False,
         scopes: Sequence[str] = (),
         task: AsTask = "never",
+        confirm: Confirm | None = None,
     ) -> ServedTool:
         """Make a function a tool: schemas from its signature, texts from its docstring.
 
@@ -180,6 +190,7 @@ class ServedTool(NamedFeature[wire.Tool]):
             scopes: scopes that a caller's token must have, all of them, if tokens are checked.
             once: never run one call twice, see ``ToolOptions``.
             task: when a call becomes a task, see ``ToolOptions``.
+            confirm: what the user is asked before each call, see ``ToolOptions``.
 
         Raises:
             ConfigError: the function cannot be a tool; the message names it and the parameter, and says what to do.
@@ -188,14 +199,19 @@ class ServedTool(NamedFeature[wire.Tool]):
         given = _checked_name(name or signature.name, signature.place)
         arguments = Arguments(signature.parameters, signature.place)
         shape, validator, listed = _choose_output(signature, output_schema, structured)
-
+        annotations = annotations and read_annotations(annotations, ToolAnnotations, signature.place)
+        confirmation = None
+        if confirm is not None:
+            known = {parameter.name: parameter.default for parameter in signature.parameters}
+            confirmation = Confirmation(confirm, known, signature.place)
+            annotations, meta = declare_confirmation(annotations, meta)
         bare = wire.Tool(
             name=given,
             title=title,
             description=description,
             input_schema={},
             output_schema=listed,
-            annotations=annotations and read_annotations(annotations, ToolAnnotations, signature.place),
+            annotations=annotations,
             icons=icons,
             execution=_EXECUTIONS.get(task),
             meta=meta,
@@ -213,6 +229,7 @@ class ServedTool(NamedFeature[wire.Tool]):
             once=once,
             scopes=scopes,
             task=task,
+            confirmation=confirmation,
         )
 
     @classmethod
@@ -281,6 +298,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         lazy: bool = False,
         scopes: Sequence[str] = (),
         task: AsTask = "never",
+        confirm: Confirm | None = None,
     ) -> ServedTool:
         """Make a tool from a definition, which is listed unchanged, and a handler.
 
@@ -295,6 +313,7 @@ class ServedTool(NamedFeature[wire.Tool]):
             scopes: scopes that a caller's token must have, all of them, if tokens are checked.
             once: never run one call twice, see ``ToolOptions``.
             task: when a call becomes a task, see ``ToolOptions``.
+            confirm: what the user is asked before each call, see ``ToolOptions``.
             lazy: compile the schemas at the first call instead of now.
 
         Raises:
@@ -310,6 +329,12 @@ class ServedTool(NamedFeature[wire.Tool]):
         if input_schema.get("type") != "object":
             raise ConfigError(f'{signature.place}: its input schema must say "type": "object" at the top')
         validator = SchemaValidator(input_schema, place=f"{signature.place}: input schema", lazy=lazy)
+        confirmation = None
+        if confirm is not None:
+            known = {name: member.get("default") for name, member in input_schema.get("properties", {}).items()}
+            confirmation = Confirmation(confirm, known, signature.place)
+            hints, meta = declare_confirmation(read, definition.meta)
+            definition = replace(definition, annotations=hints, meta=meta)
         outgoing = None
         if definition.output_schema is not None:
             place = f"{signature.place}: output schema"
@@ -327,6 +352,7 @@ class ServedTool(NamedFeature[wire.Tool]):
             once=once,
             scopes=scopes,
             task=task,
+            confirmation=confirmation,
         )
 
 
