@@ -23,6 +23,8 @@ from tests.host.store.stores import Clock
 SOON = 0.05
 """Seconds that a caller waits in these tests."""
 PATIENT = 60.0
+OLDER = "2025-11-25"
+"""A revision in which a client has no tasks, and so has to ask again."""
 
 
 class Desk:
@@ -81,7 +83,7 @@ def desk() -> Desk:
 
 async def test_a_call_that_waits_too_long_says_so_and_runs_when_asked_again(desk: Desk) -> None:
     """The model gets an id and is told to ask again; the call runs once, and not before it is asked for again."""
-    async with Client(desk.server) as client:
+    async with Client(desk.server, revision=OLDER) as client:
         left = await client.call_tool("shop__order", {"sku": "P-1"})
         assert not left.is_error
         id = left.meta["antiphon/pendingCall"]
@@ -95,7 +97,7 @@ async def test_a_call_that_waits_too_long_says_so_and_runs_when_asked_again(desk
 
 async def test_the_outcome_is_told_again_and_nothing_runs_twice(desk: Desk) -> None:
     """By the same call and by its id; structured content stays, and a note says that it is told again."""
-    async with Client(desk.server) as client:
+    async with Client(desk.server, revision=OLDER) as client:
         left = await client.call_tool("shop__count", {"sku": "P-1"})
         assert left.is_error, "the tool declares an output schema"
         id = left.meta["antiphon/pendingCall"]
@@ -111,7 +113,7 @@ async def test_the_outcome_is_told_again_and_nothing_runs_twice(desk: Desk) -> N
 
 async def test_an_id_asks_for_a_call_that_waits(desk: Desk) -> None:
     """The arguments are those that the person saw, whatever comes with the id."""
-    async with Client(desk.server) as client:
+    async with Client(desk.server, revision=OLDER) as client:
         left = await client.call_tool("shop__order", {"sku": "P-1"})
         meta = {"antiphon/pendingCall": left.meta["antiphon/pendingCall"]}
         await desk.decide()
@@ -124,7 +126,7 @@ async def test_an_id_asks_for_a_call_that_waits(desk: Desk) -> None:
 async def test_the_same_call_joins_one_that_waits(desk: Desk) -> None:
     """Two at once are one question; one of them runs, and both get its result."""
     patient = Desk(desk.store, within=PATIENT)
-    async with Client(patient.server) as client:
+    async with Client(patient.server, revision=OLDER) as client:
         calls = [asyncio.create_task(client.call_tool("shop__order", {"sku": "P-1"})) for _ in range(3)]
         await patient.decide()
         results = await asyncio.gather(*calls)
@@ -135,7 +137,7 @@ async def test_the_same_call_joins_one_that_waits(desk: Desk) -> None:
 
 async def test_a_denial_after_the_caller_has_gone_is_told_and_told_again(desk: Desk) -> None:
     """With the reason; the same call does not ask the person a second time at once."""
-    async with Client(desk.server) as client:
+    async with Client(desk.server, revision=OLDER) as client:
         await client.call_tool("shop__order", {"sku": "P-1"})
         await desk.decide(Deny(reason="Not today", tell=True))
         for _ in range(2):
@@ -148,7 +150,7 @@ async def test_a_denial_after_the_caller_has_gone_is_told_and_told_again(desk: D
 
 async def test_an_edit_and_an_answer_after_the_caller_has_gone_count(desk: Desk) -> None:
     """What was asked for stays what the call is known by."""
-    async with Client(desk.server) as client:
+    async with Client(desk.server, revision=OLDER) as client:
         await client.call_tool("shop__order", {"sku": "P-1"})
         await desk.decide(edit)
         assert "ordered P-2" in (await client.call_tool("shop__order", {"sku": "P-1"})).text
@@ -162,11 +164,11 @@ async def test_an_edit_and_an_answer_after_the_caller_has_gone_count(desk: Desk)
 async def test_the_policy_is_checked_again_when_the_call_runs() -> None:
     """A rule that denies meanwhile has the last word over an approval."""
     desk = Desk(MemoryStore())
-    async with Client(desk.server) as client:
+    async with Client(desk.server, revision=OLDER) as client:
         await client.call_tool("shop__order", {"sku": "P-1"})
         await desk.decide()
     strict = Desk(desk.store, policy=Policy(rules=(Rule(effect="deny", kind="tool", name="order"),)))
-    async with Client(strict.server) as client:
+    async with Client(strict.server, revision=OLDER) as client:
         assert "refused" in (await client.call_tool("shop__order", {"sku": "P-1"})).text
     assert desk.ran == strict.ran == []
 
@@ -184,12 +186,12 @@ async def two_gateways(path: Path, **options: Any):
 async def test_another_gateway_with_the_store_goes_on_with_the_call(tmp_path: Path) -> None:
     """Left at one, decided at either, asked again at the other; a server in memory has one identity in both."""
     async with two_gateways(tmp_path / "host.db") as (one, other):
-        async with Client(one.server) as client:
+        async with Client(one.server, revision=OLDER) as client:
             await client.call_tool("shop__order", {"sku": "P-1"})
         await other.decide()
-        async with Client(other.server) as client:
+        async with Client(other.server, revision=OLDER) as client:
             first = await client.call_tool("shop__order", {"sku": "P-1"})
-        async with Client(one.server) as client:
+        async with Client(one.server, revision=OLDER) as client:
             again = await client.call_tool("shop__order", {"sku": "P-1"})
     assert first.text == "ordered P-1"
     assert "did not run a second time" in again.text
@@ -200,8 +202,8 @@ async def test_the_same_call_at_two_gateways_at_once_runs_once(tmp_path: Path) -
     """One of them wins the decision, and the other waits for its outcome."""
     async with (
         two_gateways(tmp_path / "host.db", within=PATIENT) as (one, other),
-        Client(one.server) as first,
-        Client(other.server) as second,
+        Client(one.server, revision=OLDER) as first,
+        Client(other.server, revision=OLDER) as second,
     ):
         calls = [asyncio.create_task(each.call_tool("shop__order", {"sku": "P-1"})) for each in (first, second)]
         await one.decide()
@@ -213,7 +215,7 @@ async def test_the_same_call_at_two_gateways_at_once_runs_once(tmp_path: Path) -
 async def test_a_caller_that_cancels_withdraws_only_its_own_wait(desk: Desk) -> None:
     """While another waits for the same call, the question stays; with the last one it goes."""
     patient = Desk(desk.store, within=PATIENT)
-    async with Client(patient.server) as client:
+    async with Client(patient.server, revision=OLDER) as client:
         calls = [asyncio.create_task(client.call_tool("shop__order", {"sku": "P-1"})) for _ in range(2)]
         async with asyncio.timeout(PATIENT):
             async for _ in patient.queue.changes(0.01):
@@ -239,7 +241,7 @@ async def test_a_call_that_expired_is_asked_about_anew() -> None:
     """An approval that nobody has asked for in time does not count later."""
     clock = Clock()
     desk = Desk(MemoryStore(clock=clock), clock=clock)
-    async with Client(desk.server) as client:
+    async with Client(desk.server, revision=OLDER) as client:
         left = await client.call_tool("shop__order", {"sku": "P-1"})
         await desk.decide()
         clock.now += 3601
@@ -251,7 +253,7 @@ async def test_a_call_that_expired_is_asked_about_anew() -> None:
 async def test_one_principal_can_leave_only_so_many_calls(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one is refused as a limit, and withdrawn from the queue."""
     monkeypatch.setattr("antiphon.host.review.queue.MAX_LEFT", 2)
-    async with Client(desk.server) as client:
+    async with Client(desk.server, revision=OLDER) as client:
         for at in range(2):
             assert "waits for approval" in (await client.call_tool("shop__order", {"sku": f"P-{at}"})).text
         assert "limit" in (await client.call_tool("shop__order", {"sku": "P-9"})).text
@@ -261,7 +263,7 @@ async def test_one_principal_can_leave_only_so_many_calls(desk: Desk, monkeypatc
 async def test_nobody_knows_whether_a_call_ran_whose_gateway_ended(tmp_path: Path) -> None:
     """Killed between sending and recording: the same call says so, and is not sent again."""
     async with two_gateways(tmp_path / "host.db") as (one, other):
-        async with Client(one.server) as client:
+        async with Client(one.server, revision=OLDER) as client:
             left = await client.call_tool("shop__order", {"sku": "P-1"})
             id = left.meta["antiphon/pendingCall"]
             await one.decide()
@@ -269,8 +271,41 @@ async def test_nobody_knows_whether_a_call_ran_whose_gateway_ended(tmp_path: Pat
         row = await one.store.pending_call(id=id)
         await one.store.settle_call(structs.replace(row, host="abcdef012345", body=None))
         await other.store.recover()
-        async with Client(other.server) as client:
+        async with Client(other.server, revision=OLDER) as client:
             told = await client.call_tool("shop__order", {"sku": "P-1"})
     assert told.is_error
     assert "Nobody knows whether this call ran" in told.text
     assert one.ran + other.ran == ["P-1"]
+
+
+async def test_a_client_with_tasks_gets_a_task_that_runs_at_the_decision(desk: Desk) -> None:
+    """Nobody asks again: the call runs when it is allowed, once, and the task has its result."""
+    async with Client(desk.server) as client:
+        handle = await client.start_task("shop__order", {"sku": "P-1"})
+        assert (await client.task(handle.id).refresh()).status == "working"
+        assert desk.ran == []
+        await desk.decide()
+        assert (await handle.result(timeout=PATIENT)).text == "ordered P-1"
+    assert desk.ran == ["P-1"]
+
+
+async def test_a_task_that_is_denied_or_cancelled_has_not_run(desk: Desk) -> None:
+    """A denial is its result; one that its client cancels leaves the queue."""
+    async with Client(desk.server) as client:
+        denied = await client.start_task("shop__order", {"sku": "P-1"})
+        await desk.decide(Deny(reason="Not today", tell=True))
+        assert "Not today" in (await denied.result(timeout=PATIENT)).text
+        handle = await client.start_task("shop__order", {"sku": "P-2"})
+        assert len(await desk.queue.pending()) == 1
+        await client.task(handle.id).cancel()
+        assert not await desk.queue.pending()
+        assert (await client.task(handle.id).refresh()).status == "cancelled"
+    assert desk.ran == []
+
+
+async def test_a_task_runs_although_its_request_wanted_progress(desk: Desk) -> None:
+    """Its request has ended, so what the tool reports later reaches nobody."""
+    async with Client(desk.server) as client:
+        handle = await client.start_task("shop__order", {"sku": "P-1"}, meta={"progressToken": "p"})
+        await desk.decide()
+        assert (await handle.result(timeout=PATIENT)).text == "ordered P-1"

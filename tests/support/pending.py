@@ -57,7 +57,7 @@ async def ask(port: int, folder: Path, count: int) -> None:
     noted = folder / "outcomes"
     known = {line.split()[0] for line in (noted.read_text() if noted.exists() else "").splitlines()}
     left = iter([sku for at in range(count) if (sku := f"P-{at}") not in known])
-    async with Client(f"http://127.0.0.1:{port}/mcp", timeout=30) as client:
+    async with Client(f"http://127.0.0.1:{port}/mcp", timeout=30, revision="2025-11-25") as client:
 
         async def work() -> None:
             for sku in left:

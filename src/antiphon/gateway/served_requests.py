@@ -22,8 +22,9 @@ from antiphon.gateway.held_subscriptions import MAX_WATCHED
 from antiphon.gateway.logs import level_for
 from antiphon.gateway.server_catalogue import ServerCatalogue, ServerItem
 from antiphon.gateway.tasks_behind import OwnedTask
+from antiphon.gateway.terms import ANSWER_WITHIN
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
-from antiphon.host.pipeline.call_outcome import find_call, settle_call
+from antiphon.host.pipeline.call_outcome import find_call, settle_call, wait_for_decision
 from antiphon.host.review.pending_call import PendingCall
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.server.context import Context
@@ -141,11 +142,13 @@ async def _make_call(
     owned: ServerItem,
     params: CallToolRequestParams,
     pending: PendingCall | None = None,
+    *,
+    is_task: bool = False,
 ) -> CallToolResult | CreateTaskResult:
     outcome: CallToolResult | None = None
     try:
         upstream = group.upstreams[owned.server]
-        tasks = TASKS in upstream.offer.extensions and group.tasks.may_begin(request)
+        tasks = not is_task and TASKS in upstream.offer.extensions and group.tasks.may_begin(request)
         # Experimental tasks do not pass: a call of 2025-11-25 that wants to be one is served within its request.
         params = structs.replace(params, name=owned.name, task=None)
         result = await _send_request(upstream, request, params, tasks=tasks)
@@ -158,7 +161,10 @@ async def _make_call(
     except Rejected as error:
         data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
         if data.get("reason") == "pending":
-            return _describe_pending(group, request, str(data["id"]))
+            id = str(data["id"])
+            if not is_task and group.tasks.may_begin(request):
+                return group.tasks.begin_waiting(id, _run_when_decided(group, request, owned, params, id))
+            return _describe_pending(group, request, id)
         outcome = fail_tool(
             f"The call was refused: {error.message}" + (f". The reason: {data['note']}" if "note" in data else "")
         )
@@ -176,6 +182,19 @@ async def _make_call(
     finally:
         if pending is not None and pending.begun is not None and group.terms.host is not None:
             await settle_call(group.terms.host.store, pending.begun, outcome)
+
+
+async def _run_when_decided(
+    group: PrincipalGroup, request: ServerRequest, owned: ServerItem, params: CallToolRequestParams, id: str
+) -> CallToolResult:
+    """Make a call that became a task, once a person has decided about it."""
+    terms = group.terms
+    if terms.host is None or not await wait_for_decision(terms.host.store, id):
+        return fail_tool(f"Nobody has approved this call in time (id {id}); it has not run.")
+    pending = PendingCall(ANSWER_WITHIN, terms.pending_for)
+    with pending.entered():
+        made = await _make_call(group, request, owned, params, pending, is_task=True)
+    return made if isinstance(made, CallToolResult) else fail_tool("The call goes on as another task.")
 
 
 def _describe_pending(group: PrincipalGroup, request: ServerRequest, id: str) -> CallToolResult:
@@ -253,6 +272,9 @@ async def _read_tasks(
 
 
 async def _get_task(group: PrincipalGroup, request: ServerRequest) -> GetTaskResult:
+    owned = _owned_task(group, request)
+    if not owned.server:
+        return group.tasks.look_waiting(owned.id, request.params.task_id)
     result = await _of_task(group, request)
     return request.pass_on(group.tasks.shown(result, request.params.task_id))
 
@@ -266,6 +288,11 @@ async def _update_task(group: PrincipalGroup, request: ServerRequest) -> EmptyRe
 
 
 async def _cancel_task(group: PrincipalGroup, request: ServerRequest) -> EmptyResult:
+    owned = _owned_task(group, request)
+    if not owned.server and group.terms.host is not None:
+        group.tasks.cancel_waiting(owned.id)
+        await group.terms.host.store.close_review(owned.id, "withdrawn", keep_item=False)
+        return EmptyResult()
     return request.pass_on(await _of_task(group, request))
 
 

@@ -13,25 +13,34 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import Context
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from msgspec import DecodeError, Struct, structs
+from msgspec import DecodeError, Raw, Struct, structs
 
 from antiphon.client.task import ENDS
-from antiphon.errors import AntiphonError, ConnectionClosed, InvalidParams, RemoteProtocolError
+from antiphon.errors import (
+    AntiphonError,
+    ConnectionClosed,
+    InternalError,
+    InvalidParams,
+    PeerError,
+    RemoteProtocolError,
+)
 from antiphon.gateway.terms import GatewayTerms
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.protocol.capabilities import declares_extension
 from antiphon.server.server_middleware import ServerRequest
 from antiphon.server.state.request_state import Seal
-from antiphon.wire.envelope import decode_wire, encode_value
+from antiphon.wire.envelope import ErrorObject, decode_wire, encode_value
 from antiphon.wire.lossless import Received
-from antiphon.wire.task import TASKS, GetTaskResult, Task
+from antiphon.wire.task import TASK, TASKS, CreateTaskResult, GetTaskResult, Task
+from antiphon.wire.tools import CallToolResult
 
 __all__ = ["MAX_FOLLOWED", "MAX_ID", "MAX_WATCHED", "OwnedTask", "TasksBehind"]
 
@@ -79,12 +88,14 @@ class TasksBehind:
         self._answered_here = answered_here
         self._followed: set[asyncio.Task[None]] = set()
         self._told = told
+        self._waiting: dict[str, asyncio.Task[CallToolResult]] = {}
+        """The calls that wait for a person as tasks of the gateway's own, by the ids of their questions."""
         self._watched: dict[str, asyncio.Task[None]] = {}
         """The asyncio task that follows each task that clients listen to, by the gateway's id of it."""
 
     def may_begin(self, request: ServerRequest) -> bool:
         """Return whether a client's call may become a task: the client supports tasks, and there is room."""
-        has_room = not self._answered_here or len(self._followed) < MAX_FOLLOWED
+        has_room = not self._answered_here or len(self._followed) + len(self._waiting) < MAX_FOLLOWED
         return has_room and request.is_modern and declares_extension(request.ctx.request.capabilities, TASKS)
 
     def begun(self, upstream: Upstream, tool: str, made: Received) -> Received:
@@ -101,8 +112,61 @@ class TasksBehind:
             work = asyncio.get_running_loop().create_task(self._follow(upstream, task.task_id, tool), context=Context())
             self._followed.add(work)
             work.add_done_callback(self._followed.discard)
-        sealed = self._seal.seal_bytes(encode_value(OwnedTask(upstream.name, task.task_id)), self._bound_to)
-        return self.shown(made, urlsafe_b64encode(sealed).decode())
+        return self.shown(made, self._seal_id(OwnedTask(upstream.name, task.task_id)))
+
+    def begin_waiting(self, id: str, work: Coroutine[Any, Any, CallToolResult]) -> CreateTaskResult:
+        """Make a task of a call that waits for a person, and follow it until it has run.
+
+        Args:
+            id: id of the question.
+            work: waits for the decision, and makes the call.
+        """
+        for ended in [each for each, task in self._waiting.items() if task.done()][: -(MAX_FOLLOWED // 2)]:
+            del self._waiting[ended]
+        self._waiting[id] = asyncio.get_running_loop().create_task(work, context=Context())
+        return CreateTaskResult(task_id=self._seal_id(OwnedTask("", id)), result_type=TASK, **self._describe_waiting())
+
+    def look_waiting(self, id: str, given: str) -> GetTaskResult:
+        """Return the state of such a task.
+
+        Args:
+            id: id of the question.
+            given: the gateway's id of the task.
+
+        Raises:
+            InvalidParams: it is forgotten.
+        """
+        if (work := self._waiting.get(id)) is None:
+            raise InvalidParams("Unknown task: there is none with this id, or its time is over")
+        said: dict[str, Any] = self._describe_waiting()
+        if work.cancelled():
+            said["status"] = "cancelled"
+        elif work.done() and (error := work.exception()) is not None:
+            failure = error if isinstance(error, PeerError) else InternalError("The call failed")
+            said |= {"status": "failed", "error": ErrorObject(code=failure.code, message=failure.message)}
+        elif work.done():
+            said |= {"status": "completed", "status_message": None, "result": Raw(encode_value(work.result()))}
+        return GetTaskResult(task_id=given, **said)
+
+    def cancel_waiting(self, id: str) -> None:
+        """Cancel such a task; a call that has begun may have run.
+
+        Args:
+            id: id of the question.
+        """
+        if (work := self._waiting.get(id)) is not None:
+            work.cancel()
+
+    def _describe_waiting(self) -> dict[str, Any]:
+        now = datetime.now(UTC).isoformat()
+        words = "Waits for approval by a person"
+        return {
+            "status": "working", "status_message": words, "created_at": now, "last_updated_at": now, "ttl_ms": None,
+            "poll_interval_ms": 1_000,
+        }  # fmt: skip
+
+    def _seal_id(self, owned: OwnedTask) -> str:
+        return urlsafe_b64encode(self._seal.seal_bytes(encode_value(owned), self._bound_to)).decode()
 
     def owned(self, id: str) -> OwnedTask:
         """Return the task of an id of this gateway; raise ``InvalidParams`` for any other id, or another client's."""
@@ -170,7 +234,7 @@ class TasksBehind:
 
     async def close(self) -> None:
         """Stop following all tasks. The tasks continue at their servers, as far as they can without answers."""
-        await end_tasks(*self._followed, *self._watched.values())
+        await end_tasks(*self._followed, *self._watched.values(), *self._waiting.values())
 
     async def _watch(self, upstream: Upstream, task: str, id: str, before: Received) -> None:
         told = bytes(before.raw)

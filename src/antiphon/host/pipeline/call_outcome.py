@@ -22,7 +22,7 @@ from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
-__all__ = ["begin_call", "find_call", "repeat_outcome", "settle_call"]
+__all__ = ["begin_call", "find_call", "repeat_outcome", "settle_call", "wait_for_decision"]
 
 REPEATED = 60.0
 """Seconds for which the outcome is told to the same call again; hosts that gave a call up call again within these. A
@@ -103,6 +103,19 @@ def _describe_outcome(row: PendingCallRow) -> CallToolResult:
     result = decode_wire(row.body.encode(), CallToolResult)
     note = f"This is the outcome of the call of {at} (id {row.id}), told again. It did not run a second time."
     return structs.replace(result, content=[*result.content, TextContent(text=note)])
+
+
+async def wait_for_decision(store: Store, id: str) -> bool:
+    """Wait until a person has decided about a call that was left. Returns false if its question ended without that."""
+    with store.news.listening() as news:
+        while (row := await store.review(id)) is not None and row.state == "pending":
+            now = time.time()
+            if row.expires is not None and row.expires <= now:
+                return False
+            if row.held and row.release is not None and row.release <= now:
+                return True
+            await news.wait(LATER)
+    return row is not None and row.state in ("decided", "done")
 
 
 async def find_call(
