@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
+import re
 from urllib.parse import quote
 
 import msgspec
+import pytest
 from starlette.requests import Request
 
-from antiphon.host import MemoryStore
+from antiphon.host import MemoryStore, Queue
 from antiphon.host.review.keymap import keys_on
 from antiphon.host.review.review import ToolItem
 from antiphon.web.page_guards import BrowserSession, PageAccess
@@ -17,6 +20,7 @@ from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import origin
 from tests.host.store.stores import review
+from tests.web.pages import desk
 
 
 def asked(cookies: str = "", *, plain: bool = False, **headers: str) -> Request:
@@ -39,17 +43,44 @@ def test_the_language_is_the_browsers_until_one_is_chosen():
     assert site.texts(asked("antiphon-language=../zh")).language == "en"
 
 
+async def queue_up(held: MemoryStore, count: int) -> None:
+    """Let so many questions wait."""
+    for number in range(count):
+        item = encode_value(ToolItem(origin=origin(), params=CallToolRequestParams(name="order"), choices=frozenset()))
+        await held.put_review(
+            msgspec.structs.replace(review(f"{number:05}"), kind="tool", item=item.decode(), expires=None)
+        )
+
+
 async def test_the_page_says_how_many_wait_beyond_its_list():
     """The list has the oldest questions; the number is that of all."""
     held = MemoryStore()
-    for number in range(LISTED + 2):
-        item = encode_value(ToolItem(origin=origin(), params=CallToolRequestParams(name="order"), choices=frozenset()))
-        await held.put_review(
-            msgspec.structs.replace(review(str(number)), kind="tool", item=item.decode(), expires=None)
-        )
+    await queue_up(held, LISTED + 2)
     page = Site(held, PageAccess(held, "one"))
     assert len(await page.pending()) == LISTED
     assert (page.rows.count, page.waiting) == (LISTED, LISTED + 2)
+
+
+async def test_a_long_queue_has_pages(monkeypatch: pytest.MonkeyPatch):
+    """Each says how many follow, and links to them; filter and order go with the link."""
+    monkeypatch.setattr("antiphon.web.site.LISTED", 2)
+    held = MemoryStore()
+    await queue_up(held, 5)
+    async with desk(store=held) as page:
+        path, seen, left = "/?order=expiry", list[str](), list[str]()
+        while path:
+            part = (await page.get(path, **{"X-Part": "queue"})).text
+            seen += sorted(re.findall(r'data-row="([^"]+)"', part))
+            [beyond] = re.findall(r'<p id="beyond"[^>]*>(.*?)</p>', part)
+            left.append(beyond.partition(" ")[0])
+            path = "".join(html.unescape(link) for link in re.findall(r'href="([^"]+)"', beyond))
+            assert "order=expiry" in path or not path
+        assert (await page.get("/?after=nobody&earlier=x")).status_code == 200
+        question = (await page.get(f"/review/{seen[-1]}?order=oldest&after={seen[1]}&earlier=2")).text
+        assert f'data-row="{seen[2]}"' in question
+        assert f'data-row="{seen[0]}"' not in question
+    assert seen == [question.id for question in await Queue(held).pending()]
+    assert left == ["3", "1", "0"]
 
 
 def test_the_theme_is_the_systems_until_one_is_chosen():

@@ -6,6 +6,7 @@ groups; the templates draw.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from secrets import token_hex
@@ -52,6 +53,10 @@ class Sifting(msgspec.Struct, frozen=True, kw_only=True):
     order: Order = ORDERS[0]
     only: str = ""
     """A kind of question, or ``"risk"``; empty for all."""
+    after: str = ""
+    """Id of the last question of the page before; empty on the first page."""
+    earlier: int = 0
+    """The number of questions on the pages before."""
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> Sifting:
@@ -60,14 +65,17 @@ class Sifting(msgspec.Struct, frozen=True, kw_only=True):
         order = orders.get(asked.get("order", ""), ORDERS[0])
         only = asked.get("only", "")
         wanted = asked.get("wanted", "").strip()[:_WANTED]
-        return cls(wanted=wanted, order=order, only=only if only in FILTERS else "")
+        after, earlier = asked.get("after", "")[:_WANTED], asked.get("earlier", "")
+        count = int(earlier) if after and re.fullmatch("[0-9]{1,9}", earlier) else 0
+        return cls(wanted=wanted, order=order, only=only if only in FILTERS else "", after=after, earlier=count)
 
     @property
     def asked(self) -> dict[str, str]:
         """The same as query parameters, without defaults."""
         if self == Sifting():
             return {}
-        return {"wanted": self.wanted, "order": self.order} | ({"only": self.only} if self.only else {})
+        page = {"after": self.after, "earlier": str(self.earlier)} if self.after else {}
+        return {"wanted": self.wanted, "order": self.order} | ({"only": self.only} if self.only else {}) | page
 
     @property
     def query(self) -> str:
@@ -89,6 +97,11 @@ class QueueRows:
     def count(self) -> int:
         """The number of waiting questions."""
         return len(self._known)
+
+    @property
+    def last(self) -> str:
+        """The id of the last question; empty without any."""
+        return next(reversed(self._known), "")
 
     @property
     def version(self) -> str:

@@ -49,7 +49,7 @@ ARMING = 0.4
 """Seconds after a request was sent in which it cannot be approved: nobody reads faster, and a key may be pressed by
 chance."""
 LISTED = 1_000
-"""Most questions in the list, which a browser draws at once; others follow as these are decided."""
+"""Most questions on one page of the list, which a browser draws at once."""
 _NAME = 40
 """Most characters of a reviewer's name."""
 _PIECE = 100
@@ -126,6 +126,15 @@ class Site:
                 # Of those that were read, some may be decided or expired.
                 self.waiting = max(self.waiting, await self.queue.waiting())
             return pending
+
+    async def read_page(self, after: str) -> QueueRows:
+        """Return the waiting questions after one as rows, or the oldest ones if that is empty."""
+        await self.pending()
+        if not after:
+            return self.rows
+        rows = QueueRows()
+        rows.update(await self.queue.pending(LISTED, after))
+        return rows
 
     def texts(self, request: Request) -> Texts:
         """Return the texts in the visitor's language."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import binascii
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
@@ -28,7 +29,7 @@ from antiphon.host.review.review import ReviewItem, ToolItem
 from antiphon.host.review.shown import MessageTurn, Shown, collect_shown, shape_of
 from antiphon.host.review.summary import ORDERS, arranged, first_rows, first_words, outcome_text, who_of
 from antiphon.host.store.ask_rows import AskRow, Sought
-from antiphon.web.queue_rows import FILTERS, Sifting, group_changes
+from antiphon.web.queue_rows import FILTERS, QueueRows, Sifting, group_changes
 from antiphon.web.render import PIECE
 from antiphon.web.site import Site
 
@@ -71,36 +72,39 @@ _LOOK = 0.1
 
 async def show_queue(site: Site, request: Request) -> Response:
     """Show the waiting questions."""
-    await site.pending()
+    sifting = Sifting.of(request.query_params)
+    rows = await site.read_page(sifting.after)
     await site.read_outcomes(request)
     if request.headers.get("x-part") != "queue":
-        return site.html(request, "queue.html", current="", **_collect_waiting(site, request.query_params, _FIRST))
-    waiting = _collect_waiting(site, request.query_params)
-    changed = site.rows.since(request.headers.get("x-since", ""))
+        return site.html(request, "queue.html", current="", **_collect_waiting(site, rows, sifting, _FIRST))
+    waiting = _collect_waiting(site, rows, sifting)
+    changed = rows.since(request.headers.get("x-since", ""))
     if changed is None:
         return site.html(request, "parts/queue.html", current="", **waiting)
     changes = list(group_changes(waiting["groups"], changed))
     return site.html(request, "parts/changes.html", current="", changes=changes, changed=changed, **waiting)
 
 
-def _collect_waiting(site: Site, asked: Mapping[str, str], most: int | None = None) -> dict[str, Any]:
-    """Collect the values for the queue's template: the questions as last read, filtered and sorted by the address.
+def _collect_waiting(site: Site, rows: QueueRows, sifting: Sifting, most: int | None = None) -> dict[str, Any]:
+    """Collect the values for the queue's template: the questions of one page, filtered and sorted.
 
     Args:
         site: the page's parts.
-        asked: the parameters of the address.
+        rows: the questions.
+        sifting: how they are filtered and sorted, and which page it is.
         most: rows that are drawn at most; the page's script then fetches all, since what it has is of no version.
     """
-    sifting = Sifting.of(asked)
-    groups = arranged(site.rows.groups(), sifting.order, sifting.wanted, sifting.only)
-    left = site.rows.count
+    groups = arranged(rows.groups(), sifting.order, sifting.wanted, sifting.only)
+    left = rows.count
+    following = structs.replace(sifting, after=rows.last, earlier=sifting.earlier + left)
     if most is not None and left > most:
         groups, left = first_rows(groups, most), most
     return {
         "groups": groups,
         "pending": site.waiting,
-        "beyond": max(0, site.waiting - left),
-        "version": site.rows.version if left == site.rows.count else "",
+        "beyond": max(0, site.waiting - sifting.earlier - left),
+        "following": following.query if site.waiting > following.earlier and rows.last else "",
+        "version": rows.version if left == rows.count else "",
         "orders": ORDERS,
         "filters": FILTERS,
     }
@@ -115,8 +119,10 @@ async def show_question(site: Site, request: Request) -> Response:
         return site.gone(request)
     shown = collect_shown(found)
     alone = _is_part(request)
+    sifting = Sifting.of(request.query_params)
+    rows = site.rows
     if not alone:
-        await site.pending()
+        rows = await site.read_page(sifting.after)
         await site.read_outcomes(request)
     template = "parts/question.html" if alone else "review.html"
     draft = await site.queue.draft(id) or []
@@ -136,7 +142,7 @@ async def show_question(site: Site, request: Request) -> Response:
         covered=await _count_covered(site, found, shown),
         decided=await _decided_before(site, found),
         current=id,
-        **_collect_waiting(site, request.query_params, _FIRST),
+        **_collect_waiting(site, rows, sifting, _FIRST),
     )
 
 

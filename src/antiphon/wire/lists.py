@@ -109,12 +109,13 @@ def _without_unreadable(raw: Raw, kind: type, left_out: Callable[[str], object])
         member, item = _ENTRIES[kind]
         members = decode_wire(raw, dict[str, Raw])
         # Go writes an empty list as null.
-        entries = decode_wire(members[member], cast("type[list[Raw] | None]", list[Raw] | None))
+        is_null = bytes(members[member]) == b"null"
+        entries = [] if is_null else decode_wire(members[member], list[Raw])
     except (KeyError, DecodeError):
         return None
     good: list[Raw] = []
-    problems: list[str] = [f"{member} is null"] if entries is None else []
-    for at, entry in enumerate(entries or ()):
+    problems: list[str] = [f"{member} is null"] if is_null else []
+    for at, entry in enumerate(entries):
         try:
             decode_wire(entry, item)
             # Also the members that the type does not have, since a gateway passes them on.
