@@ -197,7 +197,7 @@ def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolRes
 
     Structured content by itself has as many.
     """
-    blocks = [_check_media(_adapt_block(block)) for block in result.content]
+    blocks = [_adapt_block(block) for block in result.content]
     structured = result.structured_content
     data = b"" if structured is None else encode_value(structured)
     if not blocks and data:
@@ -223,7 +223,12 @@ def fit_for_model(result: CallToolResult, most: int = MAX_RESULT) -> CallToolRes
 
 
 def _adapt_block(block: ContentBlock) -> ContentBlock:
-    """Return a block as models accept it: what they cannot read is named in a text."""
+    """Return a block as models accept it: what they cannot read, or a host refuses, is named in a text."""
+    if isinstance(block, ImageContent | AudioContent):
+        try:
+            inspect_media(block.data, block.mime_type)
+        except ValueError as error:
+            return TextContent(text=f"[left out: {block.mime_type}, {len(block.data):,} characters: {error}]")
     if isinstance(block, TextContent | ImageContent | AudioContent | ResourceLink):
         return block
     if not isinstance(block, EmbeddedResource):
@@ -233,15 +238,5 @@ def _adapt_block(block: ContentBlock) -> ContentBlock:
         return block
     kind = resource.mime_type or "application/octet-stream"
     if kind.startswith("image/"):
-        return ImageContent(data=resource.blob, mime_type=kind)
+        return _accepted(ImageContent(data=resource.blob, mime_type=kind))
     return TextContent(text=f"[resource {resource.uri}: {kind}, {len(resource.blob) * 3 // 4:,} bytes]")
-
-
-def _check_media(block: ContentBlock) -> ContentBlock:
-    """Return a block; an image or audio that a host refuses is named in a text, since it would end the run."""
-    if isinstance(block, ImageContent | AudioContent):
-        try:
-            inspect_media(block.data, block.mime_type)
-        except ValueError as error:
-            return TextContent(text=f"[left out: {block.mime_type}, {len(block.data):,} characters: {error}]")
-    return block
