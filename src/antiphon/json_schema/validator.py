@@ -84,7 +84,7 @@ class SchemaValidator:
             _refuse_unbounded(self.schema, place)
         if not lazy:
             # What is compiled for the event loop lacks some regular expressions: then it is compiled to see if it can.
-            self._compiled = _compiled_here(self.schema, place) if self._countable else None
+            self._compiled = _compile_here(self.schema, place) if self._countable else None
             if self._compiled is None:
                 _compile_schema(self.schema, place)
 
@@ -106,7 +106,7 @@ class SchemaValidator:
         if self._constant * len(msgspec.json.encode(instance)) > MAX_EFFORT and not self._is_light(instance):
             return False
         if self._compiled is None:
-            self._compiled = _compiled_here(self.schema, self._place)
+            self._compiled = _compile_here(self.schema, self._place)
         return self._compiled is not None
 
     def _is_light(self, instance: Any) -> bool:
@@ -192,7 +192,7 @@ def _check_instance(validator: Any, instance: Any) -> None:
         raise MismatchError(describe_mismatch(error)) from None
 
 
-def _compiled_here(schema: dict[str, Any], place: str) -> Any:
+def _compile_here(schema: dict[str, Any], place: str) -> Any:
     """Compile a schema for the event loop; ``None`` if its regular expressions may take more than linear time."""
     import jsonschema_rs
 

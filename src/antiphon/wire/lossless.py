@@ -80,7 +80,7 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
         members.pop(name, None)
     meta = bytes(members.get("_meta", b""))
     if meta:
-        kept = _kept_of(meta) if len(meta) > _SHORT else _kept_of_again(meta)
+        kept = _filter_meta(meta) if len(meta) > _SHORT else _filter_meta_again(meta)
         if kept is not None:
             members["_meta"] = kept
         else:
@@ -88,13 +88,13 @@ def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
     return Raw(encode_value(members))
 
 
-def _kept_of(meta: bytes) -> Raw | None:
+def _filter_meta(meta: bytes) -> Raw | None:
     """Return what is passed on of ``_meta``; ``None`` if that is nothing."""
     kept = {name: value for name, value in meta_of(Raw(meta)).items() if not is_of_one_connection(name)}
     return Raw(encode_value(kept)) if kept else None
 
 
-_kept_of_again = lru_cache(_REPEATED)(_kept_of)
+_filter_meta_again = lru_cache(_REPEATED)(_filter_meta)
 
 
 def meta_of(raw: Raw) -> Object:
@@ -118,7 +118,7 @@ def merge_change(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
     """
     if after is before:
         return bytes(original)
-    texts = _changed_texts(before, after)
+    texts = _find_changed_texts(before, after)
     if texts is not None:
         return bytes(_with_texts(original, texts))
     old, new = encode_value(before), encode_value(after)
@@ -126,7 +126,7 @@ def merge_change(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
     return bytes(original if old == new else _merge_objects(Raw(original), old, new))
 
 
-def _changed_texts(before: Wire, after: Wire) -> dict[str, str | None] | None:
+def _find_changed_texts(before: Wire, after: Wire) -> dict[str, str | None] | None:
     """Return the changed members if all are texts or were removed, as in most messages; else ``None``."""
     kind = type(before)
     if type(after) is not kind:

@@ -174,7 +174,7 @@ class Sending(Struct, Generic[R], eq=False):
         except PeerError as error:
             raise lift_error(method, error) from None
         if passed is not None:
-            passed.result = raw = readable_list(raw, self.result, partial(_left_out, method))
+            passed.result = raw = readable_list(raw, self.result, partial(_warn_of_left_out, method))
         return self._read(raw)
 
     def _read(self, raw: Raw) -> R | InputRequiredResult:
@@ -254,13 +254,13 @@ def _decode_result(raw: Raw, method: str, result: type[R]) -> R:
     try:
         return decode_wire(raw, result)
     except DecodeError:
-        readable = readable_list(raw, result, partial(_left_out, method))
+        readable = readable_list(raw, result, partial(_warn_of_left_out, method))
         if readable is raw:
             raise
     return decode_wire(readable, result)
 
 
-def _left_out(method: str, problems: str) -> None:
+def _warn_of_left_out(method: str, problems: str) -> None:
     log.warning("the server's answer to %s has unreadable entries, which are left out: %s", method, problems)
 
 

@@ -196,7 +196,7 @@ class ServedTool(NamedFeature[wire.Tool]):
             ConfigError: the function cannot be a tool; the message names it and the parameter, and says what to do.
         """
         signature = read_signature(function, noun="tool", name=name)
-        given = _checked_name(name or signature.name, signature.place)
+        given = _check_name(name or signature.name, signature.place)
         arguments = Arguments(signature.parameters, signature.place)
         shape, validator, listed = _choose_output(signature, output_schema, structured)
         annotations = annotations and read_annotations(annotations, ToolAnnotations, signature.place)
@@ -320,7 +320,7 @@ class ServedTool(NamedFeature[wire.Tool]):
             ConfigError: the name, a schema or the handler cannot be used.
         """
         signature = read_signature(handler, noun="tool", name=definition.name)
-        name = _checked_name(definition.name, signature.place)
+        name = _check_name(definition.name, signature.place)
         parameter = _only_parameter(signature)
         given = definition.annotations
         read = given and read_annotations(given, ToolAnnotations, signature.place)
@@ -356,7 +356,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         )
 
 
-def _checked_name(name: str, place: str) -> str:
+def _check_name(name: str, place: str) -> str:
     if not re.fullmatch(_NAME, name):
         raise ConfigError(
             f'{place}: "{name}" cannot be a tool\'s name; use 1 to 128 letters, digits, "_", "-" or ".", '

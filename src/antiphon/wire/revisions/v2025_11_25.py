@@ -46,13 +46,13 @@ def _is_object(value: Any) -> bool:
     return bytes(memoryview(data)[:16]).lstrip().startswith(b"{")
 
 
-def _structured_object(result: CallToolResult, _revision: str) -> CallToolResult:
+def _drop_other_structure(result: CallToolResult, _revision: str) -> CallToolResult:
     if result.structured_content is None or _is_object(result.structured_content):
         return result
     return without_structure(result)
 
 
-def _structured_object_of_use(result: ToolResultContent, _revision: str) -> ToolResultContent:
+def _drop_other_structure_of_use(result: ToolResultContent, _revision: str) -> ToolResultContent:
     if result.structured_content is None or _is_object(result.structured_content):
         return result
     return replace(result, structured_content=None)
@@ -62,12 +62,12 @@ def _schemas_of_objects(tool: Tool, _revision: str) -> Tool:
     """Convert both schemas to the older form: an object whose properties are schemas, not true or false."""
     changed: dict[str, Any] = {}
     if _has_boolean_properties(tool.input_schema):
-        changed["input_schema"] = _spelled_out(tool.input_schema)
+        changed["input_schema"] = _spell_out_booleans(tool.input_schema)
     if tool.output_schema is not None:
         if tool.output_schema.get("type") != "object":
             changed["output_schema"] = None
         elif _has_boolean_properties(tool.output_schema):
-            changed["output_schema"] = _spelled_out(tool.output_schema)
+            changed["output_schema"] = _spell_out_booleans(tool.output_schema)
     return replace(tool, **changed) if changed else tool
 
 
@@ -80,7 +80,7 @@ def _has_boolean_properties(schema: dict[str, Any]) -> bool:
     return any(isinstance(value, bool) for value in _list_properties(schema).values())
 
 
-def _spelled_out(schema: dict[str, Any]) -> dict[str, Any]:
+def _spell_out_booleans(schema: dict[str, Any]) -> dict[str, Any]:
     # JSON Schema 2020-12, core 4.3.2: true is {}, false is {"not": {}}.
     spelled: dict[bool, dict[str, Any]] = {True: {}, False: {"not": {}}}
     fitted = {
@@ -109,13 +109,13 @@ DIFFERENCE = Difference(
     },
     refuses={InputRequiredResult: "A result that asks for input"},
     changes={
-        CallToolResult: _structured_object,
+        CallToolResult: _drop_other_structure,
         ClientCapabilities: _without_tasks,
         ServerCapabilities: _without_tasks,
         CreateTaskResult: handle_as_experiment,
         ElicitRequestParams: _url_with_id,
         GetTaskResult: as_experiment,
         Tool: _schemas_of_objects,
-        ToolResultContent: _structured_object_of_use,
+        ToolResultContent: _drop_other_structure_of_use,
     },
 )
