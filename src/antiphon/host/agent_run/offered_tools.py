@@ -238,5 +238,5 @@ def _adapt_block(block: ContentBlock) -> ContentBlock:
         return block
     kind = resource.mime_type or "application/octet-stream"
     if kind.startswith("image/"):
-        return _accepted(ImageContent(data=resource.blob, mime_type=kind))
+        return _adapt_block(ImageContent(data=resource.blob, mime_type=kind))
     return TextContent(text=f"[resource {resource.uri}: {kind}, {len(resource.blob) * 3 // 4:,} bytes]")
