@@ -15,7 +15,6 @@ from antiphon.wire.envelope import RequestId
 
 __all__ = [
     "MOVE",
-    "ASGIApp",
     "HeaderPair",
     "Http",
     "Message",
@@ -35,7 +34,6 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 _JSON: HeaderPair = (b"content-type", b"application/json")
 
 
