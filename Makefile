@@ -56,10 +56,10 @@ fuzz: $(STAMP) ## the long runs: 100,000 mutated frames a side, a host killed at
 	$(BIN)/pytest -n auto -m "slow and not postgres" --timeout 900 tests/auth tests/faults tests/fuzz tests/gateway tests/host/store tests/model_api tests/properties tests/server $(ARGS)
 
 postgres: $(STAMP) ## the store on a real PostgreSQL (needs its server programs; starts one of its own)
-	$(BIN)/pytest -n auto --dist loadfile -m "postgres and not endurance" --timeout 120 tests/faults tests/host tests/server tests/sql tests/transports/cluster $(ARGS)
+	$(BIN)/pytest -n auto --dist loadfile -m "postgres and not endurance" --timeout 120 tests/faults tests/host tests/server tests/sql tests/replicas $(ARGS)
 
 redis: $(STAMP) ## replicas on a real Redis (needs redis-server; starts one of its own)
-	$(BIN)/pytest -m redis --timeout 120 tests/faults tests/server tests/transports/cluster tests/test_deploy.py $(ARGS)
+	$(BIN)/pytest -m redis --timeout 120 tests/faults tests/server tests/replicas tests/test_deploy.py $(ARGS)
 
 nginx: $(STAMP) ## two replicas behind a real nginx (which must be installed: apt-get install nginx-light)
 	$(BIN)/pytest -m nginx --timeout 180 tests/faults tests/scenarios $(ARGS)
@@ -79,7 +79,7 @@ endurance: $(STAMP) ## 200 clients at once for a minute, 10,000 questions at onc
 
 interop: $(STAMP) ## against other implementations (installs them first; needs node, npm, nginx and redis-server)
 	bash tests/interop/setup.sh
-	$(BIN)/pytest -n auto --dist loadfile -m interop --timeout 120 tests/interop $(ARGS)
+	$(BIN)/pytest -n auto --dist loadfile -m interop --timeout 120 tests/adapters tests/interop $(ARGS)
 
 conformance: $(STAMP) ## the official conformance suite, both sides (installs it first; needs npm, nginx and redis-server)
 	bash tests/conformance/setup.sh
