@@ -48,7 +48,9 @@ async def queue_up(held: MemoryStore, count: int) -> None:
     for number in range(count):
         item = encode_value(ToolItem(origin=origin(), params=CallToolRequestParams(name="order"), choices=frozenset()))
         await held.put_review(
-            msgspec.structs.replace(review(f"{number:05}"), kind="tool", item=item.decode(), expires=None)
+            msgspec.structs.replace(
+                review(f"{number:05}"), kind="tool", item=item.decode(), fingerprint=str(number), expires=None
+            )
         )
 
 

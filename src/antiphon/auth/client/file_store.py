@@ -193,12 +193,12 @@ class FileLogins:
 
         name = str(self.path.absolute())
 
-        def ask_backend() -> str | None:
+        def ask_for_key() -> str | None:
             if make:
                 keyring.set_password(_SERVICE, name, _decode_text(secrets.token_bytes(32)))
             return keyring.get_password(_SERVICE, name)
 
-        found = _ask_keyring(ask_backend)
+        found = _ask_keyring(ask_for_key)
         if found is None:
             raise ConfigError(
                 f"{self.path}: its key is in the system's keyring, which cannot be read here: unlock it, or name "

@@ -246,6 +246,9 @@ class UnixCluster(ClusterMember):
             raise ClusterUnavailable("The processes of this server cannot reach each other") from None
         finally:
             del self._waiting[number]
+            if done.done() and not done.cancelled():
+                # Both sides may have failed: an exception that nobody looks at is reported when it is collected.
+                done.exception()
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
