@@ -102,7 +102,8 @@ async def test_calls_together_are_each_asked_about():
     assert called == ["hat"]
 
 
-async def test_a_node_with_several_calls_runs_the_first_alone():
+@pytest.mark.parametrize("names", [("hat", "cap"), ("hat", "hat")])
+async def test_a_node_with_several_calls_runs_the_first_alone(names: tuple[str, ...]):
     """LangGraph repeats the whole node after an interrupt: a second call in it would run twice."""
     called: list[str] = []
     config: Any = {"configurable": {"thread_id": "1"}}
@@ -110,7 +111,7 @@ async def test_a_node_with_several_calls_runs_the_first_alone():
         graph = StateGraph(MessagesState)
         graph.add_node("tools", ToolNode(await tools.list_tools()))
         graph.add_edge(START, "tools")
-        uses = [{"name": "price", "args": {"product": name}, "id": name} for name in ("hat", "cap")]
+        uses = [{"name": "price", "args": {"product": name}, "id": f"call-{at}"} for at, name in enumerate(names)]
         compiled = graph.compile(checkpointer=InMemorySaver())
         await compiled.ainvoke({"messages": [AIMessage("", tool_calls=uses)]}, config)
         state = await compiled.ainvoke(Command(resume={"decisions": [{"type": "approve"}]}), config)

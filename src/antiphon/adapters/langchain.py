@@ -6,9 +6,10 @@ Needs ``antiphon[langchain]``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool, ToolException
 from langgraph.types import interrupt
 
@@ -23,6 +24,8 @@ __all__ = ["AntiphonTools"]
 
 _MAX_STEPS = 1000
 """Most steps of graphs that are remembered: the first call of each may interrupt it."""
+_CALL_ID = "antiphon_call"
+"""Key of a step's configuration for the id of the call that is made in it."""
 
 
 class AntiphonTools(AgentTools):
@@ -95,14 +98,20 @@ class AntiphonTools(AgentTools):
     def _is_first(self, config: RunnableConfig, offered: OfferedTool, arguments: dict[str, Any]) -> bool:
         where = config.get("configurable", {})
         step = (where.get("thread_id"), where.get("checkpoint_ns"))
+        # Two calls of one step may be equal, but for the id that the model gave them.
+        call = (where.get(_CALL_ID), offered.name, arguments)
         while len(self._steps) > _MAX_STEPS:
             self._steps.pop(next(iter(self._steps)))
-        return step[1] is None or self._steps.setdefault(step, (offered.name, arguments)) == (offered.name, arguments)
+        return step[1] is None or self._steps.setdefault(step, call) == call
 
 
 class _LangChainTool(BaseTool):
     adapter: Any
     offered: OfferedTool
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        made = merge_configs(config, {"configurable": {_CALL_ID: _read_id(input)}})
+        return await super().ainvoke(input, made, **kwargs)
 
     async def _arun(self, config: RunnableConfig, **arguments: Any) -> tuple[Any, Any]:
         result: CallToolResult = await self.adapter.call(self.offered, arguments, config)
@@ -110,6 +119,12 @@ class _LangChainTool(BaseTool):
 
     def _run(self, *_: Any, **__: Any) -> Any:
         raise ToolException("Tools of servers are asynchronous: use ainvoke()")
+
+
+def _read_id(given: object) -> object:
+    """Return the id of a model's call; what is not of this type is the arguments alone."""
+    call = cast("dict[str, object]", given) if isinstance(given, dict) else {}
+    return call.get("id") if call.get("type") == "tool_call" else None
 
 
 def _ask_about(offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
