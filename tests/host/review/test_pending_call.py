@@ -5,6 +5,8 @@ from __future__ import annotations
 from msgspec import structs
 
 from antiphon.host.review.pending_call import PENDING, PendingCall, fingerprint_call
+from antiphon.wire.elicitation import CONFIRM_FORM, ElicitRequestParams
+from antiphon.wire.origin import OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import origin
 
@@ -32,3 +34,16 @@ async def test_a_call_is_known_within_its_block_only() -> None:
     with pending.entered():
         assert PENDING.get() is pending
     assert PENDING.get() is None
+
+
+async def test_an_approval_ends_with_its_call() -> None:
+    """The reader of an older server keeps the context of the call that started it, and so meets later asks there."""
+    tool = Tool(name="order", input_schema={}, meta={"antiphon/confirms": True})
+    call = OriginCall(id="1", method="tools/call", name="order", arguments={"sku": "P-1"})
+    asked, form = structs.replace(origin("1", tool=tool), call=call), ElicitRequestParams.form("Sure?", CONFIRM_FORM)
+    pending = PendingCall(50.0, 3600.0)
+    with pending.entered():
+        pending.approve(CALL, asked, "ann")
+        assert pending.take_confirmation(form, asked)
+        pending.approve(CALL, asked, "ann")
+    assert not pending.take_confirmation(form, asked)

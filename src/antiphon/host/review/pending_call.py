@@ -104,12 +104,14 @@ class PendingCall:
 
     @contextmanager
     def entered(self) -> Generator[None]:
-        """Let what is asked within the block be about this call."""
+        """Let what is asked within the block be about this call. After it, its approval confirms nothing."""
         before = PENDING.set(self)
         try:
             yield
         finally:
             PENDING.reset(before)
+            # The task that reads from an older server has the context of the call that started it, and outlives it.
+            self._approved = None
 
 
 PENDING: ContextVar[PendingCall | None] = ContextVar("antiphon_pending_call", default=None)
