@@ -309,3 +309,28 @@ async def test_a_task_runs_although_its_request_wanted_progress(desk: Desk) -> N
         handle = await client.start_task("shop__order", {"sku": "P-1"}, meta={"progressToken": "p"})
         await desk.decide()
         assert (await handle.result(timeout=PATIENT)).text == "ordered P-1"
+
+
+async def test_the_same_call_made_again_is_the_same_task(desk: Desk) -> None:
+    """A client that repeats a call while it waits makes no further work."""
+    async with Client(desk.server) as client:
+        first = await client.start_task("shop__order", {"sku": "P-1"})
+        tasks = len(asyncio.all_tasks())
+        again = [await client.start_task("shop__order", {"sku": "P-1"}) for _ in range(5)]
+        assert len(asyncio.all_tasks()) == tasks
+        await desk.decide()
+        for handle in (first, *again):
+            assert (await handle.result(timeout=PATIENT)).text == "ordered P-1"
+    assert desk.ran == ["P-1"]
+
+
+async def test_tasks_that_have_ended_leave_room(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their results are kept for a while, but they count no longer."""
+    monkeypatch.setattr("antiphon.gateway.tasks_behind.MAX_FOLLOWED", 2)
+    async with Client(desk.server) as client:
+        handles = [await client.start_task("shop__order", {"sku": f"P-{at}"}) for at in range(2)]
+        for handle in handles:
+            await desk.decide()
+            await handle.result(timeout=PATIENT)
+        third = await client.start_task("shop__order", {"sku": "P-9"})
+        assert (await third.refresh()).status == "working"

@@ -163,7 +163,7 @@ async def _make_call(
         if data.get("reason") == "pending":
             id = str(data["id"])
             if not is_task and group.tasks.may_begin(request):
-                return group.tasks.begin_waiting(id, _run_when_decided(group, request, owned, params, id))
+                return group.tasks.begin_waiting(id, partial(_run_when_decided, group, request, owned, params, id))
             return _describe_pending(group, request, id)
         outcome = fail_tool(
             f"The call was refused: {error.message}" + (f". The reason: {data['note']}" if "note" in data else "")

@@ -95,7 +95,8 @@ class TasksBehind:
 
     def may_begin(self, request: ServerRequest) -> bool:
         """Return whether a client's call may become a task: the client supports tasks, and there is room."""
-        has_room = not self._answered_here or len(self._followed) + len(self._waiting) < MAX_FOLLOWED
+        waiting = sum(not work.done() for work in self._waiting.values())
+        has_room = not self._answered_here or len(self._followed) + waiting < MAX_FOLLOWED
         return has_room and request.is_modern and declares_extension(request.ctx.request.capabilities, TASKS)
 
     def begun(self, upstream: Upstream, tool: str, made: Received) -> Received:
@@ -114,16 +115,17 @@ class TasksBehind:
             work.add_done_callback(self._followed.discard)
         return self.shown(made, self._seal_id(OwnedTask(upstream.name, task.task_id)))
 
-    def begin_waiting(self, id: str, work: Coroutine[Any, Any, CallToolResult]) -> CreateTaskResult:
+    def begin_waiting(self, id: str, run: Callable[[], Coroutine[Any, Any, CallToolResult]]) -> CreateTaskResult:
         """Make a task of a call that waits for a person, and follow it until it has run.
 
         Args:
-            id: id of the question.
-            work: waits for the decision, and makes the call.
+            id: id of the question; the same call made again is the same task.
+            run: waits for the decision, and makes the call.
         """
         for ended in [each for each, task in self._waiting.items() if task.done()][: -(MAX_FOLLOWED // 2)]:
             del self._waiting[ended]
-        self._waiting[id] = asyncio.get_running_loop().create_task(work, context=Context())
+        if id not in self._waiting or self._waiting[id].done():
+            self._waiting[id] = asyncio.get_running_loop().create_task(run(), context=Context())
         return CreateTaskResult(task_id=self._seal_id(OwnedTask("", id)), result_type=TASK, **self._describe_waiting())
 
     def look_waiting(self, id: str, given: str) -> GetTaskResult:
