@@ -123,6 +123,54 @@ async def test_an_id_asks_for_a_call_that_waits(desk: Desk) -> None:
         assert desk.ran == ["P-1"]
 
 
+async def test_an_id_names_no_call_of_another_server() -> None:
+    """Neither what waits there, nor its arguments, nor its outcome."""
+    store, ran = MemoryStore(), list[str]()
+    servers = {name: Server(name) for name in ("shop", "other")}
+    for name, each in servers.items():
+
+        @each.tool
+        async def order(sku: str, name: str = name) -> str:
+            ran.append(name)
+            return sku
+
+    desk = Desk(store)
+    gateway = Gateway(servers, desk.host, answer_within=SOON, pending_for=3600.0)
+    async with Client(gateway.server, revision=OLDER) as client:
+        left = await client.call_tool("shop__order", {"sku": "secret"})
+        meta = {"antiphon/pendingCall": left.meta["antiphon/pendingCall"]}
+        assert "No call of this tool" in (await client.call_tool("other__order", {"sku": "P-2"}, meta=meta)).text
+        assert len(await desk.queue.pending()) == 1
+        await desk.decide()
+        assert (await client.call_tool("shop__order", {"sku": "secret"})).text == "secret"
+        assert "No call of this tool" in (await client.call_tool("other__order", {"sku": "P-2"}, meta=meta)).text
+    assert ran == ["shop"]
+
+
+async def test_a_call_that_runs_is_not_said_to_wait() -> None:
+    """A model that reads that its call has not run makes another one in its place."""
+    store, begun, go_on = MemoryStore(), asyncio.Event(), asyncio.Event()
+    desk, behind = Desk(store), Server("shop")
+
+    @behind.tool
+    async def order(sku: str) -> str:
+        begun.set()
+        await go_on.wait()
+        return f"ordered {sku}"
+
+    gateway = Gateway({"shop": behind}, desk.host, answer_within=SOON, pending_for=3600.0)
+    async with Client(gateway.server, revision=OLDER) as client:
+        await client.call_tool("shop__order", {"sku": "P-1"})
+        await desk.decide()
+        running = asyncio.create_task(client.call_tool("shop__order", {"sku": "P-1"}))
+        await begun.wait()
+        told = await client.call_tool("shop__order", {"sku": "P-1"})
+        assert "was approved and runs" in told.text
+        assert "has not run" not in told.text
+        go_on.set()
+        assert (await running).text == "ordered P-1"
+
+
 async def test_the_same_call_joins_one_that_waits(desk: Desk) -> None:
     """Two at once are one question; one of them runs, and both get its result."""
     patient = Desk(desk.store, within=PATIENT)
@@ -139,11 +187,13 @@ async def test_a_denial_after_the_caller_has_gone_is_told_and_told_again(desk: D
     """With the reason; the same call does not ask the person a second time at once."""
     async with Client(desk.server, revision=OLDER) as client:
         await client.call_tool("shop__order", {"sku": "P-1"})
-        await desk.decide(Deny(reason="Not today", tell=True))
+        began = time.time()
+        id = await desk.decide(Deny(reason="Not today", tell=True))
         for _ in range(2):
             told = await client.call_tool("shop__order", {"sku": "P-1"})
             assert told.is_error
             assert "Not today" in told.text
+    assert (await desk.store.pending_call(id=id)).at >= began, "it says when"
     assert desk.ran == []
     assert not await desk.queue.pending()
 

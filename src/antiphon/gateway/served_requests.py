@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
@@ -125,7 +126,9 @@ async def _call_tool(group: PrincipalGroup, request: ServerRequest) -> CallToolR
         return await _make_call(group, request, owned, params)
     if PENDING_CALL in request.ctx.request.meta:
         id = str(request.ctx.request.meta[PENDING_CALL])
-        found = await find_call(terms.host.store, id, owned.name, group.principal)
+        found = await find_call(
+            terms.host.store, id, group.upstreams[owned.server].identity, owned.name, group.principal
+        )
         if isinstance(found, CallToolResult):
             return found
         if found is None:
@@ -164,12 +167,12 @@ async def _make_call(
             id = str(data["id"])
             if not is_task and group.tasks.may_begin(request):
                 return group.tasks.begin_waiting(id, partial(_run_when_decided, group, request, owned, params, id))
-            return _describe_pending(group, request, id)
+            return _describe_pending(group, request, id, is_sent=data["sent"] is True)
         outcome = fail_tool(
             f"The call was refused: {error.message}" + (f". The reason: {data['note']}" if "note" in data else "")
         )
         if pending is not None and data.get("reason") == "user" and pending.left is not None:
-            pending.begun = structs.replace(pending.left, sent=True)
+            pending.begun = structs.replace(pending.left, sent=True, at=time.time())
         return outcome
     except UpstreamUnavailable as error:
         return fail_tool(str(error))
@@ -197,13 +200,15 @@ async def _run_when_decided(
     return made if isinstance(made, CallToolResult) else fail_tool("The call goes on as another task.")
 
 
-def _describe_pending(group: PrincipalGroup, request: ServerRequest, id: str) -> CallToolResult:
-    """Tell a model that a call waits for a person. Where an output schema is declared, only an error fits."""
+def _describe_pending(group: PrincipalGroup, request: ServerRequest, id: str, *, is_sent: bool) -> CallToolResult:
+    """Tell a model that a call waits for a person, or runs. Where an output schema is declared, only an error fits."""
     tool = group.catalogue.tool(request.params.name)
     text = (
         f"This call waits for approval by a person (id {id}); it has not run. Ask again later by the same call: same "
         "tool, same arguments. It then runs if it was approved, and never twice."
     )
+    if is_sent:
+        text = f"This call was approved and runs (id {id}). Ask for its outcome later by the same call; it runs once."
     has_schema = tool is not None and tool.output_schema is not None
     return CallToolResult(content=[TextContent(text=text)], is_error=has_schema, meta={PENDING_CALL: id})
 

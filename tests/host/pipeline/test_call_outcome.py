@@ -15,6 +15,8 @@ from antiphon.wire.content import TextContent
 from antiphon.wire.tools import CallToolResult
 from tests.host.asks import origin, request
 
+IDENTITY = origin().identity
+
 
 def sent(**more: Any) -> PendingCallRow:
     """Make a call that was sent."""
@@ -33,19 +35,19 @@ async def test_an_outcome_is_told_to_its_own_principal_only() -> None:
     """Whoever else knows the id is told nothing of it."""
     store = MemoryStore()
     await settle_call(store, sent(), says("ordered"))
-    told = await find_call(store, "1", "order", "ann")
+    told = await find_call(store, "1", IDENTITY, "order", "ann")
     assert isinstance(told, CallToolResult)
     assert told.content[0].text == "ordered"
-    assert await find_call(store, "1", "order", "bob") is None
-    assert await find_call(store, "1", "order", None) is None
-    assert await find_call(store, "2", "order", "ann") is None
+    assert await find_call(store, "1", IDENTITY, "order", "bob") is None
+    assert await find_call(store, "1", IDENTITY, "order", None) is None
+    assert await find_call(store, "2", IDENTITY, "order", "ann") is None
 
 
 async def test_an_outcome_that_is_too_long_is_not_kept() -> None:
     """The call has run, and that is told."""
     store = MemoryStore()
     await settle_call(store, sent(), says("x" * 100_000))
-    told = await find_call(store, "1", "order", "ann")
+    told = await find_call(store, "1", IDENTITY, "order", "ann")
     assert isinstance(told, CallToolResult)
     assert told.content[0].text == "It ran; its result is too long to be kept."
 
@@ -54,7 +56,7 @@ async def test_without_an_outcome_nobody_knows() -> None:
     """A caller that gave up while the call ran, or a server that ended."""
     store = MemoryStore()
     await settle_call(store, sent(), None)
-    told = await find_call(store, "1", "order", "ann")
+    told = await find_call(store, "1", IDENTITY, "order", "ann")
     assert isinstance(told, CallToolResult)
     assert told.is_error
     assert "Nobody knows whether this call ran" in told.content[0].text
@@ -76,4 +78,4 @@ async def test_a_question_of_another_kind_has_no_call() -> None:
     store, asked = MemoryStore(), request()
     item = ReviewItem(origin=origin(), params=asked, received=asked, provider="echo", choices=frozenset({"approve"}))
     row = await Queue(store)._put("request", item, item.origin, ["x"], None)
-    assert await find_call(store, row.id, "order", None) is None
+    assert await find_call(store, row.id, IDENTITY, "order", None) is None

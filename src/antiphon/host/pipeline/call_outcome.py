@@ -88,7 +88,7 @@ async def repeat_outcome(
                 pending.is_repeated = True
                 return _describe_outcome(row)
             if pending.seconds_left <= 0:
-                raise case.leave_call(row.id)
+                raise case.leave_call(row.id, is_sent=True)
             await news.wait(min(LATER, pending.seconds_left))
 
 
@@ -119,15 +119,17 @@ async def wait_for_decision(store: Store, id: str) -> bool:
 
 
 async def find_call(
-    store: Store, id: str, name: str, principal: str | None
+    store: Store, id: str, identity: str, name: str, principal: str | None
 ) -> CallToolRequestParams | CallToolResult | None:
-    """Return the call with this id, or its outcome; ``None`` if this principal has made no such call of this tool."""
-    row = await store.pending_call(id=id)
-    if row is not None and row.owner != hash_owner(principal):
+    """Return the call with this id, or its outcome; ``None`` if this principal has made no such call of this tool.
+
+    ``identity``: that of the tool's server; ``name``: the server's own name of the tool.
+    """
+    row, review = await store.pending_call(id=id), await store.review(id)
+    if (row is not None and row.owner != hash_owner(principal)) or (review is not None and review.identity != identity):
         return None
     if row is not None and row.sent and (row.body is not None or row.host is None):
         return _describe_outcome(row)
-    review = await store.review(id)
     try:
         item = None if review is None or review.item is None else decode_wire(review.item.encode(), ToolItem)
     except DecodeError:

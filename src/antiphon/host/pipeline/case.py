@@ -491,10 +491,13 @@ class Case:
             error.add_note(f"{reason}: {detail}")
         return error
 
-    def leave_call(self, id: str) -> Rejected:
-        """Record that the caller of a tool waits no longer, and make the error, with the id of what still waits."""
+    def leave_call(self, id: str, *, is_sent: bool = False) -> Rejected:
+        """Record that the caller of a tool waits no longer, and make the error, with the id of what still waits.
+
+        ``is_sent``: the call was allowed and sent, and has no outcome yet.
+        """
         left = self.refusal("pending")
-        left.data = {"reason": "pending", "id": id}
+        left.data = {"reason": "pending", "id": id, "sent": is_sent}
         return left
 
     def withdrawn(self) -> Rejected:
