@@ -15,7 +15,7 @@ from msgspec import structs
 from antiphon import Client, Server
 from antiphon.gateway import Gateway
 from antiphon.host import Answer, Deny, EditCall, Host, Policy, Queue, Rule, Scripted, ToolItem, digest
-from antiphon.host.store import MemoryStore, Store, open_store
+from antiphon.host.store import Change, MemoryStore, Store, open_store
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import approve
 from tests.host.store.stores import Clock
@@ -169,6 +169,36 @@ async def test_a_call_that_runs_is_not_said_to_wait() -> None:
         assert "has not run" not in told.text
         go_on.set()
         assert (await running).text == "ordered P-1"
+
+
+async def test_a_call_that_is_given_up_before_it_is_sent_is_asked_about_anew() -> None:
+    """Its decision was being carried out: nothing was sent, and it is not said to run for ever."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryStore):
+        async def commit(self, change: Change) -> str | None:
+            done = await super().commit(change)
+            if change.begin is not None and not go_on.is_set():
+                begun.set()
+                await go_on.wait()
+            return done
+
+    desk = Desk(Slow())
+    async with Client(desk.server, revision=OLDER) as client:
+        left = await client.call_tool("shop__order", {"sku": "P-1"})
+        await desk.decide()
+        given_up = asyncio.create_task(client.call_tool("shop__order", {"sku": "P-1"}))
+        await begun.wait()
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        await client.list_tools()
+        go_on.set()
+        again = await client.call_tool("shop__order", {"sku": "P-1"})
+        assert again.meta["antiphon/pendingCall"] != left.meta["antiphon/pendingCall"]
+        assert desk.ran == []
+        await desk.decide()
+        assert (await client.call_tool("shop__order", {"sku": "P-1"})).text == "ordered P-1"
+    assert desk.ran == ["P-1"]
 
 
 async def test_the_same_call_joins_one_that_waits(desk: Desk) -> None:

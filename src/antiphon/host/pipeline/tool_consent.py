@@ -7,6 +7,8 @@ a person or a rule, is kept: if the server changes it, a person is asked, whatev
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from antiphon.host.checks.ask_limits import LimitReached, Pass
@@ -227,10 +229,10 @@ async def _review_call(
     ticket, case.ticket = case.ticket, None
     define = None if shown.allowed is not None and not shown.is_changed else _keep_definition(case, shown, by)
     begin = None if pending is None or ticket is None else begin_call(case, params, ticket)
-    prevents = await case.save(Change(finish=ticket, define=define, begin=begin))
+    prevents = await _carry_out(case, Change(finish=ticket, define=define, begin=begin), pending)
     if prevents == "definition":
         # It was allowed this time. As long as it cannot be kept, a person is asked each time.
-        prevents = await case.save(Change(finish=ticket, begin=begin))
+        prevents = await _carry_out(case, Change(finish=ticket, begin=begin), pending)
     if prevents == "review" and begin is not None:
         # The same call was made twice while it waited, and the other one runs.
         return await _repeat_call(case, params, pending, since=begin.id)
@@ -243,6 +245,21 @@ async def _review_call(
     if isinstance(decision, Approve) and decision.scope != "once":
         await case.desk.grants.add(Grant.give(params, case.origin, decision.scope, decision.terms))
     return changed
+
+
+async def _carry_out(case: Case, change: Change, pending: PendingCall | None) -> str | None:
+    """Save that a decision is carried out. If the caller gives up meanwhile, the call is not sent, and not known as so.
+
+    Returns the key of what prevents it.
+    """
+    saving = asyncio.ensure_future(case.save(change))
+    try:
+        return await asyncio.shield(saving)
+    except asyncio.CancelledError:
+        await asyncio.wait([saving])
+        if pending is not None and change.begin is not None and not saving.cancelled() and saving.exception() is None:
+            pending.begun = None if saving.result() else msgspec.structs.replace(change.begin, until=0.0)
+        raise
 
 
 async def _changed(
