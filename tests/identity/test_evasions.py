@@ -92,14 +92,16 @@ def disguised(way: str, mine: Path, strange: Path) -> tuple[dict, dict]:
             return entry(mine, "shopserver.py"), entry(mine, "../strange/shopserver.py")
 
 
-async def test_a_lasting_permission_ends_when_the_script_changes(folders: tuple[Path, Path]):
+@pytest.mark.parametrize("more", ["", "x" * 2**21], ids=["short", "longer than a program that is taken for a script"])
+async def test_a_lasting_permission_ends_when_the_script_changes(folders: tuple[Path, Path], more: str):
     """The file is another program then: the person is asked again, and may allow it anew."""
     mine, _ = folders
     store, person = MemoryStore(), Person(always)
+    (mine / "shopserver.py").write_text(f"{SERVER}\n#{more}\n", encoding="utf-8")
     for _ in range(2):
         await call(entry(mine, "shopserver.py"), person, store)
     assert len(person.shown) == 1
-    (mine / "shopserver.py").write_text(f"{SERVER}\n# other code\n", encoding="utf-8")
+    (mine / "shopserver.py").write_text(f"{SERVER}\n#{more} other code\n", encoding="utf-8")
     for _ in range(2):
         await call(entry(mine, "shopserver.py"), person, store)
     assert len(person.shown) == 2

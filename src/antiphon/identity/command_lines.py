@@ -44,7 +44,9 @@ _ANY_CASE = re.compile(r"npm_config_.*|(?:\w+_)?proxy|\w+_(?:base_?url|api_base|
 """Variables that programs read in any case: settings of npm, and those that send requests through or to another host,
 such as ``HTTPS_PROXY`` and ``OPENAI_BASE_URL``."""
 _LONGEST_SCRIPT = 1024 * 1024
-"""Most bytes of a script that is hashed; a longer file is a program."""
+"""Most bytes of a script that is run by itself; a longer file is a program."""
+_LONGEST_FILE = 64 * 1024 * 1024
+"""Most bytes of a file that is hashed: bundles of several megabytes are usual for Node."""
 _SUFFIX = re.compile(r"\.(exe|cmd|bat|ps1)$", re.IGNORECASE)
 _INTERPRETER = re.compile(
     r"(?P<name>python|pythonw|pypy|node|nodejs|ruby|perl|php|lua|java|bash|sh|zsh|dash|ksh|fish|pwsh|powershell|Rscript"
@@ -207,21 +209,22 @@ def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd:
         # Leave out what was only added to tell modules apart, and include the wrapper that was removed.
         shown=(*argv[: len(argv) - len(words) + 1], *read.arguments[: len(words) - 1]),
         pinned=read.pinned and not any(map(_runs_unpinned, words[1:])),
-        script=_hash_script(read.script or found),
+        script=_hash_script(found, _LONGEST_SCRIPT) if read.script is None else _hash_script(read.script),
     )
 
 
-def _hash_script(file: str) -> str:
-    """Return the SHA-256 of a script; nothing for a program that is none, or that cannot be read."""
+def _hash_script(file: str, longest: int = _LONGEST_FILE) -> str:
+    """Return the SHA-256 of a script; nothing for a program that is none, or for a file that cannot be read."""
     path = Path(file)
     try:
         # A pipe or a device would be read for ever.
-        if not path.is_file() or path.stat().st_size > _LONGEST_SCRIPT:
+        if not path.is_file() or path.stat().st_size > longest:
             return ""
         body = path.read_bytes()
     except (OSError, ValueError):
         return ""
-    is_script = b"\0" not in body
+    # An interpreter runs its file whatever that contains; a program has zeros.
+    is_script = longest == _LONGEST_FILE or b"\0" not in body
     return hashlib.sha256(body).hexdigest() if is_script else ""
 
 
