@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from msgspec import field
@@ -15,6 +17,8 @@ __all__ = [
     "ElicitResult",
     "ElicitValue",
     "ElicitationCompleteNotificationParams",
+    "shorten_value",
+    "write_question",
 ]
 
 ElicitAction = Literal["accept", "decline", "cancel"]
@@ -26,6 +30,31 @@ CONFIRM_FORM: dict[str, Any] = {
     "required": ["confirm"],
 }
 """The form by which a tool asks whether its call may run."""
+_LONGEST_VALUE = 200
+
+
+def shorten_value(value: object) -> str:
+    """Write an argument as it stands in the question whether a call may run."""
+    text = str(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def write_question(question: str, values: Mapping[str, Any]) -> str | None:
+    """Fill in the question whether a call may run, as its server declares it: with names of arguments in braces.
+
+    Returns ``None`` if it has anything else in braces, or a name without a value.
+    """
+    parts = list[str]()
+    try:
+        for text, name, layout, conversion in string.Formatter().parse(question):
+            parts.append(text)
+            if name is not None:
+                if layout or conversion:
+                    return None
+                parts.append(shorten_value(values[name]))
+    except (KeyError, ValueError):
+        return None
+    return "".join(parts)
 
 
 class ElicitRequestParams(RequestParams, frozen=True, kw_only=True):

@@ -38,9 +38,12 @@ async def test_a_call_is_known_within_its_block_only() -> None:
 
 async def test_an_approval_ends_with_its_call() -> None:
     """The reader of an older server keeps the context of the call that started it, and so meets later asks there."""
-    tool = Tool(name="order", input_schema={}, meta={"antiphon/confirms": True})
+    tool = Tool(name="order", input_schema={}, meta={"antiphon/confirms": "Order {sku}?"})
     call = OriginCall(id="1", method="tools/call", name="order", arguments={"sku": "P-1"})
-    asked, form = structs.replace(origin("1", tool=tool), call=call), ElicitRequestParams.form("Sure?", CONFIRM_FORM)
+    asked, form = (
+        structs.replace(origin("1", tool=tool), call=call),
+        ElicitRequestParams.form("Order P-1?", CONFIRM_FORM),
+    )
     pending = PendingCall(50.0, 3600.0)
     with pending.entered():
         pending.approve(CALL, asked, "ann")

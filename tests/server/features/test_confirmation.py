@@ -13,6 +13,7 @@ from antiphon.host import Approve, Host, Policy, Queue, Rule, Scripted, digest
 from antiphon.host.review.review import ElicitItem, ToolItem
 from antiphon.host.store import MemoryStore
 from antiphon.types import ElicitResult, Tool
+from antiphon.wire.elicitation import CONFIRM_FORM
 from tests.support.raw_client import RawClient, raw_client, text
 
 Json = dict[str, Any]
@@ -101,9 +102,10 @@ async def test_the_list_says_that_it_asks() -> None:
     """To hosts by the hint, to a gateway of ours by ``_meta``."""
     async with Client(drafts([])) as client:
         tools = {tool.name: tool async for tool in client.tools()}
-    for name in ("delete", "archive", "move"):
+    questions = {"delete": "Delete {count} drafts?", "archive": True, "move": "Move {count}?"}
+    for name, question in questions.items():
         assert tools[name].annotations.destructive_hint is True
-        assert tools[name].meta == {"antiphon/confirms": True}
+        assert tools[name].meta == {"antiphon/confirms": question}
 
 
 def test_a_question_about_no_argument_is_refused_at_once() -> None:
@@ -213,6 +215,23 @@ async def test_an_approval_confirms_no_other_form() -> None:
     host = Host(Scripted([]), reviewer=person, store=store)
     async with Client(Gateway({"mail": server}, host).server) as client:
         await client.call_tool("mail__pry")
+    assert len(person.forms) == 1
+
+
+@pytest.mark.parametrize("declared", [True, "Go on?", "{count.__class__}", "Give {nothing} away?", "{"])
+async def test_an_approval_confirms_no_other_question(declared: object) -> None:
+    """The form may be the same: what it asks was not shown to whoever approved the call."""
+    server = Server("mail")
+
+    @server.tool(meta={"antiphon/confirms": declared})
+    async def pry(ctx: Context, count: int) -> str:
+        return (await ctx.elicit("Give all mails away?", CONFIRM_FORM)).action
+
+    store = MemoryStore()
+    person = Person(store)
+    host = Host(Scripted([]), reviewer=person, store=store)
+    async with Client(Gateway({"mail": server}, host).server) as client:
+        assert (await client.call_tool("mail__pry", {"count": 1})).text == "cancel"
     assert len(person.forms) == 1
 
 

@@ -19,7 +19,7 @@ import msgspec
 from antiphon.host.review.review import NoReviewer, ToolItem, digest
 from antiphon.host.store.base import PendingCallRow, ReviewRow
 from antiphon.wire.common import CONFIRMS
-from antiphon.wire.elicitation import CONFIRM_FORM, ElicitRequestParams
+from antiphon.wire.elicitation import CONFIRM_FORM, ElicitRequestParams, write_question
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams
@@ -64,6 +64,8 @@ class PendingCall:
         self.is_repeated = False
         """Whether the outcome of an earlier call is returned."""
         self._approved: tuple[str, str, Any] | None = None
+        self._question: str | None = None
+        """What its server may ask about the approved call without asking a person."""
         self.by: str | None = None
         """Who approved the call."""
         self.left: PendingCallRow | None = None
@@ -89,15 +91,19 @@ class PendingCall:
     def approve(self, params: CallToolRequestParams, origin: Origin, by: str | None) -> None:
         """Note that a person has looked at this call, so that its server need not have it confirmed once more."""
         meta = None if origin.tool is None else origin.tool.meta
-        if meta is not None and meta.get(CONFIRMS) is True:
-            self._approved = (origin.identity, params.name, msgspec.json.decode(bytes(params.arguments) or b"{}"))
+        # The person has seen this, too: a question that is not declared there may ask for anything.
+        if meta is not None and isinstance(question := meta.get(CONFIRMS), str):
+            values = msgspec.json.decode(bytes(params.arguments) or b"{}", type=dict[str, Any])
+            self._approved = (origin.identity, params.name, values)
+            self._question = write_question(question, values)
             self.by = by
 
     def take_confirmation(self, params: ElicitRequestParams, origin: Origin) -> bool:
         """Return whether a server asks to confirm the very call that a person has looked at; true once."""
         call = origin.call
         asked = None if call is None else (origin.identity, call.name, call.arguments or {})
-        if self._approved is None or asked != self._approved or params.requested_schema != CONFIRM_FORM:
+        form = (params.message, params.requested_schema)
+        if self._approved is None or asked != self._approved or form != (self._question, CONFIRM_FORM):
             return False
         self._approved = None
         return True

@@ -29,6 +29,7 @@ from antiphon.host.review.summary import (
     who_of,
 )
 from antiphon.host.terminal.console import Layout
+from antiphon.wire.common import CONFIRMS
 from antiphon.wire.content import (
     AudioContent,
     EmbeddedResource,
@@ -125,6 +126,8 @@ def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterato
     if tool is not None and tool.description:
         yield from layout.remark(words("show.said"), 0)
         yield from layout.quoted(tool.description)
+    if tool is not None and isinstance(question := (tool.meta or {}).get(CONFIRMS), str):
+        yield from layout.quoted(question)
     yield from _draw_who(item.origin, layout, words, call=False)
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, ConfigError, ToolError
 from antiphon.wire.common import CONFIRMS, Meta
-from antiphon.wire.elicitation import CONFIRM_FORM
+from antiphon.wire.elicitation import CONFIRM_FORM, shorten_value
 from antiphon.wire.tools import ToolAnnotations
 
 __all__ = ["Confirm", "Confirmation", "declare_confirmation"]
@@ -23,9 +23,6 @@ __all__ = ["Confirm", "Confirmation", "declare_confirmation"]
 Confirm = str | Callable[..., Any]
 """The question, with the names of arguments in braces; or a function of arguments that returns it, or ``None`` if this
 call needs no confirmation. It may be async."""
-
-MAX_VALUE = 200
-"""Most characters of an argument that stand in the question."""
 
 
 class Confirmation:
@@ -76,7 +73,7 @@ class Confirmation:
     async def _write_question(self, values: Mapping[str, Any]) -> str | None:
         given = {name: values.get(name, usual) for name, usual in self._usual.items()}
         if isinstance(self._question, str):
-            return self._question.format_map({name: _shorten(value) for name, value in given.items()})
+            return self._question.format_map({name: shorten_value(value) for name, value in given.items()})
         question = self._question(**given)
         question = await question if inspect.isawaitable(question) else question
         if question is not None and not isinstance(question, str):
@@ -85,15 +82,10 @@ class Confirmation:
 
 
 def declare_confirmation(
-    annotations: ToolAnnotations | None, meta: Meta | None
+    question: Confirm, annotations: ToolAnnotations | None, meta: Meta | None
 ) -> tuple[ToolAnnotations, dict[str, Any]]:
     """Return the members of a tool's definition that say that it asks before it runs."""
     hints = annotations or ToolAnnotations()
     if hints.destructive_hint is None and not hints.read_only_hint:
         hints = replace(hints, destructive_hint=True)
-    return hints, {**(meta or {}), CONFIRMS: True}
-
-
-def _shorten(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
+    return hints, {**(meta or {}), CONFIRMS: question if isinstance(question, str) else True}

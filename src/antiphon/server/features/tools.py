@@ -204,7 +204,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         if confirm is not None:
             known = {parameter.name: parameter.default for parameter in signature.parameters}
             confirmation = Confirmation(confirm, known, signature.place)
-            annotations, meta = declare_confirmation(annotations, meta)
+            annotations, meta = declare_confirmation(confirm, annotations, meta)
         bare = wire.Tool(
             name=given,
             title=title,
@@ -333,7 +333,7 @@ class ServedTool(NamedFeature[wire.Tool]):
         if confirm is not None:
             known = {name: member.get("default") for name, member in input_schema.get("properties", {}).items()}
             confirmation = Confirmation(confirm, known, signature.place)
-            hints, meta = declare_confirmation(read, definition.meta)
+            hints, meta = declare_confirmation(confirm, read, definition.meta)
             definition = replace(definition, annotations=hints, meta=meta)
         outgoing = None
         if definition.output_schema is not None:
