@@ -82,6 +82,21 @@ async def test_an_interrupt_decides_before_the_call(decision: dict[str, Any], ra
     assert steps.count("refused") >= 1
 
 
+async def test_a_rejected_call_does_not_run_because_it_is_allowed_by_now():
+    """A grant that was given while the graph was interrupted covers other calls, not the rejected one."""
+    called = list[str]()
+    host = Host(reviewer=None)
+    config: Any = {"configurable": {"thread_id": "1"}}
+    async with AntiphonTools(Client(every_kind(called)), host=host, approval="framework") as tools:
+        agent = create_agent(
+            calls(("price", {"product": "hat"})), await tools.list_tools(), checkpointer=InMemorySaver()
+        )
+        await agent.ainvoke({"messages": "Go"}, config)
+        tools._host = Host(reviewer=None, policy=Policy(rules=(Rule(effect="allow", kind="tool"),)))
+        await agent.ainvoke(Command(resume={"decisions": [{"type": "reject"}]}), config)
+    assert called == []
+
+
 async def test_calls_together_are_each_asked_about():
     """``create_agent`` makes each call in a step of its own, so each has its own interrupt and runs once."""
     called: list[str] = []

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 
 from antiphon.client.client import Client
 from antiphon.client.connection.server_files import read_servers, substitute_variables, variables_in
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, Rejected
 from antiphon.gateway.gateway import Gateway
 from antiphon.host.agent_run.offered_tools import OfferedTool, call_for_model, call_tool, offer_tools
 from antiphon.host.config.trust import Trust
@@ -164,6 +164,10 @@ class _FrameworkReviewer:
     def __init__(self, framework: str, approved: bool | None, reason: str | None) -> None:
         self._by, self._approved, self._reason = framework, approved, reason
 
+    @property
+    def has_denied(self) -> bool:
+        return self._approved is False
+
     async def confirm(self, item: ToolItem) -> Decision:
         if self._approved is None:
             raise Deferred(self._by)
@@ -185,7 +189,11 @@ class _Confirmation:
         self._host, self._reviewer = host, reviewer
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | ChangedCall:
-        return await self._host.confirm(params, origin, reviewer=self._reviewer)
+        allowed = await self._host.confirm(params, origin, reviewer=self._reviewer)
+        if self._reviewer.has_denied:
+            # A grant or a condition of the policy may allow it by now; the user's word about this very call counts.
+            raise Rejected("User rejected the call of the tool", data={"reason": "user"})
+        return allowed
 
     def handed_over(self, origin: Origin, why: str | None) -> Awaitable[None] | None:
         return self._host.handed_over(origin, why)

@@ -53,6 +53,8 @@ class AntiphonTools(AgentTools):
     ) -> None:
         super().__init__(tools, host=host, approval=approval, framework="langchain", on_progress=on_progress)
         self._steps: dict[tuple[object, ...], object] = {}
+        self._asked: set[tuple[object, ...]] = set()
+        """The steps that were interrupted."""
 
     async def list_tools(self) -> list[BaseTool]:
         """List the tools that a model may call, by names that models take."""
@@ -83,9 +85,15 @@ class AntiphonTools(AgentTools):
         """
         if self._defers and not self._is_first(config, offered, arguments):
             raise ToolException("Not run: a person decides about calls. Make one call at a time.")
+        step = _find_step(config)
         try:
+            if step in self._asked:
+                # The step is repeated with a decision, which counts even if the call is allowed by now.
+                raise Undecided
             result = await self._call(offered, arguments)
         except Undecided:
+            if step in self._steps:
+                self._asked.add(step)
             decision = interrupt(_ask_about(offered, arguments))["decisions"][0]
             if decision["type"] == "edit":
                 arguments = decision["edited_action"]["args"]
@@ -96,12 +104,13 @@ class AntiphonTools(AgentTools):
         return result
 
     def _is_first(self, config: RunnableConfig, offered: OfferedTool, arguments: dict[str, Any]) -> bool:
-        where = config.get("configurable", {})
-        step = (where.get("thread_id"), where.get("checkpoint_ns"))
+        step = _find_step(config)
         # Two calls of one step may be equal, but for the id that the model gave them.
-        call = (where.get(_CALL_ID), offered.name, arguments)
+        call = (config.get("configurable", {}).get(_CALL_ID), offered.name, arguments)
         while len(self._steps) > _MAX_STEPS:
-            self._steps.pop(next(iter(self._steps)))
+            oldest = next(iter(self._steps))
+            del self._steps[oldest]
+            self._asked.discard(oldest)
         return step[1] is None or self._steps.setdefault(step, call) == call
 
 
@@ -119,6 +128,11 @@ class _LangChainTool(BaseTool):
 
     def _run(self, *_: Any, **__: Any) -> Any:
         raise ToolException("Tools of servers are asynchronous: use ainvoke()")
+
+
+def _find_step(config: RunnableConfig) -> tuple[object, ...]:
+    where = config.get("configurable", {})
+    return where.get("thread_id"), where.get("checkpoint_ns")
 
 
 def _read_id(given: object) -> object:
