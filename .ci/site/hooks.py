@@ -144,3 +144,9 @@ def on_post_build(config: Any) -> None:
             lines.append("")
     (site / "llms.txt").write_text("\n".join(lines), encoding="utf-8")
     (site / "llms-full.txt").write_text("\n\n".join(texts), encoding="utf-8")
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Leave out the indentation of the HTML: a tenth of a large page; what stands in ``<pre>`` stays as it is."""
+    parts = re.split(r"(<pre.*?</pre>)", output, flags=re.DOTALL)
+    return "".join(part if part.startswith("<pre") else re.sub(r"\s*\n\s*", "\n", part) for part in parts)
