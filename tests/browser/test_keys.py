@@ -54,12 +54,12 @@ async def test_a_key_is_changed(chromium: Browser):
             await seen.page.fill("[name=key-approve]", "d")
             await seen.page.click("text=Save")
             await seen.page.wait_for_selector(".problem >> text=no two are the same")
-            await seen.page.fill("[name=key-approve]", "y")
+            await seen.page.fill("[name=key-approve]", "i")
             await saved(seen)
             await seen.page.goto(f"{page.running.origin}/review/{question.id}")
             await seen.page.wait_for_selector("#detail .approve:not([aria-disabled])")
-            assert await seen.page.inner_text("#detail .approve kbd") == "y"
-            await seen.key("y")
+            assert await seen.page.inner_text("#detail .approve kbd") == "i"
+            await seen.key("i")
             assert (await task).text == "ok"
 
 

@@ -24,7 +24,7 @@ export async function send(form, button) {
   const still = here();
   // Those that are ticked, or that a grant covers, are decided with it.
   const also = form.id === "several" ? selected() : [detail(), ...form.querySelectorAll("[name=also]")];
-  const next = following(new Set(also.map((each) => each?.dataset.id ?? each?.value.split(" ")[0])));
+  const next = following(new Set(also.map((each) => each?.dataset.id ?? each?.value?.split(" ")[0])));
   try {
     if (form.getAttribute("action").includes("/draft")) await discard();
     const answer = await post(form.getAttribute("action"), fields(form, button));
