@@ -91,6 +91,8 @@ def is_good_request(message: Any) -> bool:
         and isinstance(message.get("method"), str)
         and type(message.get("id")) in (int, str)
         and isinstance(message.get("params", {}), dict | list)
+        # With one of them it may be a reply to a request of ours, which fails at once.
+        and not {"result", "error"} & message.keys()
     )
 
 
