@@ -15,6 +15,7 @@ from langgraph.types import Command
 
 from antiphon import Client
 from antiphon.adapters.langchain import AntiphonTools
+from antiphon.errors import ConfigError
 from antiphon.gateway import Gateway
 from antiphon.host import Host, MemoryStore, Policy, Rule
 from tests.adapters.matrix import CASES, REVISIONS, check
@@ -61,6 +62,8 @@ async def test_every_case_is_carried_on_every_revision(case: str, revision: str)
         ({"type": "approve"}, ["hat"], "euros"),
         ({"type": "edit", "edited_action": {"name": "price", "args": {"product": "cap"}}}, ["cap"], "euros"),
         ({"type": "reject", "message": "too dear"}, [], "reject"),
+        ({"type": "edit", "edited_action": {"name": "order", "args": {"product": "cap"}}}, [], "reject"),
+        ({"type": "perhaps"}, [], "reject"),
     ],
 )
 async def test_an_interrupt_decides_before_the_call(decision: dict[str, Any], ran: list[str], got: str):
@@ -94,6 +97,20 @@ async def test_a_rejected_call_does_not_run_because_it_is_allowed_by_now():
         await agent.ainvoke({"messages": "Go"}, config)
         tools._host = Host(reviewer=None, policy=Policy(rules=(Rule(effect="allow", kind="tool"),)))
         await agent.ainvoke(Command(resume={"decisions": [{"type": "reject"}]}), config)
+    assert called == []
+
+
+@pytest.mark.parametrize("answer", [True, "yes", {"type": "approve"}, {"decisions": []}, {"decisions": ["approve"]}])
+async def test_an_answer_that_is_no_decision_is_named(answer: Any):
+    """It says what to resume with, and nothing runs."""
+    called: list[str] = []
+    config: Any = {"configurable": {"thread_id": "1"}}
+    async with AntiphonTools(Client(every_kind(called)), host=Host(reviewer=None), approval="framework") as tools:
+        model = calls(("price", {"product": "hat"}))
+        agent = create_agent(model, await tools.list_tools(), checkpointer=InMemorySaver())
+        await agent.ainvoke({"messages": "Go"}, config)
+        with pytest.raises(ConfigError, match="resume the graph with"):
+            await agent.ainvoke(Command(resume=answer), config)
     assert called == []
 
 

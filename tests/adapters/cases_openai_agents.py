@@ -60,6 +60,13 @@ async def test_every_case_is_carried_on_every_revision(case: str, revision: str)
     await check(drive, case, revision)
 
 
+async def test_a_tool_that_is_gone_is_an_error_for_the_model():
+    """The list may have changed since it was read."""
+    async with AntiphonServer(Client(every_kind([])), host=Host(reviewer=None)) as server:
+        result = await server.call_tool("gone", {})
+    assert result.model_dump(by_alias=True)["isError"]
+
+
 @pytest.mark.parametrize("approved", [True, False])
 async def test_an_interruption_decides_before_the_call(approved: bool):
     """The run ends before anything is sent; the audit says that the framework's user approved."""

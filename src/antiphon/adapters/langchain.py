@@ -15,6 +15,7 @@ from langgraph.types import interrupt
 
 from antiphon.adapters.agent_tools import AgentTools, Approval, OnProgress, Tools, Undecided
 from antiphon.adapters.langchain_models import convert_content
+from antiphon.errors import ConfigError
 from antiphon.host.agent_run.offered_tools import OfferedTool
 from antiphon.host.host import Host
 from antiphon.host.providers.vendor.translation import translate_block
@@ -94,10 +95,7 @@ class AntiphonTools(AgentTools):
         except Undecided:
             if step in self._steps:
                 self._asked.add(step)
-            decision = interrupt(_ask_about(offered, arguments))["decisions"][0]
-            if decision["type"] == "edit":
-                arguments = decision["edited_action"]["args"]
-            approved, reason = decision["type"] in ("approve", "edit"), decision.get("message")
+            arguments, approved, reason = _read_decision(interrupt(_ask_about(offered, arguments)), offered, arguments)
             result = await self._call(offered, arguments, approved=approved, reason=reason)
         if result.is_error:
             raise ToolException(result.text or "The tool has failed")
@@ -146,6 +144,27 @@ def _ask_about(offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any
     request = {"name": offered.name, "args": arguments, "description": offered.tool.description or offered.name}
     config = {"action_name": offered.name, "allowed_decisions": ["approve", "edit", "reject"]}
     return {"action_requests": [request], "review_configs": [config]}
+
+
+def _read_decision(
+    answer: Any, offered: OfferedTool, arguments: dict[str, Any]
+) -> tuple[dict[str, Any], bool, str | None]:
+    """Return the arguments to run with, whether to run, and why not. Only a clear yes to this very tool runs it.
+
+    Raises:
+        ConfigError: the graph was resumed with something else than one decision.
+    """
+    try:
+        [decision] = answer["decisions"]
+        kind, edited = decision["type"], decision.get("edited_action")
+        if kind == "edit":
+            return dict(edited["args"]), edited.get("name", offered.name) == offered.name, "another tool was named"
+        return arguments, kind == "approve", decision.get("message")
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise ConfigError(
+            'resume the graph with {"decisions": [{"type": "approve"}]}, "reject" with a "message", or "edit" with an '
+            f'"edited_action"; got {type(answer).__name__}'
+        ) from None
 
 
 def _convert_blocks(blocks: Sequence[object]) -> list[dict[str, Any] | str]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from antiphon.adapters.agent_tools import AgentTools, Approval, OnProgress, Tools
 from antiphon.errors import ConfigError
+from antiphon.gateway.served_requests import fail_tool
 from antiphon.host.host import Host
 from antiphon.wire.envelope import encode_value
 
@@ -82,7 +83,9 @@ class AntiphonServer(AgentTools, MCPServer):
             arguments: its arguments.
             meta: the SDK's metadata; not sent.
         """
-        offered = (await self._offer())[tool_name]
+        offered = (await self._offer()).get(tool_name)
+        if offered is None:
+            return _convert(types.CallToolResult, fail_tool(f"There is no tool {tool_name!r} any more"))
         approved = True if self._defers else None
         return _convert(types.CallToolResult, await self._call(offered, arguments or {}, approved=approved))
 
