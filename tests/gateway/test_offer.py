@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -170,3 +172,21 @@ def test_a_server_in_this_process_needs_no_file(tmp_path: Path):
     """Nor does what is no target at all."""
     assert KeptLists(tmp_path).of(Server("one"), b"") is None
     assert KeptLists(tmp_path).of([], b"") is None
+
+
+async def test_lists_are_kept_though_a_note_that_they_are_late_overtakes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Both are saved in threads, which may run in any order; the newest is what counts."""
+    threads: list[Callable[[], None]] = []
+
+    async def run_later(work: Callable[[], None]) -> None:
+        threads.append(work)
+
+    monkeypatch.setattr(asyncio, "to_thread", run_later)
+    kept = place(tmp_path)
+    await kept.keep(None)
+    await kept.keep(OFFER)
+    for run in reversed(threads):
+        run()
+    assert place(tmp_path).load() == OFFER

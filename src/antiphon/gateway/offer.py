@@ -7,11 +7,13 @@ listed.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
 import os
 import stat
+import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -253,6 +255,8 @@ class KeptOffer:
     def __init__(self, lists: KeptLists, path: Path) -> None:
         self.path = path
         self._lists = lists
+        self._newest: UpstreamOffer | None = None
+        self._saving = threading.Lock()
         self.was_late = False
         """Whether the server failed, or was late, in an earlier gateway, and was never listed."""
 
@@ -272,6 +276,15 @@ class KeptOffer:
             return None
         self.was_late = kept.offer is None
         return kept.offer
+
+    async def keep(self, offer: UpstreamOffer | None) -> None:
+        """Save an offer in a thread. Threads may overtake each other, so each saves the newest offer there is."""
+        self._newest = offer
+        await asyncio.to_thread(self._save_newest)
+
+    def _save_newest(self) -> None:
+        with self._saving:
+            self.save(self._newest)
 
     def save(self, offer: UpstreamOffer | None) -> None:
         """Keep an offer, unless it is too large or cannot be written; ``None`` notes that the server was late."""

@@ -257,7 +257,7 @@ class Upstream:
         if not self.is_listed and not self.was_late:
             self.was_late = True
             if self._kept is not None:
-                await asyncio.to_thread(self._kept.save, None)
+                await self._kept.keep(None)
 
     def unusable(self, client: Client, error: BaseException) -> AntiphonError | None:
         """Note how a request has failed. Returns the error for the gateway's client, if the server is at fault.
@@ -447,7 +447,7 @@ class Upstream:
         for kind in different if was_listed else KINDS:
             self._changed(kind)
         if self._kept is not None:
-            await asyncio.to_thread(self._kept.save, offer)
+            await self._kept.keep(offer)
 
     # --- stopping -----------------------------------------------------------------------------------------------
 
