@@ -53,10 +53,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+TOLD_BY_MACHINE = ("CI", "SSH_CONNECTION", "SSH_TTY", "BROWSER", "NO_COLOR", "FORCE_COLOR", "EDITOR", "VISUAL", "NETRC")
+"""Variables that some machines set and that change what programs here do; a test sets those that it is about."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def state_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Give the tests, and programs that they start, a state folder of their own and no keyring."""
+    """Give the tests, and programs that they start, a state folder of their own, no keyring and no machine's wishes."""
     with pytest.MonkeyPatch.context() as patch:
+        for name in TOLD_BY_MACHINE:
+            patch.delenv(name, raising=False)
         patch.setitem(os.environ, "XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         # The library chooses once in a process: without this, one that a test defined, wherever it was asked first.
         patch.setitem(os.environ, "PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
