@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import public_surface
+
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src" / "antiphon"
 MAX_FILE = 540
@@ -177,22 +179,30 @@ def test_every_module_says_what_it_owns():
 
 def assigned(path: Path) -> set[str]:
     """Collect the names a module assigns or defines at its top, also where type checkers do not look."""
-    names: set[str] = set()
     body = tree(path).body
-    for node in [*body, *(below for one in body if isinstance(one, ast.If) for below in one.orelse)]:
-        if isinstance(node, ast.Assign):
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names.add(node.target.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-    return names
+    below = [one for node in body if isinstance(node, ast.If) for one in node.orelse]
+    return {name for node in [*body, *below] for name in assigned_by(node)}
 
 
-def test_every_module_lists_its_names():
-    """A module that defines anything says in ``__all__`` what is for others."""
-    sought = [path for path in modules() if path.name != "__main__.py" and assigned(path)]
-    assert [named(path) for path in sought if "__all__" not in assigned(path)] == []
+def assigned_by(node: ast.stmt) -> set[str]:
+    """Collect the names that a statement assigns or defines."""
+    if isinstance(node, ast.Assign):
+        return {target.id for target in node.targets if isinstance(target, ast.Name)}
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return {node.target.id}
+    return {node.name} if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else set()
+
+
+def test_only_a_place_that_users_import_from_lists_its_names():
+    """``__all__`` is a promise to users, or passes on what stands elsewhere; else a name without ``_`` says it."""
+    promising = {*public_surface.PLACES, *public_surface.ELSEWHERE}
+    needless: list[str] = []
+    for path in modules():
+        place = ".".join(path.relative_to(SRC.parent).with_suffix("").parts).removesuffix(".__init__")
+        for node in tree(path).body:
+            if isinstance(node, ast.Assign) and "__all__" in assigned_by(node) and place not in promising:
+                needless += [place] if set(ast.literal_eval(node.value)) <= assigned(path) else []
+    assert needless == []
 
 
 def test_no_module_is_a_drawer():

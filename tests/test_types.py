@@ -17,7 +17,7 @@ PLUMBING = {"Launch", "ChangedCall"}
 
 
 def test_every_type_of_a_message_is_there() -> None:
-    """A struct that a feature's file in ``wire`` exports can be named by users."""
+    """A struct that a file of a feature in ``wire`` defines can be named by users."""
     features = {"completion", "content", "elicitation", "lifecycle", "logging", "prompts", "resources", "roots"}
     features |= {"sampling", "subscriptions", "tools", "rounds", "origin"}
     assert features <= {each.name for each in pkgutil.iter_modules(antiphon.wire.__path__)}
@@ -25,8 +25,9 @@ def test_every_type_of_a_message_is_there() -> None:
         name
         for feature in features
         for module in [import_module(f"antiphon.wire.{feature}")]
-        for name in module.__all__
-        if isinstance(getattr(module, name), type) and issubclass(getattr(module, name), Struct)
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Struct) and value.__module__ == module.__name__
+        if not name.startswith("_")
     }
     assert exported - set(types.__all__) - {base.__name__ for base in BASES} == PLUMBING
 

@@ -17,8 +17,6 @@ from antiphon.protocol.caller import Caller
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope
 
-__all__ = ["MAX_FRAME", "Channel", "Frame", "Offers", "Oversized", "Peer", "Related", "Releases", "Take", "Vouched"]
-
 MAX_FRAME = 16 * 1024 * 1024
 """Largest frame accepted, in bytes: holds a 12 MiB image in base64, and bounds the memory one peer can occupy."""
 

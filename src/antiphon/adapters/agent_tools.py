@@ -28,8 +28,6 @@ from antiphon.machine.files import read_file
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
-__all__ = ["AgentTools", "Approval", "OnProgress", "Tools", "Undecided"]
-
 Tools = Client | Gateway | str | PathLike[str] | Sequence[Client]
 """A client or several, a gateway, or the path of a file that lists servers (``mcpServers``)."""
 Approval = Literal["host", "framework"]

@@ -22,8 +22,6 @@ from yarl import URL
 from antiphon.machine.ip_addresses import is_public
 from antiphon.machine.loopback import is_loopback
 
-__all__ = ["Boundary", "NotPublic", "draw_boundary", "find_proxy", "is_refused", "read_bounded"]
-
 
 class NotPublic(OSError):
     """A public server leads to an address of this machine or the local network."""

@@ -12,8 +12,6 @@ from typing import cast
 
 from msgspec import Struct
 
-__all__ = ["Challenge", "oauth_challenge", "read_challenges"]
-
 MAX_CHARACTERS = 16 * 1024
 """Characters of all these headers of one response that are parsed; usual are 200."""
 
@@ -67,7 +65,7 @@ def read_challenges(lines: Iterable[str]) -> list[Challenge]:
     found: list[Challenge] = []
     left = MAX_CHARACTERS
     for line in lines:
-        found += parse_challenge_line(line[:left])
+        found += _parse_line(line[:left])
         left -= len(line)
         if left <= 0 or len(found) >= MAX_CHALLENGES:
             break
@@ -81,7 +79,7 @@ def oauth_challenge(challenges: Iterable[Challenge]) -> Challenge | None:
     return next(iter(telling or asking), None)
 
 
-def parse_challenge_line(line: str) -> list[Challenge]:
+def _parse_line(line: str) -> list[Challenge]:
     found: list[Challenge] = []
     at = 0
     while at < len(line) and len(found) < MAX_CHALLENGES:

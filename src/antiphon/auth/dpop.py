@@ -13,8 +13,6 @@ import time
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["ALGORITHM", "TYPE", "ProofKey", "hash_of", "proof_target"]
-
 ALGORITHM = "ES256"
 """Signature algorithm of our keys; every server with DPoP supports it."""
 

@@ -15,8 +15,6 @@ from msgspec import Meta, Struct
 
 from antiphon.errors import RemoteProtocolError
 
-__all__ = ["ResourceMetadata", "ServerMetadata", "issuer_places", "read_document"]
-
 Text = Annotated[str, Meta(max_length=4096)]
 Names = Annotated[list[Annotated[str, Meta(max_length=512)]], Meta(max_length=1024)]
 

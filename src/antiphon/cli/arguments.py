@@ -20,8 +20,6 @@ from antiphon.cli.error_messages import Failed, find_json_mistake
 from antiphon.errors import ConfigError
 from antiphon.machine.files import read_file
 
-__all__ = ["find_by_prefix", "read_arguments", "read_input", "read_texts", "suggest_similar"]
-
 Schema = Mapping[str, Any]
 
 _SHOWN = 200

@@ -12,8 +12,6 @@ from antiphon.host.review.queue import Queue
 from antiphon.host.store import Store
 from antiphon.machine.asyncio_tasks import end_tasks
 
-__all__ = ["ring_for_questions"]
-
 _BELL = "\a"
 
 

@@ -31,22 +31,6 @@ from antiphon.host.config.trust import Trust
 from antiphon.machine.files import read_file
 from antiphon.wire.origin import describe_target
 
-__all__ = [
-    "FoundEntry",
-    "ask_for_trust",
-    "config_paths",
-    "describe_servers",
-    "entries_of",
-    "fill_entry",
-    "find_config_folder",
-    "find_entries",
-    "find_entry",
-    "is_own",
-    "list_names",
-    "read_bytes",
-    "read_config",
-]
-
 log = logging.getLogger("antiphon.gateway")
 
 _PROJECT = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from antiphon.errors import AntiphonError, ConfigError, Rejected
 from antiphon.host.checks.visible import make_inert
 
-__all__ = ["FAILED", "WRONG_USAGE", "Failed", "explain_error", "find_json_mistake", "prefix_errors", "report_error"]
-
 FAILED = 1
 WRONG_USAGE = 2
 

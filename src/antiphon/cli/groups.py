@@ -12,8 +12,6 @@ import click
 from antiphon.cli.output.formats import is_interactive
 from antiphon.cli.signatures import ClickCommand
 
-__all__ = ["CommandGroup", "ReviewGroup"]
-
 
 class CommandGroup(click.Group):
     """A command with subcommands; if none is named, the one called ``usual`` runs, with its options."""

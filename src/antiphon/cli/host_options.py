@@ -31,15 +31,6 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = [
-    "Answering",
-    "DefaultReviewer",
-    "choose_host",
-    "describe_refusal",
-    "read_configuration",
-    "reason_of",
-]
-
 _REMEDIES = {
     "no-reviewer": "--yes answers without asking, --review page asks on a page",
     "policy": "antiphon policy show lists the rules; --deny refuses everything",

@@ -23,17 +23,6 @@ from antiphon.host.checks.visible import make_inert
 from antiphon.host.store.store_location import state_folder
 from antiphon.machine.browser import has_browser
 
-__all__ = [
-    "auth_for",
-    "auth_of_client",
-    "choose_page",
-    "describe_sign_in",
-    "describe_validity",
-    "find_login",
-    "open_logins",
-    "server_of",
-]
-
 
 def open_logins(principal: str | None = None) -> LoginStore:
     """Return this user's stored logins.

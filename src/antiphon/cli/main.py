@@ -13,8 +13,6 @@ from collections.abc import Sequence
 
 from antiphon import __version__
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS = {
     "demo": ("demo.command", "Show sampling at work, in a minute."),
     "serve": ("serve", "Serve the server that a Python file defines."),

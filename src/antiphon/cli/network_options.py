@@ -22,8 +22,6 @@ from antiphon.server.serving.network import ServeOptions
 if TYPE_CHECKING:
     from antiphon.auth.server.resource_server import ResourceServer
 
-__all__ = ["ListenOptions", "ListenPlace"]
-
 _PASSWORD = "ANTIPHON_TLS_PASSWORD"
 _TOKEN = "ANTIPHON_TOKEN"
 

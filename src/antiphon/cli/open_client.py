@@ -28,8 +28,6 @@ from antiphon.transports.recording import Message, RecordingChannel
 from antiphon.wire.common import GATEWAY, LEFT_OUT
 from antiphon.wire.logging import LoggingMessageNotificationParams
 
-__all__ = ["format_log", "list_left_out", "name_left_out", "open_client"]
-
 _SILENT = (
     "It ended without output: a file that only makes a Server has to run it, with server.run() at its end; "
     "or name the object, as in FILE.py:server"

@@ -17,30 +17,6 @@ from antiphon.cli.config_files import list_names
 from antiphon.errors import ConfigError
 from antiphon.wire.revisions import REVISIONS
 
-__all__ = [
-    "AnswerOptions",
-    "Browse",
-    "By",
-    "Config",
-    "ConfigFile",
-    "For",
-    "Json",
-    "Messages",
-    "ModelName",
-    "PageAnswers",
-    "Port",
-    "Provider",
-    "Reach",
-    "Review",
-    "ReviewAt",
-    "RevisionName",
-    "StorePlace",
-    "TargetText",
-    "Yes",
-    "complete_server",
-    "user_name",
-]
-
 ReviewAt = Literal["terminal", "page", "queue"]
 """Where a person is asked: at this terminal, in the browser, or wherever they read the store."""
 

@@ -12,8 +12,6 @@ from decimal import Decimal, InvalidOperation
 from antiphon.errors import ConfigError
 from antiphon.host.budget import convert_to_nano
 
-__all__ = ["format_time", "parse_future_time", "parse_moment", "parse_money", "parse_past_time"]
-
 _LENGTH = re.compile(r"(?P<number>\d{1,9}) *(?P<unit>[smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MOST_DOLLARS = 1_000_000_000

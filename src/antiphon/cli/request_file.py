@@ -18,8 +18,6 @@ from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["Asked", "read_ask", "read_request"]
-
 Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
 
 

@@ -11,8 +11,6 @@ import click
 
 from antiphon import __version__
 
-__all__ = ["run_command"]
-
 
 class _Unloaded(click.Command):
     """A command whose module is imported only when the command is used."""

@@ -21,8 +21,6 @@ from click.shell_completion import (
 
 from antiphon.errors import ConfigError
 
-__all__ = ["VARIABLE", "complete_line", "install_script", "print_script"]
-
 VARIABLE = "_ANTIPHON_COMPLETE"
 """The environment variable by which a shell's script asks for words: ``bash_complete``, or ``complete_bash``."""
 _PLACES = {

@@ -23,8 +23,6 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 import click
 from msgspec import structs
 
-__all__ = ["INTERRUPTED", "ClickCommand"]
-
 INTERRUPTED = 130
 """The exit code that shells expect after Ctrl-C: 128 and the number of the signal."""
 _OPTION = re.compile(r"(?P<names>-[^ ,:]+(?:, -[^ ,:]+)*)(?: (?P<metavar>'.*?'|[^ :]\S*?))?(?:: (?P<help>.*))?")

@@ -19,8 +19,6 @@ from antiphon.host.config.settings import Config
 from antiphon.host.store import MemoryStore, Store, open_store
 from antiphon.host.store.base import StoreStalled
 
-__all__ = ["StoreOptions", "open_chosen_store", "run_on_store"]
-
 _WORDS = ("default", "memory")
 """Words that are no path; see ``open_store``."""
 

@@ -21,8 +21,6 @@ from antiphon.host.config import Config
 from antiphon.identity import command_of
 from antiphon.wire.origin import Origin, describe_target, identify_target, list_coarser
 
-__all__ = ["address_of", "identities_of", "names_of", "origin_at", "resolve_target", "target_of"]
-
 _URL = re.compile(r"(?:https?|wss?)://", re.IGNORECASE)
 _OBJECT = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
 

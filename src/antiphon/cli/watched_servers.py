@@ -22,8 +22,6 @@ from antiphon.host.checks.visible import make_inert
 from antiphon.host.config.settings import Config, GatewaySettings, Profile, Served
 from antiphon.host.config.trust import Trust
 
-__all__ = ["WatchedServers", "WatchedSettings"]
-
 log = logging.getLogger("antiphon.gateway")
 
 EVERY = 1.0

@@ -22,8 +22,6 @@ from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult
 from antiphon.wire.resources import ReadResourceRequestParams, ReadResourceResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
-__all__ = ["BY_HAND", "ByHand", "Rounds"]
-
 R = TypeVar("R", bound=Wire)
 
 

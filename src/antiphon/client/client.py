@@ -70,8 +70,6 @@ from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
-__all__ = ["Client", "OnProgress"]
-
 OnProgress = Callable[[float, float | None, str | None], object]
 """Called with the progress, the total and the message, the last two ``None`` if not given; may be async."""
 

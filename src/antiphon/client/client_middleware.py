@@ -23,8 +23,6 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["ClientMiddleware", "ClientMiddlewareStack", "ClientNext", "ClientRequest"]
-
 
 class ClientRequest:
     """A request between this client and its server.

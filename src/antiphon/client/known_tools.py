@@ -23,8 +23,6 @@ from antiphon.json_schema.validator import SchemaValidator
 from antiphon.protocol.http.param_headers import HeaderParam, header_params, param_headers
 from antiphon.wire.tools import Tool
 
-__all__ = ["KnownTools"]
-
 log = logging.getLogger("antiphon.client")
 
 MAX_TOOLS = 10_000

@@ -46,8 +46,6 @@ from antiphon.wire.methods import MethodSpec
 from antiphon.wire.origin import Launch, Origin
 from antiphon.wire.revisions import Revision
 
-__all__ = ["LinkSettings", "LinkWithMiddleware", "ServerLink"]
-
 log = logging.getLogger("antiphon.client")
 
 P = ParamSpec("P")

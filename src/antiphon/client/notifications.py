@@ -36,8 +36,6 @@ from antiphon.wire.subscriptions import (
 )
 from antiphon.wire.task import GetTaskResult
 
-__all__ = ["Cache", "Change", "ClientNotices", "Listening", "OnLog"]
-
 log = logging.getLogger("antiphon.client")
 
 OnLog = Callable[[LoggingMessageNotificationParams], object]

@@ -8,8 +8,6 @@ from typing import TypeVar
 from antiphon.errors import MethodNotFound, RemoteProtocolError
 from antiphon.wire.common import PaginatedResult
 
-__all__ = ["iterate_pages"]
-
 T = TypeVar("T")
 P = TypeVar("P", bound=PaginatedResult)
 

@@ -35,8 +35,6 @@ from antiphon.wire.subscriptions import SubscriptionFilter, SubscriptionsListenR
 from antiphon.wire.task import CreateTaskResult, GetTaskResult, TaskParams, TaskStatus, UpdateTaskParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
-__all__ = ["ENDS", "TaskHandle", "TaskUpdate"]
-
 T = TypeVar("T")
 
 _POLL = 1.0

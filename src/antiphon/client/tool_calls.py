@@ -27,8 +27,6 @@ from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
-__all__ = ["Confirmer", "Confirming", "Consent", "ToolCalls", "usual_consent"]
-
 # Not where it is defined: messages depend on nothing of this machine.
 explain_other_names(CallToolResult)
 

@@ -12,8 +12,6 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVarTuple
 
-__all__ = ["Flag", "Tasks", "await_safely", "call_safely"]
-
 Task = asyncio.Task[None]
 
 

@@ -33,8 +33,6 @@ from antiphon.protocol.events import Batch, Event, Replied, Request
 from antiphon.protocol.session import PeerSession
 from antiphon.wire.common import Wire
 
-__all__ = ["LATER", "Handler", "Later", "Reader", "drive_handler", "run_alone"]
-
 _TOGETHER = 64
 """Most messages that are each handled in a task, after one whose handler waits."""
 

@@ -33,8 +33,6 @@ from antiphon.wire.rounds import InputRequiredResult
 if TYPE_CHECKING:
     from antiphon.telemetry.operations import Attributes, Kind, Measure, Operation, Telemetry
 
-__all__ = ["ConnectionWatch", "ReportedSpan", "make_watch"]
-
 T = TypeVar("T")
 
 MAX_NAMES = 1_000

@@ -18,8 +18,6 @@ from antiphon.wire.envelope import RequestId
 from antiphon.wire.failure import from_wire
 from antiphon.wire.lifecycle import ProgressNotificationParams
 
-__all__ = ["Deadlines", "OnProgress", "Timed", "Waiter", "WaitingRequests"]
-
 
 class Timed(Struct, eq=False):
     """Something with a deadline. It is a struct because there is one for every request."""

@@ -26,17 +26,6 @@ from antiphon.wire.methods import METHODS
 from antiphon.wire.origin import Origin
 from antiphon.wire.task import TASKS
 
-__all__ = [
-    "PassesOn",
-    "Spoken",
-    "choose_server",
-    "declared_by",
-    "list_addressed_servers",
-    "note_request",
-    "spoken_by",
-    "without_ours",
-]
-
 log = logging.getLogger("antiphon.gateway")
 
 Spoken = Mapping[str, Sequence[str]]

@@ -45,8 +45,6 @@ from antiphon.wire.methods import METHODS
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
 
-__all__ = ["Gateway", "Proxy", "Reloads"]
-
 Reloads = Callable[[], AsyncIterator[Mapping[str, Target]]]
 """Yields all servers again whenever they have changed."""
 

@@ -34,8 +34,6 @@ from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.lossless import Received
 
-__all__ = ["PrincipalGroup"]
-
 log = logging.getLogger("antiphon.gateway")
 
 CALL_PATIENCE = 10.0

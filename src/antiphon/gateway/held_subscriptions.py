@@ -15,8 +15,6 @@ from antiphon.errors import AntiphonError, InternalError, InvalidRequest, PeerEr
 from antiphon.gateway.upstream import Upstream, UpstreamUnavailable
 from antiphon.machine.asyncio_tasks import end_tasks
 
-__all__ = ["MAX_WATCHED", "Watches"]
-
 MAX_WATCHED = 1_000
 """Most resources that are subscribed to for the clients of one group; as many as one client may subscribe to."""
 

@@ -17,8 +17,6 @@ from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams
 from antiphon.wire.lossless import Received
 from antiphon.wire.revisions import find_revision
 
-__all__ = ["LogLevels", "LogsPassedOn", "level_for"]
-
 _UNSAID: LoggingLevel = "info"
 """Level for a client up to 2025-11-25 that has set none: "the server MAY decide which messages to send"."""
 

@@ -27,21 +27,6 @@ from msgspec import Struct
 from antiphon.errors import ConfigError
 from antiphon.server.mounts import prefix_name
 
-__all__ = [
-    "ALL",
-    "Filters",
-    "NameSettings",
-    "Style",
-    "UriClaim",
-    "UriOwners",
-    "expose_name",
-    "fold_name",
-    "is_plain",
-    "mark_name",
-    "refused_claims",
-    "server_names",
-]
-
 Style = Literal["prefix", "none"]
 """``prefix``: ``server__tool``; ``none``: the server's own name, with a prefix only if another server has an equal name
 or one that looks like it."""

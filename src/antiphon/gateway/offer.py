@@ -36,18 +36,6 @@ from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.tools import Tool
 
-__all__ = [
-    "KINDS",
-    "Definition",
-    "KeptLists",
-    "KeptOffer",
-    "Kind",
-    "UpstreamOffer",
-    "fetch_offer",
-    "list_changes",
-    "place_of",
-]
-
 Kind = Literal["tools", "prompts", "resources"]
 """The kinds of lists, as notifications of changes name them; resources include their templates."""
 

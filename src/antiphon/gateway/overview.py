@@ -20,8 +20,6 @@ from antiphon.host.review_page import PageReviewer
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.wire.origin import describe_target
 
-__all__ = ["ShownServers"]
-
 log = logging.getLogger("antiphon.gateway")
 
 

@@ -34,18 +34,6 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.revisions import find_revision
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = [
-    "NOTICE_RATE",
-    "Answerers",
-    "Clients",
-    "During",
-    "OpenRequests",
-    "by_client",
-    "by_host",
-    "shows_elicitations",
-]
-
-
 Version = tuple[int, ...]
 
 

@@ -27,8 +27,6 @@ from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotations
 
-__all__ = ["CALL", "FIND", "Index", "Search"]
-
 FIND, CALL = "find_tools", "call_tool"
 
 USUAL_RESULTS = 5

@@ -41,9 +41,6 @@ from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
 
-__all__ = ["SERVED", "SUBSCRIBED", "fail_tool", "pass_on", "report_progress"]
-
-
 _QUIET = 15.0
 """Seconds without a report after which the gateway sends one; hosts give up after 60, some after 30."""
 

@@ -34,8 +34,6 @@ from antiphon.wire.prompts import ListPromptsResult, Prompt
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, Resource, ResourceTemplate
 from antiphon.wire.tools import ListToolsResult, Tool
 
-__all__ = ["Conflict", "Exposure", "Noun", "ServerCatalogue", "ServerItem"]
-
 Noun = Literal["tool", "prompt"]
 
 Named = TypeVar("Named", Tool, Prompt)

@@ -42,8 +42,6 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.task import TASK, TASKS, CreateTaskResult, GetTaskResult, Task
 from antiphon.wire.tools import CallToolResult
 
-__all__ = ["MAX_FOLLOWED", "MAX_ID", "MAX_WATCHED", "OwnedTask", "TasksBehind"]
-
 log = logging.getLogger("antiphon.gateway")
 
 MAX_ID = 1_024

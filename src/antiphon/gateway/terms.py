@@ -24,21 +24,6 @@ from antiphon.server.state.request_state import Seal
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = [
-    "IDLE_TIMEOUT",
-    "MAX_PROCESSES",
-    "PENDING_FOR",
-    "Answered",
-    "ElicitsIn",
-    "Full",
-    "GatewayTerms",
-    "ProcessPlace",
-    "RunOptions",
-    "SignIn",
-    "Start",
-    "terms_of",
-]
-
 START_TIMEOUT = 30.0
 """Seconds for the start of a server."""
 

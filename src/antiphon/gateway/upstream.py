@@ -30,8 +30,6 @@ from antiphon.server.server_middleware import ServerRequest
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import identify_target
 
-__all__ = ["State", "Upstream", "UpstreamUnavailable"]
-
 log = logging.getLogger("antiphon.gateway")
 
 State = Literal["stopped", "starting", "running", "failed"]

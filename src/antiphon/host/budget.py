@@ -23,28 +23,6 @@ from antiphon.wire.content import ToolResultContent, ToolUseContent
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = [
-    "DOLLAR",
-    "Account",
-    "Amount",
-    "Budget",
-    "Cap",
-    "Costs",
-    "Price",
-    "Priced",
-    "accounts_for",
-    "brief_dollars",
-    "convert_to_nano",
-    "estimate_costs",
-    "estimated_usage",
-    "find_dearest",
-    "format_dollars",
-    "input_estimate",
-    "rounded_dollars",
-    "task_account",
-    "worst_case",
-]
-
 DOLLAR = 1_000_000_000
 """One dollar in nano-dollars, the unit in which money is counted."""
 _PER_DOLLAR = Decimal(10) ** 12

@@ -30,8 +30,6 @@ from antiphon.host.review.review import Reviewer
 from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import Store, open_store
 
-__all__ = ["ConfiguredHost", "open_host", "page_over", "queue_in"]
-
 
 class ConfiguredHost(Host):
     """A host made from a configuration: each configured server has its own limits, models, budget and review mode.

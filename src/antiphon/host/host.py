@@ -41,8 +41,6 @@ from antiphon.wire.tools import CallToolRequestParams
 if TYPE_CHECKING:
     from antiphon.host.review_page import PageReviewer
 
-__all__ = ["GENERATE_TIMEOUT", "REVIEW_TIMEOUT", "Host", "with_review"]
-
 REVIEW_TIMEOUT = 600.0
 """Ten minutes: servers keep the state of an input round (``requestState``) this long by default."""
 GENERATE_TIMEOUT = 300.0

@@ -23,8 +23,6 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 if TYPE_CHECKING:
     from antiphon.telemetry.operations import Attributes, Measure, Operation, Telemetry
 
-__all__ = ["watched_completion", "watched_embeddings", "watched_review"]
-
 T = TypeVar("T")
 Made = TypeVar("Made", Completion, Embedded)
 

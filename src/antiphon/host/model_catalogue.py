@@ -16,8 +16,6 @@ import msgspec
 from antiphon.errors import ConfigError
 from antiphon.machine.ip_addresses import is_public
 
-__all__ = ["LOCAL", "PROVIDERS", "Modality", "Model", "ModelCatalogue", "ModelPrice", "PriceStep", "Tier"]
-
 Modality = Literal["text", "image", "audio"]
 Tier = Literal[1, 2, 3, 4, 5]
 """From 1, the slowest or least capable, to 5, the fastest or most capable."""

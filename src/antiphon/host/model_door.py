@@ -12,8 +12,6 @@ from typing import Protocol, cast
 
 from antiphon.wire.origin import Equipment, Origin
 
-__all__ = ["ModelApi", "model_api_over"]
-
 _ENDPOINT = "antiphon.model_api.endpoint"
 
 

@@ -24,18 +24,6 @@ from antiphon.wire.sampling import (
 )
 from antiphon.wire.tools import Tool
 
-__all__ = [
-    "PERSON",
-    "Asker",
-    "Messages",
-    "Offer",
-    "OwnAnswer",
-    "OwnMembers",
-    "RunMembers",
-    "make_person_origin",
-    "make_request",
-]
-
 Messages = str | Sequence[str | SamplingMessage] | CreateMessageRequestParams
 """A text of the user, several texts and messages, or a whole request."""
 

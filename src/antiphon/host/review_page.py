@@ -25,8 +25,6 @@ from antiphon.host.store.base import Store
 from antiphon.host.store.memory_store import MemoryStore
 from antiphon.machine.extras import describe_install
 
-__all__ = ["OpenedPage", "Opener", "PageReviewer", "page_opener"]
-
 _WEB = "antiphon.web.page_server"
 
 

@@ -23,8 +23,6 @@ from msgspec.structs import replace
 from antiphon.identity.pins import BEGINNINGS, is_pinned, runner_of, without_version
 from antiphon.wire.origin import Launch, identify_target
 
-__all__ = ["command_of", "identity_of", "launch_of"]
-
 _CHOOSES_CODE = re.compile(
     r"(PATH|PATHEXT|HOME|USERPROFILE|APPDATA|LOCALAPPDATA|COMSPEC|SHELL|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|IFS|ZDOTDIR"
     r"|BASH_FUNC_.*|MAKE\w*|GNUMAKEFLAGS|JUST_\w+|NIX_\w+|COMPOSE_\w+|COMPOSER\w*|GRADLE_\w+|MAVEN_\w+|M2_\w+|MIX_\w+"

@@ -10,8 +10,6 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePath
 
-__all__ = ["BEGINNINGS", "is_pinned", "may_download", "runner_of", "without_version"]
-
 _RUNNERS: dict[tuple[str, ...], str] = {
     ("npx",): "npx",
     ("npm", "exec"): "npx",

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-__all__ = ["MAX_MEMBERS", "Effort", "count_members", "walk_objects", "weigh_value"]
-
 MAX_MEMBERS = 2_000
 """Most members and items of a schema that is counted, and used, on the event loop: it compiles in 2 ms."""
 

@@ -17,16 +17,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-__all__ = [
-    "MismatchError",
-    "SchemaMismatch",
-    "describe_mismatch",
-    "describe_rule",
-    "join_path",
-    "prefix_place",
-    "suggest_name",
-]
-
 MAX_TEXT = 300
 """Most characters of a problem, since a report may quote what the peer sent."""
 

@@ -17,8 +17,6 @@ from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.effort import MAX_MEMBERS, Effort, count_members, weigh_value
 from antiphon.json_schema.mismatch import MismatchError, SchemaMismatch, describe_mismatch
 
-__all__ = ["DIALECTS", "MAX_DEPTH", "MAX_EFFORT", "MAX_EXPANSION", "MAX_NODES", "SchemaValidator"]
-
 DIALECTS = frozenset(
     {
         "https://json-schema.org/draft/2020-12/schema",

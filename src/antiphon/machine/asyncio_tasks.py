@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["end_tasks", "start_in"]
-
 T = TypeVar("T")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-__all__ = ["has_browser"]
-
 
 def has_browser(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
     """Return whether a browser that is opened here appears in front of the person at the terminal.

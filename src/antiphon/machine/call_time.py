@@ -14,8 +14,6 @@ from contextvars import ContextVar
 
 from antiphon.errors import CallTimeout
 
-__all__ = ["CURRENT", "TimeLeft", "count_time"]
-
 
 class TimeLeft:
     """The ``seconds`` that are left of those ``given``; ``None``: no limit."""

@@ -6,8 +6,6 @@ here, and a test then finds the pages that still name the old one.
 
 from __future__ import annotations
 
-__all__ = ["describe_install"]
-
 
 def describe_install(extra: str) -> str:
     """Return the command that installs an extra, from the folder that holds the clone, for the end of a message."""

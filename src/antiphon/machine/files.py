@@ -14,8 +14,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-__all__ = ["open_file", "read_file", "replace_file", "replaced_file"]
-
 _PRIVATE = 0o600
 # Opening a pipe waits for its other end. Windows has neither of these, but tells text from bytes.
 _READING = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT"))

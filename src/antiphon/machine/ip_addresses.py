@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
-__all__ = ["is_public"]
-
 # What is not in here is local, reserved, or contains an IPv4 address.
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _TEREDO = IPv6Network("2001::/32")

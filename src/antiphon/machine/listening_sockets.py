@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 
-__all__ = ["accept_rest"]
-
 
 def accept_rest(listening: socket.socket) -> list[socket.socket]:
     """Accept the connections that wait at a socket, which closing would reset, and close it."""

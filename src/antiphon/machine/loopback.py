@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["LOOPBACK", "is_loopback"]
-
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names of the machine for itself, as they stand in ``Host`` headers."""
 

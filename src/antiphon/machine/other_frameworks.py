@@ -16,8 +16,6 @@ import msgspec
 
 from antiphon.errors import ConfigError
 
-__all__ = ["ELSEWHERE", "check_options", "explain_other_names", "find_name", "find_remedy"]
-
 C = TypeVar("C", bound=type)
 
 

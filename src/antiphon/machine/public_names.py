@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["load_public_name"]
-
 
 def load_public_name(package: str, name: str) -> object:
     """Load a name of a package, or its ``__all__``, and keep it there; ``AttributeError`` for any other name."""

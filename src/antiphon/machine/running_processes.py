@@ -10,8 +10,6 @@ import os
 from functools import cache
 from pathlib import Path
 
-__all__ = ["find_start", "identify_place", "is_running"]
-
 _PROCESSES = Path("/proc")
 _BEGAN = 19
 """Index of the start time after the name in ``/proc/PID/stat``; see proc(5): field 22, where the state is field 3."""

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["parse_toml"]
-
 MAX_PARTS = 32
 """Most parts of a dotted key. ``tomllib`` takes a time that grows with the square of their number."""
 

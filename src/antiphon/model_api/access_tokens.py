@@ -21,8 +21,6 @@ from secrets import token_urlsafe
 from antiphon.model_api.model_calls import ModelCalls
 from antiphon.wire.origin import Origin
 
-__all__ = ["PeerProcess", "Token", "Tokens", "other_peers", "protect_memory"]
-
 _PREFIX = "sk-antiphon-"
 """Looks like a vendor's key, so that programs that mask keys, such as this one, mask tokens as well."""
 _BYTES = 32

@@ -19,9 +19,6 @@ from antiphon.transports.http.server.connections import BoundedConnection, Conne
 from antiphon.transports.http.server.shutdown import GracefulServer
 from antiphon.wire.origin import Equipment, Origin
 
-__all__ = ["GIVEN", "LIMITS", "SERVED", "ModelEndpoint", "equip_environment"]
-
-
 GIVEN: Mapping[str, str] = {
     "OPENAI_BASE_URL": "{address}/v1",
     "OPENAI_API_BASE": "{address}/v1",  # LangChain, LiteLLM and the SDK before 1.0

@@ -25,8 +25,6 @@ from antiphon.transports.http.server.asgi import HeaderPair, Http
 from antiphon.transports.http.server.body import read_body
 from antiphon.wire.envelope import too_deep, without_strings
 
-__all__ = ["BODY_SECONDS", "MAX_BODY", "MAX_VALUES", "Body", "EventStream", "Writer", "read_json"]
-
 MAX_BODY = 16 * 1024 * 1024
 """Most bytes of one request, as of one message of a server."""
 BODY_SECONDS = 30.0

@@ -30,8 +30,6 @@ from antiphon.model_api.model_calls import Answered, ModelCall, too_many
 from antiphon.transports.http.server.asgi import HeaderPair, Http, Receive, Scope, Send, send_json
 from antiphon.wire.origin import Origin
 
-__all__ = ["CROWDED", "KEEP_ALIVE", "TRACED", "App"]
-
 KEEP_ALIVE = 10.0
 """Seconds without data after which a stream sends a sign of life. From then on a refusal is an error in the stream."""
 TRACED = "antiphon.traced"

@@ -13,8 +13,6 @@ from typing import Any, Generic, TypeVar
 
 from antiphon.model_api.dialects.dialect_errors import Failure, failure_of
 
-__all__ = ["KEPT", "MAX_KEPT", "MAX_LARGE", "MAX_OPEN", "Answered", "ModelCall", "ModelCalls", "too_many"]
-
 KEPT = 600.0
 """Seconds that a request is kept without a connection: ten minutes, as long as a review may take by default."""
 MAX_OPEN = 64

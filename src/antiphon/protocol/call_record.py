@@ -16,8 +16,6 @@ from msgspec import UNSET, Raw, Struct, structs
 from antiphon.errors import InternalError, PeerError
 from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, encode_value
 
-__all__ = ["CallHead", "CallRecord", "EarlyReplies", "Sent", "first_id", "make_stopped_error", "read_head"]
-
 MAX_RECORDED = 64 * 1024
 """Most bytes of the params of a call that is recorded; one with more ends when its process dies."""
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-__all__ = ["Caller", "Covers"]
-
 Covers = Callable[[str, str], bool]
 """Says whether a scope that was granted (first) includes one that is required (second)."""
 

@@ -14,15 +14,6 @@ from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.revisions import Revision
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = [
-    "declares_capability",
-    "declares_extension",
-    "list_servable",
-    "may_include_context",
-    "missing_for_ask",
-    "offers_method",
-]
-
 # One set for all sessions with the same capabilities: it takes 2 KiB, and there may be thousands of sessions.
 _servable: dict[frozenset[str], frozenset[str]] = {}
 

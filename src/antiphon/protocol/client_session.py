@@ -52,8 +52,6 @@ from antiphon.wire.methods import MAX_NAME, METHODS, MethodSpec, Side, unknown_r
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, Revision, find_revision
 from antiphon.wire.task import TASKS
 
-__all__ = ["ClientSession", "is_modern_error"]
-
 _SESSION_WRITES = {PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL}
 """Members of ``_meta`` that the session sets; callers cannot."""
 

@@ -20,19 +20,6 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.revisions import Revision
 
-__all__ = [
-    "Answered",
-    "Batch",
-    "BatchReplies",
-    "Cancelled",
-    "Event",
-    "Ignored",
-    "Notified",
-    "Outgoing",
-    "Replied",
-    "Request",
-]
-
 
 class Request(Struct, eq=False):
     """A request of the peer, from its arrival until it is answered. It is also the event of that arrival."""

@@ -25,8 +25,6 @@ from antiphon.wire.envelope import (
 )
 from antiphon.wire.lists import mend_list
 
-__all__ = ["Remains", "read_list", "read_remains", "salvage_reply"]
-
 _begins_message = re.compile(rb"\s*+\{?\s*+[\"'](?:jsonrpc|id|result|error)[\"']\s*+:").match
 """Tells a message that is no JSON, such as a Python dict that was printed, from a line for people."""
 _has_method = re.compile(rb"[\"']method[\"']").search

@@ -21,8 +21,6 @@ from antiphon.wire.methods import MAX_NAME, METHODS
 from antiphon.wire.revisions import REVISIONS, Revision
 from antiphon.wire.rounds import InputRequiredResult
 
-__all__ = ["ModernResults", "ServerOffer"]
-
 _COMPLETE = "complete"
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 

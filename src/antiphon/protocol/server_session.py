@@ -42,8 +42,6 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side, unknown_request
 from antiphon.wire.revisions import Revision
 
-__all__ = ["NO_SESSIONS", "ServerSession"]
-
 _REQUESTS = {name: row for name, row in METHODS.items() if row.kind == "request"}
 NO_SESSIONS = "this server keeps no sessions (stateless=True), so it can ask nothing of clients up to 2025-11-25"
 # Looked up once, because in Python 3.11 a look at a member of an enumeration costs as much as a call.

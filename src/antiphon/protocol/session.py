@@ -40,8 +40,6 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side, unknown_notification
 from antiphon.wire.revisions import Revision
 
-__all__ = ["ALLOWED_BEFORE_READY", "TRANSITIONS", "PeerSession", "Phase", "read_params", "shorten_text"]
-
 MAX_BATCH = 256
 """Most messages in one batch. Each may start work, so the bound on the size of a frame is not enough."""
 

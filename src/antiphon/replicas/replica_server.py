@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from antiphon.replicas.engines.base import Cluster
     from antiphon.transports.http.server.app import HttpApp
 
-__all__ = ["Replicas"]
-
 log = logging.getLogger("antiphon.server")
 
 _KEY_FOR = 10 * 365 * 86_400.0

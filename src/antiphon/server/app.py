@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from antiphon.server.tasks.task_store import TaskOptions
     from antiphon.wire.tools import Tool
 
-__all__ = ["Mountable", "Server"]
-
 Elsewhere = str | PathLike[str] | Sequence[str] | Mapping[str, Any]
 """A server outside of this process, as a target of ``Client``."""
 

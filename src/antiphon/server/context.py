@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from antiphon.server.asks.elicitations import Elicited
     from antiphon.wire.resources import ReadResourceResult
 
-__all__ = ["Context", "RequestFacts"]
-
 S = TypeVar("S")
 
 _KEY = "idempotency_key"

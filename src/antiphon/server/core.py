@@ -32,8 +32,6 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
 
-__all__ = ["Core", "Declared", "Extension"]
-
 log = logging.getLogger("antiphon.server")
 
 Declared = Literal["tools", "prompts", "resources", "completions"]

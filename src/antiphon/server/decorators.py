@@ -20,8 +20,6 @@ from antiphon.wire.tools import Tool
 if TYPE_CHECKING:
     from antiphon.server.features.feature_options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
 
-__all__ = ["Features"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

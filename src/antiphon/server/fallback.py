@@ -16,8 +16,6 @@ from antiphon.errors import CallTimeout, ConfigError, SamplingFailed, SamplingUn
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Completes", "Fallback", "SamplingFallback"]
-
 log = logging.getLogger("antiphon.server")
 
 Completion = str | CreateMessageResult

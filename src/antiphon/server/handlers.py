@@ -46,8 +46,6 @@ from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 if TYPE_CHECKING:
     from antiphon.server.tasks.task_requests import TaskRequests
 
-__all__ = ["Handlers"]
-
 Peer = Connection[ServerSession]
 
 _UNAVAILABLE: dict[str, type[errors.MissingCapability]] = {

@@ -28,8 +28,6 @@ from antiphon.wire.prompts import ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult
 from antiphon.wire.tools import ListToolsResult
 
-__all__ = ["Pages"]
-
 _MAX_KEPT = 256
 """Most encoded pages cached for one list, so that a client with made-up cursors cannot fill the memory."""
 

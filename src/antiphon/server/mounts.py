@@ -29,8 +29,6 @@ from antiphon.wire.common import Wire
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.tools import Tool
 
-__all__ = ["SEPARATOR", "Behind", "Mount", "Mounts", "prefix_name"]
-
 SEPARATOR = "__"
 """Separates the prefix of a server from the name of its tool, as behind a gateway: ``shop__sell``."""
 

@@ -16,8 +16,6 @@ from msgspec import Struct
 
 from antiphon.errors import ConfigError, InvalidRequest
 
-__all__ = ["DEFAULT_TOOL_RATE", "PROGRESS_RATE", "Bucket", "Rate", "RateLimiter"]
-
 _MAX_PRINCIPALS = 10_000
 """Most buckets kept; beyond that the oldest is dropped, and its principal starts again with a full one."""
 

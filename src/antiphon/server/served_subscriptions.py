@@ -30,8 +30,6 @@ from antiphon.wire.subscriptions import (
 )
 from antiphon.wire.task import GetTaskResult
 
-__all__ = ["Changes", "ListKind", "Subscriptions"]
-
 ListKind = Literal["tools", "prompts", "resources"]
 
 MAX_SUBSCRIPTIONS = 1_000

@@ -26,9 +26,6 @@ from antiphon.wire.methods import METHODS, unknown_notification
 from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["CallNext", "Middleware", "ServerMiddlewareStack", "ServerRequest"]
-
-
 MAX_REPEATED = 2
 """Most revisions for which one result is kept encoded; the clients of one server usually speak one or two."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from antiphon.sql.runner import Runner
 
-__all__ = ["PATIENCE", "DatabaseStore", "StorePatience", "StoreStalled", "runner_at"]
-
 T = TypeVar("T")
 
 

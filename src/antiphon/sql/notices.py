@@ -16,8 +16,6 @@ from typing import Any, Protocol, cast
 
 from sqlalchemy import Connection, func, select
 
-__all__ = ["PROVED", "ChannelNotices"]
-
 _PROOF = "?"
 """Prefix of the notices that a process sends to itself to test the connection. No other notice begins so."""
 _PROOF_WITHIN = 5.0

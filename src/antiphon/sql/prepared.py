@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
     from sqlalchemy.engine.default import DefaultDialect
 
-__all__ = ["Prepared", "begin_upsert"]
-
 Values = Mapping[str, object]
 
 

@@ -16,8 +16,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from antiphon.errors import ConfigError
 
-__all__ = ["TableSet", "insert_into", "time_of"]
-
 _log = logging.getLogger("antiphon")
 
 _LOCK = 0x72657673

@@ -37,8 +37,6 @@ from antiphon.machine.asyncio_tasks import start_in
 from antiphon.sql.notices import ChannelNotices
 from antiphon.sql.watched_file import WatchedFile
 
-__all__ = ["CLOSING", "IDLE", "LOCKED", "STATEMENT", "TRANSACTION", "PostgresRunner", "Runner", "SqliteRunner"]
-
 T = TypeVar("T")
 Work = Callable[[Connection], T]
 

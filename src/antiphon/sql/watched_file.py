@@ -16,8 +16,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-__all__ = ["LOOK", "WatchedFile"]
-
 LOOK = 0.02
 """Seconds between two polls."""
 _AGAIN = 1.0

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from antiphon.telemetry.operations import Telemetry
 
-__all__ = ["find_current_telemetry"]
-
 
 def find_current_telemetry() -> Telemetry | None:
     """Return the program's telemetry, ``None`` if it configured none; OpenTelemetry is never imported first."""

@@ -17,17 +17,6 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.context import Context, attach, detach, get_current, get_value, set_value
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
-__all__ = [
-    "CARRIED",
-    "Attributes",
-    "Kind",
-    "Measure",
-    "Operation",
-    "Telemetry",
-    "find_configured",
-    "find_running_operation",
-]
-
 Attributes: TypeAlias = "dict[str, str | int | float]"
 Kind = Literal["client", "server"]
 

@@ -9,8 +9,6 @@ from contextlib import AbstractContextManager, contextmanager
 from types import CoroutineType
 from typing import Any, TypeVar, cast
 
-__all__ = ["at_once_or_within", "both_stopped", "stop_timeout"]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from antiphon.channel import Oversized, Take
 
-__all__ = ["FRAME_COST", "HIGH_WATER", "ClosedOnce", "Frames", "Inbox", "Receiving", "Room"]
-
 Frames = list[bytes | Oversized]
 
 HIGH_WATER = 1024 * 1024

@@ -8,8 +8,6 @@ from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.inbox import Inbox, Receiving, Room
 
-__all__ = ["memory_pair"]
-
 
 class _MemoryChannel(Receiving):
     """One side of a pair. What it sends is put directly into the inbox of the other side."""

@@ -11,9 +11,6 @@ from collections.abc import Awaitable, Callable
 from antiphon.channel import Frame
 from antiphon.transports.inbox import Inbox, Receiving, Room
 
-__all__ = ["HIGH_WATER", "Outbox", "QueuedChannel"]
-
-
 HIGH_WATER = 256 * 1024
 """Bytes that may wait for a slow peer before senders are asked to wait; they continue at half of it."""
 

@@ -15,8 +15,6 @@ from antiphon.channel import Channel, Frame, Oversized
 from antiphon.errors import ConnectionClosed, PeerError
 from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, split_batch
 
-__all__ = ["Direction", "Kind", "Message", "RecordingChannel"]
-
 Direction = Literal["sent", "received"]
 Kind = Literal["request", "notification", "result", "error", "unreadable"]
 

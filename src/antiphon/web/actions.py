@@ -49,21 +49,6 @@ from antiphon.web.site import THEMES, Site, wants_data
 from antiphon.web.views import find_similar, part_of
 from antiphon.wire.elicitation import ElicitResult
 
-__all__ = [
-    "approve_together",
-    "block_server",
-    "decide_question",
-    "deny_several",
-    "invite_browser",
-    "preview_edit",
-    "revoke_grant",
-    "store_draft",
-    "store_settings",
-    "switch_tool",
-    "unblock_server",
-    "undo_decision",
-]
-
 _ACTIONS = ("approve", "edit", "deny", "answer", "fill", "regenerate")
 _SEAL = ("digest", "hash", "shown")
 """The fields by which a decision names what it is about, and when that was sent to the browser."""

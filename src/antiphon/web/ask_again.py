@@ -26,8 +26,6 @@ from antiphon.web.site import Site
 from antiphon.web.views import show_piece
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["ask_again", "await_answer", "show_answer", "show_kept_request", "show_text_piece", "stop_waiting"]
-
 _WAIT = 20.0
 """Seconds that one request of the page's script waits for an answer; then the script sends the next."""
 _LONGEST_ID = 32

@@ -22,8 +22,6 @@ from antiphon.web.record_pages import server_names
 from antiphon.web.site import Site
 from antiphon.web.views import show_piece
 
-__all__ = ["send_export", "show_history", "show_record", "show_server", "show_text_piece", "told_of"]
-
 _FORMS = {"audit.jsonl": "application/jsonl", "audit.csv": "text/csv"}
 _LATEST = 20
 """Asks on the page of a server."""

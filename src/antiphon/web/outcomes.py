@@ -14,8 +14,6 @@ from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.summary import Texts, first_words, outcome_text, who_of
 
-__all__ = ["OutcomeEntry", "OutcomeLists", "OutcomeRequest"]
-
 _LAST = 5
 """Entries that are kept for each browser: more than a person takes back."""
 

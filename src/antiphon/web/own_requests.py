@@ -21,8 +21,6 @@ from antiphon.host.store.base import Store
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["MAX_KEPT", "MAX_RUNNING", "ConfiguredAsker", "OwnRequest", "OwnRequests"]
-
 MAX_KEPT = 20
 """Most answers that are kept; the oldest is dropped."""
 MAX_RUNNING = 4

@@ -28,8 +28,6 @@ from antiphon.web.page_texts import choose_language, load_texts
 from antiphon.web.render import STATIC
 from antiphon.web.site import Site
 
-__all__ = ["ReviewPage"]
-
 _GO_IN = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Antiphon</title>'
 
 View = Callable[[Site, Request], Awaitable[Response]]

@@ -26,8 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from antiphon.host.store.base import BrowserRow, Store
 from antiphon.web.page_texts import choose_language, load_texts
 
-__all__ = ["COOKIE", "BrowserSession", "Guards", "PageAccess", "form_of", "is_plain", "session_of"]
-
 MAX_BODY = 8 * 1024 * 1024
 """Most bytes of a form: an edited request with the longest text the host accepts, percent-encoded."""
 MAX_FIELDS = 5_000

@@ -40,8 +40,6 @@ from antiphon.machine.browser import has_browser
 from antiphon.machine.loopback import LOOPBACK, is_loopback
 from antiphon.web.page import ReviewPage
 
-__all__ = ["RunningPage", "opened_page", "running_page", "serve_page"]
-
 _STREAMS = 200
 """Most connections: each browser has one that stays open, and a few short ones."""
 MAX_HALF_OPEN = 64

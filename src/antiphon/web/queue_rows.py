@@ -17,8 +17,6 @@ import msgspec
 from antiphon.host.review.queue import Question
 from antiphon.host.review.summary import ORDERS, Group, Listed, Order, group_rows, listed
 
-__all__ = ["FILTERS", "Changed", "GroupChange", "QueueRows", "Sifting", "group_changes"]
-
 FILTERS = ("tool", "request", "response", "elicitation", "risk")
 """What the list can be narrowed to: a kind of question, or those with a warning."""
 _TURNS = 200

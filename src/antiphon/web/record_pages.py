@@ -19,8 +19,6 @@ from antiphon.host.review.history import sum_up_spending as figures
 from antiphon.host.review.keymap import keys_on
 from antiphon.web.site import THEMES, Site
 
-__all__ = ["server_names"]
-
 _ROWS = 300
 """Rows of the table: the newest, some months. The command line lists all of them."""
 

@@ -21,8 +21,6 @@ from antiphon.host.checks.visible import inert_line, make_inert
 from antiphon.host.review.diff import changed_words, format_json, make_editable
 from antiphon.host.review.summary import figures_text
 
-__all__ = ["LONG", "PIECE", "STATIC", "make_environment"]
-
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
 """Files that are served unchanged."""

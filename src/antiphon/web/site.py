@@ -42,8 +42,6 @@ from antiphon.web.page_texts import LANGUAGES, Texts, choose_language, load_text
 from antiphon.web.queue_rows import QueueRows, Sifting
 from antiphon.web.render import LONG, PIECE, make_environment
 
-__all__ = ["ARMING", "LISTED", "THEMES", "Site", "wants_data"]
-
 THEMES = ("auto", "light", "dark")
 ARMING = 0.4
 """Seconds after a request was sent in which it cannot be approved: nobody reads faster, and a key may be pressed by

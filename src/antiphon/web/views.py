@@ -33,8 +33,6 @@ from antiphon.web.queue_rows import FILTERS, QueueRows, Sifting, group_changes
 from antiphon.web.render import PIECE
 from antiphon.web.site import Site
 
-__all__ = ["find_similar", "show_piece"]
-
 
 class GrowingAnswers:
     """What one stream has reported of growing answers."""

@@ -11,45 +11,6 @@ from typing import Any, Literal, get_args
 
 from msgspec import Raw, Struct, field
 
-__all__ = [
-    "ABSENT",
-    "CALL_KEY",
-    "CLIENT_CAPABILITIES",
-    "CLIENT_INFO",
-    "CONFIRMS",
-    "GATEWAY",
-    "LEFT_OUT",
-    "LOGGING_LEVELS",
-    "LOG_LEVEL",
-    "PENDING_CALL",
-    "PROGRESS_TOKEN",
-    "PROTOCOL_VERSION",
-    "SERVER_INFO",
-    "SUBSCRIPTION_ID",
-    "Annotations",
-    "CacheScope",
-    "CacheableResult",
-    "ClientCapabilities",
-    "ElicitationCapability",
-    "EmptyResult",
-    "Icon",
-    "Implementation",
-    "LoggingLevel",
-    "Meta",
-    "NotificationParams",
-    "PaginatedParams",
-    "PaginatedResult",
-    "ProgressToken",
-    "RequestMeta",
-    "RequestParams",
-    "Result",
-    "Role",
-    "RootsCapability",
-    "RoundParams",
-    "SamplingCapability",
-    "Wire",
-]
-
 PROGRESS_TOKEN = "progressToken"
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"

@@ -6,17 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from antiphon.wire.common import RequestParams, Result, Wire
 
-__all__ = [
-    "MAX_VALUES",
-    "CompleteRequestParams",
-    "CompleteResult",
-    "Completion",
-    "CompletionArgument",
-    "CompletionContext",
-    "PromptReference",
-    "ResourceTemplateReference",
-]
-
 MAX_VALUES = 100
 """Most values in one completion (server/utilities/completion: "must not exceed 100 items")."""
 

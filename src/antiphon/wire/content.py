@@ -14,22 +14,6 @@ from msgspec import field
 
 from antiphon.wire.common import Annotations, Icon, Meta, Wire
 
-__all__ = [
-    "AudioContent",
-    "Block",
-    "ContentBlock",
-    "EmbeddedResource",
-    "ImageContent",
-    "ResourceContents",
-    "ResourceLink",
-    "SamplingContent",
-    "TextContent",
-    "ToolResultContent",
-    "ToolUseContent",
-    "UnknownContent",
-    "text_of",
-]
-
 
 class Block(Wire, frozen=True, kw_only=True, tag_field="type"):
     """Base of all blocks of content; the ``type`` member tells them apart."""

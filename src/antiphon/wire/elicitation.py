@@ -10,17 +10,6 @@ from msgspec import field
 
 from antiphon.wire.common import Meta, NotificationParams, RequestParams, Wire
 
-__all__ = [
-    "CONFIRM_FORM",
-    "ElicitAction",
-    "ElicitRequestParams",
-    "ElicitResult",
-    "ElicitValue",
-    "ElicitationCompleteNotificationParams",
-    "shorten_value",
-    "write_question",
-]
-
 ElicitAction = Literal["accept", "decline", "cancel"]
 ElicitValue = str | int | float | bool | list[str]
 

@@ -20,31 +20,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from antiphon.errors import InvalidRequest, ParseError
 
-__all__ = [
-    "MAX_DEPTH",
-    "Envelope",
-    "ErrorObject",
-    "RequestId",
-    "as_id",
-    "as_unicode",
-    "decode_envelope",
-    "decode_wire",
-    "encode_canonical",
-    "encode_value",
-    "error_frame",
-    "notification_frame",
-    "prepend_members",
-    "problem_of",
-    "read_mended",
-    "recover_id",
-    "request_frame",
-    "result_frame",
-    "split_batch",
-    "too_deep",
-    "without_halves",
-    "without_strings",
-]
-
 RequestId = int | str
 
 T = TypeVar("T")

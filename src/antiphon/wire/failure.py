@@ -10,8 +10,6 @@ from typing import cast
 from antiphon import errors
 from antiphon.wire.envelope import ErrorObject
 
-__all__ = ["cause_of", "drop_frames", "from_wire", "to_wire"]
-
 _BY_CODE: dict[int, type[errors.PeerError]] = {
     kind.CODE: kind
     for kind in (

@@ -14,8 +14,6 @@ from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesRe
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.tools import ListToolsResult, Tool
 
-__all__ = ["mend_list", "readable_list"]
-
 _ENTRIES: Mapping[Any, tuple[str, type]] = {
     ListToolsResult: ("tools", Tool),
     ListPromptsResult: ("prompts", Prompt),

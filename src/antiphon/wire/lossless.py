@@ -17,8 +17,6 @@ from msgspec import Raw, Struct
 from antiphon.wire.common import PROGRESS_TOKEN, Wire
 from antiphon.wire.envelope import encode_value
 
-__all__ = ["Received", "is_of_one_connection", "merge_change", "meta_of", "passed_on"]
-
 Object = dict[str, Raw]
 
 _decode_object = msgspec.json.Decoder(Object).decode

@@ -43,10 +43,6 @@ from antiphon.wire.subscriptions import (
 from antiphon.wire.task import TASKS, ExperimentalTask, GetTaskResult, TaskParams, UpdateTaskParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
 
-__all__ = [
-    "MAX_NAME", "METHODS", "Direction", "Kind", "MethodSpec", "Side", "spec", "unknown_notification", "unknown_request",
-]  # fmt: skip
-
 Kind = Literal["request", "notification"]
 Side = Literal["client", "server"]
 Direction = Literal["client", "server", "both"]

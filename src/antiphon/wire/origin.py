@@ -18,21 +18,6 @@ from antiphon.wire.common import Implementation
 from antiphon.wire.content import TextContent
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
-__all__ = [
-    "MEMORY",
-    "ChangedCall",
-    "Equipment",
-    "Launch",
-    "Origin",
-    "OriginCall",
-    "OriginTask",
-    "Round",
-    "describe_target",
-    "identify_target",
-    "list_coarser",
-    "task_name",
-]
-
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 MEMORY = "memory:"
 """First word of a target that is an object in this process, and not a program."""

@@ -9,15 +9,6 @@ from msgspec import field
 from antiphon.wire.common import Icon, Meta, PaginatedResult, Result, Role, RoundParams, Wire
 from antiphon.wire.content import ContentBlock
 
-__all__ = [
-    "GetPromptRequestParams",
-    "GetPromptResult",
-    "ListPromptsResult",
-    "Prompt",
-    "PromptArgument",
-    "PromptMessage",
-]
-
 
 class PromptArgument(Wire, frozen=True, kw_only=True, gc=False):
     """An argument of a prompt: always text."""

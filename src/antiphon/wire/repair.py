@@ -14,8 +14,6 @@ from msgspec import Struct, inspect
 
 from antiphon.wire.content import Block, UnknownContent
 
-__all__ = ["MAX_UNKNOWN", "Path", "mend_document"]
-
 MAX_UNKNOWN = 1000
 """Most unknown blocks in one message. Further ones are left in place, so that the message is refused: each costs far
 more time than its size suggests, and real messages have only a few."""

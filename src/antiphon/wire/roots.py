@@ -8,8 +8,6 @@ from msgspec import field
 
 from antiphon.wire.common import Meta, Wire
 
-__all__ = ["ListRootsResult", "Root"]
-
 
 class Root(Wire, frozen=True, kw_only=True):
     """One folder or file, by its ``file://`` URI."""

@@ -10,8 +10,6 @@ from msgspec import Raw, field
 
 from antiphon.wire.common import ABSENT, Meta, Wire
 
-__all__ = ["ANSWER_WITHIN", "INPUT_REQUIRED", "InputRequest", "InputRequiredResult", "InputResponses"]
-
 INPUT_REQUIRED = "input_required"
 ANSWER_WITHIN = "antiphon/answerWithin"
 """Member of ``_meta`` of a round: seconds for which the server waits for each answer, by the key of its ask."""

@@ -17,19 +17,6 @@ from antiphon.wire.common import Meta, RequestParams, Role, Wire
 from antiphon.wire.content import SamplingContent, TextContent, ToolResultContent, ToolUseContent, text_of
 from antiphon.wire.tools import Tool
 
-__all__ = [
-    "CreateMessageRequestParams",
-    "CreateMessageResult",
-    "IncludeContext",
-    "ModelHint",
-    "ModelPreferences",
-    "SamplingMessage",
-    "ToolChoice",
-    "check_conversation",
-    "check_counts",
-    "refuse_place",
-]
-
 IncludeContext = Literal["none", "thisServer", "allServers"]
 
 

@@ -6,13 +6,6 @@ from collections.abc import Sequence
 
 from antiphon.wire.common import NotificationParams, RequestParams, Result, Wire
 
-__all__ = [
-    "SubscriptionFilter",
-    "SubscriptionsAcknowledgedNotificationParams",
-    "SubscriptionsListenRequestParams",
-    "SubscriptionsListenResult",
-]
-
 
 class SubscriptionFilter(Wire, frozen=True, kw_only=True):
     """What the client subscribes to, or the part of it that the server accepts."""

@@ -17,22 +17,6 @@ from antiphon.wire.common import ABSENT, RequestParams, Result, Wire
 from antiphon.wire.envelope import ErrorObject
 from antiphon.wire.rounds import InputRequest
 
-__all__ = [
-    "RELATED_TASK",
-    "TASK",
-    "TASKS",
-    "CreateTaskResult",
-    "ExperimentalTask",
-    "GetTaskResult",
-    "Task",
-    "TaskParams",
-    "TaskStatus",
-    "TaskWish",
-    "UpdateTaskParams",
-    "as_experiment",
-    "handle_as_experiment",
-]
-
 TASKS = "io.modelcontextprotocol/tasks"
 """Name of the extension, in the capabilities of both sides."""
 

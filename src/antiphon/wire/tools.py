@@ -11,8 +11,6 @@ from antiphon.wire.common import ABSENT, Icon, Meta, PaginatedResult, RequestMet
 from antiphon.wire.content import ContentBlock, text_of
 from antiphon.wire.envelope import encode_value
 
-__all__ = ["CallToolRequestParams", "CallToolResult", "ListToolsResult", "Tool", "ToolAnnotations", "ToolExecution"]
-
 
 class ToolAnnotations(Wire, frozen=True, kw_only=True, gc=False):
     """Hints about what a tool does; untrusted when the server is (from 2025-03-26)."""

@@ -30,8 +30,6 @@ from antiphon.errors import ConfigError, Unauthorized
 from antiphon.machine.ip_addresses import is_public
 from antiphon.machine.loopback import is_loopback
 
-__all__ = ["GivenToken", "SignedIn", "access_to"]
-
 MAX_SIGN_INS = 3
 """Sign-ins during one request, so that a server that refuses every token does not ask a person without end."""
 

@@ -11,8 +11,6 @@ from yarl import URL
 from antiphon.errors import Unauthorized
 from antiphon.machine.loopback import is_loopback
 
-__all__ = ["checked_address", "make_printable", "origin_of", "show_address"]
-
 MAX_LENGTH = 4096
 """Characters of an address at most."""
 

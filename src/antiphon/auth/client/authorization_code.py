@@ -29,8 +29,6 @@ from antiphon.auth.dpop import hash_of
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import ConfigError, Unauthorized
 
-__all__ = ["AuthorizationCode", "Receiver", "open_browser"]
-
 MAX_ADDRESS = 16 * 1024
 """Characters of the redirect address at most."""
 

@@ -12,8 +12,6 @@ from antiphon.auth.client.exchange import Answer, Refused, TokenAnswer
 from antiphon.auth.client.grants import Wanted
 from antiphon.errors import Unauthorized
 
-__all__ = ["Device", "DevicePage"]
-
 MAX_WAIT = 1800.0
 """Seconds to wait at most, whatever the server allows."""
 

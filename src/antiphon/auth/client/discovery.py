@@ -18,16 +18,6 @@ from antiphon.auth.client.fetch import Fetch, TooLarge
 from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
 
-__all__ = [
-    "OFFLINE",
-    "FoundServer",
-    "discover_server",
-    "first_scopes",
-    "join_scopes",
-    "make_default_metadata",
-    "shown_scopes",
-]
-
 D = TypeVar("D", ResourceMetadata, ServerMetadata)
 
 _RESOURCE = "/.well-known/oauth-protected-resource"

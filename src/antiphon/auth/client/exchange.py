@@ -14,8 +14,6 @@ from msgspec import Struct
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import Unauthorized
 
-__all__ = ["Answer", "ClientIdentity", "Endpoint", "Refused", "TokenAnswer"]
-
 
 class Answer(Struct, frozen=True, kw_only=True):
     """The response to an HTTP request."""

@@ -21,8 +21,6 @@ from antiphon.auth.client.addresses import origin_of, show_address
 from antiphon.auth.client.exchange import Answer
 from antiphon.errors import Unauthorized
 
-__all__ = ["Fetch", "TooLarge", "Unreachable", "open_fetch"]
-
 MAX_BODY = 256 * 1024
 """Bytes of a response at most; metadata has a few thousand."""
 

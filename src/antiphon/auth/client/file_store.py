@@ -27,8 +27,6 @@ from antiphon.errors import ConfigError
 from antiphon.machine.extras import describe_install
 from antiphon.machine.files import open_file, read_file, replace_file
 
-__all__ = ["FileLogins"]
-
 log = logging.getLogger("antiphon.auth")
 
 T = TypeVar("T")

@@ -25,8 +25,6 @@ from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import Unauthorized
 from antiphon.machine.files import read_file
 
-__all__ = ["JWT_BEARER", "ClientCredentials", "EnterpriseManaged", "Grant", "JwtBearer", "Wanted", "WorkloadIdentity"]
-
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 MAX_FILE = 64 * 1024

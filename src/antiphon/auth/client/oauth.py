@@ -8,8 +8,6 @@ from antiphon.auth.client.grants import Grant
 from antiphon.auth.client.store import LoginStore, MemoryLogins
 from antiphon.errors import ConfigError
 
-__all__ = ["Auth", "OAuth", "OpenPage"]
-
 OpenPage = Callable[[str], Awaitable[str | None]]
 """Shows a person the page at an address. Returns ``None`` if the browser is redirected to this machine, otherwise the
 address it was redirected to."""

@@ -34,8 +34,6 @@ from antiphon.auth.dpop import ProofKey
 from antiphon.errors import Unauthorized
 from antiphon.machine.running_processes import find_start, identify_place, is_running
 
-__all__ = ["CLAIM", "LOOKS", "claim_is_void", "claim_of", "renew_login", "sign_in_once", "this_process"]
-
 CLAIM = 2 * REQUEST_PATIENCE + 15.0
 """Seconds until a claim expires: two requests, if a nonce is required, and time to write the answer."""
 

@@ -31,8 +31,6 @@ from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import Unauthorized
 from antiphon.machine.loopback import is_loopback
 
-__all__ = ["login_of", "sign_in"]
-
 Choice = Literal["preregistered", "document", "dynamic"]
 
 

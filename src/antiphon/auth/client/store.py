@@ -14,8 +14,6 @@ from msgspec import Struct, field
 from antiphon.auth.client.exchange import ClientIdentity
 from antiphon.auth.metadata import ServerMetadata
 
-__all__ = ["Claim", "Document", "Login", "LoginStore", "MemoryLogins", "Registered", "SigningIn"]
-
 T = TypeVar("T")
 
 MAX_LOGINS = 1000

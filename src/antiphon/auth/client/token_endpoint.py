@@ -23,8 +23,6 @@ from antiphon.auth.dpop import ProofKey
 from antiphon.auth.metadata import ServerMetadata
 from antiphon.errors import Unauthorized
 
-__all__ = ["TokenEndpoint", "choose_method", "refusal_of", "revoke_login"]
-
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 _ASSERTION_LIFE = 120

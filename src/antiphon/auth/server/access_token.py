@@ -16,8 +16,6 @@ from msgspec import Struct
 from antiphon.auth.server.key_set import PublicKey
 from antiphon.errors import AntiphonError
 
-__all__ = ["MAX_TOKEN", "Claims", "Invalid", "Standard", "check_claims", "has_signature", "principal_of", "scopes_of"]
-
 MAX_TOKEN = 16 * 1024
 """Bytes of an access token at most. Entra's with many groups have 8 KiB; proxies accept headers of 8 to 32 KiB."""
 

@@ -17,8 +17,6 @@ from antiphon.machine.loopback import is_loopback
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
-__all__ = ["MAX_DOCUMENT", "IssuerUnavailable", "checked_address", "fetch_document"]
-
 MAX_DOCUMENT = 256 * 1024
 """Bytes of a document at most; the longest known key set has 60 KiB."""
 

@@ -14,8 +14,6 @@ from msgspec import Struct
 from antiphon.auth.server.documents import IssuerUnavailable, checked_address
 from antiphon.errors import ConfigError
 
-__all__ = ["ALGORITHMS", "Introspection", "Issuer", "Metadata", "issuers_of", "read_metadata"]
-
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """Supported signature algorithms. None with a shared secret, since every verifier could then sign tokens."""
 

@@ -21,8 +21,6 @@ from antiphon.auth.server.issuer import Issuer, Metadata, read_metadata
 from antiphon.errors import ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks
 
-__all__ = ["KeySet", "PublicKey", "metadata_of"]
-
 log = logging.getLogger("antiphon.auth")
 
 MAX_KEYS = 100

@@ -24,8 +24,6 @@ from antiphon.auth.server.access_token import Invalid, decode_unpadded, has_sign
 from antiphon.auth.server.key_set import PublicKey
 from antiphon.errors import ConfigError
 
-__all__ = ["ALGORITHMS", "DPoP", "NonceWanted", "Proofs", "TooMany"]
-
 ALGORITHMS = ("ES256", "ES384", "ES512", "EdDSA", "Ed25519", "PS256", "RS256")
 """Accepted signatures of proofs, the most common first."""
 

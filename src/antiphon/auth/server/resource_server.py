@@ -31,8 +31,6 @@ from antiphon.machine.extras import describe_install
 from antiphon.protocol.caller import Caller, Covers
 from antiphon.protocol.http.rules import NOT_ACCEPTED, Admitted, Denied, HeaderPair, Headers, HttpRefusal
 
-__all__ = ["EndpointPlace", "Entrance", "MetadataDocument", "ResourceServer", "build_challenge"]
-
 log = logging.getLogger("antiphon.auth")
 
 _UNAUTHORIZED = HttpRefusal(401, InvalidRequest("Unauthorized"))

@@ -25,8 +25,6 @@ from antiphon.auth.server.issuer import Introspection, Issuer
 from antiphon.auth.server.key_set import KeySet, metadata_of
 from antiphon.protocol.caller import Caller, Covers
 
-__all__ = ["CheckAccess", "Introspector", "Remembered", "Verified", "Verifier"]
-
 log = logging.getLogger("antiphon.auth")
 
 CheckAccess = Callable[[str], Awaitable[Caller | str] | Caller | str]

@@ -21,8 +21,6 @@ from antiphon.cli.output.progress import Teller
 from antiphon.client.task import TaskHandle
 from antiphon.errors import InvalidParams
 
-__all__ = ["commands"]
-
 commands = CommandGroup(help="List and follow tasks that call --background started. Without a command: list.")
 
 TaskId = Annotated[str, "ID: The task's id, or the beginning of it."]

@@ -29,17 +29,6 @@ from antiphon.machine.files import read_file, replace_file
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import CallToolResult, Tool
 
-__all__ = [
-    "MAX_STARTED",
-    "StartedTask",
-    "command",
-    "find_task",
-    "forget_task",
-    "read_all",
-    "remember_task",
-    "show_result",
-]
-
 MAX_STARTED = 200
 """Most tasks that are remembered; beyond that, the one started first is forgotten."""
 

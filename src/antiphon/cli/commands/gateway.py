@@ -43,8 +43,6 @@ from antiphon.transports.stdio.reaper import REAPER
 if TYPE_CHECKING:
     from antiphon.gateway.gateway import Gateway
 
-__all__ = ["command"]
-
 _Listening = tuple[ListenPlace, ServeOptions]
 """Where a gateway serves, and to whom."""
 

@@ -29,8 +29,6 @@ from antiphon.host.config.trust import Trust
 from antiphon.host.providers.api_keys import key_variables
 from antiphon.host.store.store_location import state_folder
 
-__all__ = ["File", "command", "find_installation", "list_hosts", "uninstall"]
-
 
 def _complete_host(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in KNOWN if name.startswith(incomplete)]

@@ -13,9 +13,6 @@ from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.tools import Tool
 
-__all__ = ["format_signature", "prompts", "resources", "tools"]
-
-
 T = TypeVar("T")
 
 

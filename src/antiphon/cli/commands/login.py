@@ -24,8 +24,6 @@ from antiphon.client.connection.targets import Address
 from antiphon.errors import Unauthorized
 from antiphon.host.checks.visible import make_inert
 
-__all__ = ["command", "logins", "logout"]
-
 Issuer = Annotated[str | None, "--issuer URL: Sign in at this authorization server only."]
 
 

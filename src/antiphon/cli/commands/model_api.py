@@ -18,8 +18,6 @@ from antiphon.identity import launch_of
 from antiphon.wire.common import Implementation
 from antiphon.wire.origin import Equipment, Origin, describe_target, identify_target, list_coarser
 
-__all__ = ["command"]
-
 _GRACE = 2.0
 """Seconds that the program has to end after it was told to."""
 

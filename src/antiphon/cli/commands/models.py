@@ -21,8 +21,6 @@ from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.models.models import Models
 from antiphon.host.providers.api_keys import key_variables, missing_key
 
-__all__ = ["command"]
-
 Server = Annotated[str | None, "--server IDENTITY: For explain: choose as for this server."]
 
 

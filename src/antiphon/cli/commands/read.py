@@ -16,8 +16,6 @@ from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, PeerError
 from antiphon.wire.content import ResourceContents
 
-__all__ = ["command", "prompt"]
-
 
 async def command(
     target: TargetText,

@@ -21,8 +21,6 @@ from antiphon.server.app import Server
 from antiphon.server.serving.network import ServeOptions
 from antiphon.server.serving.run import MAX_WORKERS
 
-__all__ = ["command", "find_server", "load_file"]
-
 File = Annotated[str, "FILE[:NAME]: A Python file and, if it has several servers, the name of the variable."]
 ConfigFile = Annotated[Path | None, "--config FILE: Read from [auth] of this antiphon.toml who may connect."]
 

@@ -14,8 +14,6 @@ from antiphon.cli.quantities import format_time as moment
 from antiphon.client.connection.server_files import read_servers
 from antiphon.host.config.trust import Trust, Trusted
 
-__all__ = ["commands"]
-
 commands = CommandGroup(
     help="Decide which server files of projects may be used.\n\n"
     "A file such as .mcp.json came with a project: nothing of it is started, and no variable is filled in, before you "

@@ -18,18 +18,6 @@ import click
 from antiphon.host.checks.visible import cells_of, inert_line, make_inert, replace_hidden, wrap_line
 from antiphon.wire.envelope import encode_value
 
-__all__ = [
-    "first_line",
-    "is_interactive",
-    "is_terminal",
-    "json_line",
-    "paint_text",
-    "print_json",
-    "print_list",
-    "print_text",
-    "write_line",
-]
-
 T = TypeVar("T")
 
 _GAP = 2

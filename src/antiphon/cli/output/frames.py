@@ -9,8 +9,6 @@ import msgspec
 
 from antiphon.transports.recording import Message
 
-__all__ = ["LEGEND", "format_message"]
-
 LEGEND = "→ from us to the server   ← from the server to us"
 
 _LONGEST_TEXT = 100

@@ -21,18 +21,6 @@ from antiphon.wire.content import (
     TextContent,
 )
 
-__all__ = [
-    "Output",
-    "OutputPart",
-    "data_of",
-    "format_block",
-    "format_blocks",
-    "format_contents",
-    "part_of",
-    "parts_of",
-    "save_parts",
-]
-
 Output = Annotated[
     Path | None, "--output, -o PATH: Write the contents to this file; or, if it is a folder, each part to a file in it."
 ]

@@ -19,8 +19,6 @@ from antiphon.cli.output.formats import paint_text, write_line
 from antiphon.host.checks.visible import inert_line, make_inert, wrap_line
 from antiphon.machine.asyncio_tasks import end_tasks
 
-__all__ = ["Teller"]
-
 _TICK = 1.0
 """Seconds until a call is reported as slow, and between two updates."""
 _REST = "\x1b[K"

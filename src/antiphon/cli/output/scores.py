@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 
 from antiphon.host.models.selection import Candidate, Selection
 
-__all__ = ["describe_verdict", "make_score_columns"]
-
 
 def make_score_columns(selection: Selection) -> Mapping[str, Callable[[Candidate], str]]:
     """Return the columns of the score table, with functions for the cells."""

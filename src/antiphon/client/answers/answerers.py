@@ -39,19 +39,6 @@ from antiphon.wire.sampling import (
     check_counts,
 )
 
-__all__ = [
-    "Answers",
-    "Elicitor",
-    "Extension",
-    "OnRound",
-    "PutAside",
-    "Roots",
-    "Sampler",
-    "asked_by",
-    "shape_answer",
-    "shaped_answers",
-]
-
 Sampler = Callable[[CreateMessageRequestParams, Origin], Awaitable[str | CreateMessageResult]]
 """Answers a sampling request; a string is a text answer. Raises ``Rejected`` to refuse."""
 

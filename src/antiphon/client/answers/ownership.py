@@ -24,8 +24,6 @@ from antiphon.wire.common import Wire
 from antiphon.wire.envelope import RequestId
 from antiphon.wire.origin import Origin, OriginCall, OriginTask
 
-__all__ = ["OpenCall", "OpenCalls"]
-
 _PROCESS = os.urandom(4).hex()
 """Part of every call's name, so that a call continued in another process never has the name of a call made there."""
 

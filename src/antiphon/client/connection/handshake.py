@@ -20,8 +20,6 @@ from antiphon.wire.envelope import decode_wire
 from antiphon.wire.lifecycle import DiscoverResult, InitializeResult
 from antiphon.wire.revisions import REVISIONS, Revision, find_revision
 
-__all__ = ["PROBE_TIMEOUT", "Reopen", "allowed_revisions", "open_session"]
-
 R = TypeVar("R", bound=Wire)
 Peer = Connection[ClientSession]
 

@@ -19,16 +19,6 @@ from antiphon.errors import ConfigError
 from antiphon.machine.files import read_file
 from antiphon.machine.toml import parse_toml
 
-__all__ = [
-    "MAX_FILE",
-    "ServerEntry",
-    "is_switched_off",
-    "read_json",
-    "read_servers",
-    "substitute_variables",
-    "variables_in",
-]
-
 MAX_FILE = 1024 * 1024
 """Most bytes; a file with a hundred servers has 50 kB."""
 # Nothing in braces holds another beginning, so that each piece of a text is read once, closed or not.

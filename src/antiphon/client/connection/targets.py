@@ -24,19 +24,6 @@ from antiphon.identity import command_of, launch_of
 from antiphon.transports.http.client.credentials import Credentials, Pause
 from antiphon.wire.origin import MEMORY, Equipment, Launch
 
-__all__ = [
-    "Address",
-    "Command",
-    "Opened",
-    "Serves",
-    "Target",
-    "describe_location",
-    "locate_target",
-    "open_channel",
-    "speaks_oldest",
-    "with_options",
-]
-
 
 @runtime_checkable
 class Serves(Protocol):

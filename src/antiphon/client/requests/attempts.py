@@ -50,17 +50,6 @@ from antiphon.wire.revisions import LATEST
 from antiphon.wire.rounds import INPUT_REQUIRED, InputRequiredResult
 from antiphon.wire.task import TASK, CreateTaskResult
 
-__all__ = [
-    "PAUSES",
-    "BecameTask",
-    "Forwarding",
-    "RepeatingConnection",
-    "Sending",
-    "may_repeat",
-    "read_legacy",
-    "read_modern",
-]
-
 log = logging.getLogger("antiphon.client")
 
 R = TypeVar("R", bound=Wire)

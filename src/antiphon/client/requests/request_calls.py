@@ -66,8 +66,6 @@ from antiphon.wire.revisions import LATEST
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
 from antiphon.wire.tools import CallToolRequestParams, Tool
 
-__all__ = ["Calls", "loose_origin"]
-
 log = logging.getLogger("antiphon.client")
 
 R = TypeVar("R", bound=Wire)

@@ -34,18 +34,6 @@ from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.origin import Round
 from antiphon.wire.rounds import ANSWER_WITHIN, InputRequest, InputRequiredResult
 
-__all__ = [
-    "DEFAULT_LIMITS",
-    "Ask",
-    "PendingRound",
-    "RoundAsk",
-    "RoundLimits",
-    "answer_all",
-    "answer_rounds",
-    "make_retry",
-    "read_round",
-]
-
 R = TypeVar("R", bound=Wire)
 Admit = Callable[[MethodSpec, Wire], Wire]
 Answer = Callable[["RoundAsk", Round], Awaitable[Wire | Raw]]

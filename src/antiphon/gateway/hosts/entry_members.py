@@ -17,8 +17,6 @@ from msgspec import Struct
 from antiphon.client.connection.server_files import is_switched_off
 from antiphon.errors import ConfigError
 
-__all__ = ["MEMBERS", "RULES", "MemberRule", "find_rule", "translate_entry"]
-
 _ASKED = re.compile(r"\$\{(?:input|command|file):|\{file:")
 _BARE_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 

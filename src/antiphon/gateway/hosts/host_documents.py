@@ -20,8 +20,6 @@ from antiphon.client.connection.server_files import read_json
 from antiphon.errors import ConfigError
 from antiphon.machine.extras import describe_install
 
-__all__ = ["HostDocument", "read_document"]
-
 MAX_BYTES = 64 * 1024 * 1024
 """Most bytes of a file: some hosts keep their history beside their settings."""
 

@@ -27,8 +27,6 @@ from antiphon.gateway.hosts.entry_members import RULES, find_rule, translate_ent
 from antiphon.gateway.hosts.host_documents import HostDocument, read_document
 from antiphon.machine.files import read_file, replace_file
 
-__all__ = ["ENTRY", "KNOWN", "PROJECT_ENTRY", "FileChange", "HostFile", "Installation", "Undone", "place_of"]
-
 ENTRY = "antiphon"
 """What our entry is called in a user's file."""
 PROJECT_ENTRY = "project"

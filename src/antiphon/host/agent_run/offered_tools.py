@@ -27,18 +27,6 @@ from antiphon.wire.envelope import encode_value, too_deep
 from antiphon.wire.origin import MEMORY, ChangedCall, Origin, identify_target
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
-__all__ = [
-    "MAX_RESULT",
-    "ConfirmsCalls",
-    "OfferedTool",
-    "ToolSource",
-    "as_sources",
-    "call_for_model",
-    "call_tool",
-    "offer_tools",
-    "refusal_of",
-]
-
 MAX_RESULT = 100_000
 """Most characters of one result that a model gets: about 25,000 tokens, an eighth of what large models take."""
 

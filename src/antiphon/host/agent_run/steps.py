@@ -26,19 +26,6 @@ from antiphon.wire.content import ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 from antiphon.wire.tools import CallToolResult
 
-__all__ = [
-    "MAX_STEPS",
-    "ModelAnswered",
-    "OnEvent",
-    "RunEvent",
-    "RunResult",
-    "TextGrew",
-    "ToolBegan",
-    "ToolEnded",
-    "ToolProgressed",
-    "run_steps",
-]
-
 MAX_STEPS = 10
 """Most calls of the model in one run, unless the caller says otherwise."""
 _MAX_CALLS = 64

@@ -21,8 +21,6 @@ import msgspec
 from antiphon.errors import ConfigError
 from antiphon.wire.origin import Origin
 
-__all__ = ["AskGate", "LimitReached", "Limits", "Pass", "check_options", "words_in"]
-
 _MAX_KNOWN = 10_000
 """Most servers and calls whose counts are kept; the one unused for longest is dropped."""
 _MINUTE = 60.0

@@ -21,8 +21,6 @@ from antiphon.machine.extras import describe_install
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
 
-__all__ = ["MAX_BYTES", "MAX_ITEMS", "VARIABLES", "CallFacts", "Condition", "Unclear", "read_condition"]
-
 MOST_COUNTED = 100
 """Most tools of one principal whose calls are counted; a condition may look at each of them."""
 MAX_ITEMS = 1_000

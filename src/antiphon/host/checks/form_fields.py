@@ -19,8 +19,6 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitValue
 from antiphon.wire.envelope import encode_value, too_deep
 from antiphon.wire.sampling import refuse_place
 
-__all__ = ["Field", "FormOption", "check_content", "check_value", "fields_of", "list_suggestions", "parse_value"]
-
 MAX_FIELDS = 100
 """Most fields of a form; a person fills in a dozen."""
 MAX_OPTIONS = 1_000

@@ -24,18 +24,6 @@ from antiphon.wire.content import (
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
-__all__ = [
-    "Leaf",
-    "PlacedBlock",
-    "list_binaries",
-    "list_blocks",
-    "list_leaves",
-    "list_texts",
-    "message_blocks",
-    "more_of",
-    "rewrite_texts",
-]
-
 AnyBlock = SamplingContent | ContentBlock
 
 

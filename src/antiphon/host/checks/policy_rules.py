@@ -21,8 +21,6 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["ALLOW_ALL", "Asked", "Effect", "Kind", "Policy", "Rule", "Situation", "Verdict", "decide", "explain"]
-
 Effect = Literal["deny", "ask", "allow"]
 Kind = Literal["sampling", "elicitation", "tool", "embedding"]
 Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams

@@ -22,17 +22,6 @@ from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = [
-    "Redaction",
-    "SecretFinding",
-    "find_secrets",
-    "has_secrets",
-    "mask_content",
-    "mask_text",
-    "masked_json",
-    "secrets_of",
-]
-
 Asked = TypeVar("Asked", CreateMessageRequestParams, EmbeddingParams, CreateMessageResult)
 RedactionMode = Literal["allow", "mask", "block"]
 

@@ -25,20 +25,6 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = [
-    "MAX_HERE",
-    "MAX_SECONDS",
-    "Place",
-    "Risk",
-    "first_instruction",
-    "has_spots",
-    "kept_json",
-    "list_spots",
-    "make_redefined_risk",
-    "mask_in_side_process",
-    "risks_of",
-]
-
 Level = Literal["note", "warning"]
 RiskKind = Literal[
     "background",

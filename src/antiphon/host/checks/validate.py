@@ -34,8 +34,6 @@ from antiphon.wire.sampling import (
     refuse_place,
 )
 
-__all__ = ["MAX_JSON_DEPTH", "inspect_media", "separate_uses", "validate_request", "validate_result"]
-
 MAX_TEXT = 10 * 1024 * 1024
 """Most bytes of all text together: ten times the context of the largest models of 2026, at four bytes a token."""
 MAX_MEDIA = 20 * 1024 * 1024

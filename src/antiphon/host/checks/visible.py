@@ -19,22 +19,6 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Literal
 
-__all__ = [
-    "blank_runs",
-    "cells_of",
-    "count_cells",
-    "count_hidden",
-    "find_lookalikes",
-    "first_hidden",
-    "gutter_of",
-    "inert_line",
-    "inert_parts",
-    "make_inert",
-    "replace_hidden",
-    "strip_invisible",
-    "wrap_line",
-]
-
 Hidden = Literal["control", "bidi", "zero-width", "tag", "variation", "filler", "private", "stacked"]
 """Why a character is marked."""
 

@@ -14,8 +14,6 @@ from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import PROVIDERS, Model
 from antiphon.host.models.selection import complete_model
 
-__all__ = ["KEY_NAMES", "USUAL", "fill_in_model", "model_of", "standard_model"]
-
 
 class _Usual(NamedTuple):
     """How a vendor is found in the environment."""

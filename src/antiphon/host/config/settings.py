@@ -27,26 +27,6 @@ from antiphon.host.review.review import MAX_REASON, MAX_UNDO
 from antiphon.identity import command_of, launch_of
 from antiphon.wire.origin import Launch, describe_target, identify_target, list_coarser
 
-__all__ = [
-    "QUICK_CANCEL",
-    "STANDARD",
-    "AccessTokens",
-    "Caps",
-    "Config",
-    "ConfigTables",
-    "GatewaySettings",
-    "Notify",
-    "Profile",
-    "Review",
-    "ReviewResponse",
-    "Reviewing",
-    "Served",
-    "ServerBudget",
-    "ServerEntry",
-    "ServerSettings",
-    "override_settings",
-]
-
 Review = Literal["never", "ask", "refuse"]
 """``ask``: ask a person; ``never``: allow what the policy would ask about; ``refuse``: refuse everything."""
 ReviewResponse = Literal["never", "flagged", "always"]

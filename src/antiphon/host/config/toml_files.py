@@ -24,8 +24,6 @@ from antiphon.host.model_catalogue import PROVIDERS, Model
 from antiphon.machine.files import read_file
 from antiphon.machine.toml import parse_toml
 
-__all__ = ["NAME", "DefaultsTable", "Lines", "config_paths", "load_config", "parse_document"]
-
 NAME = "antiphon.toml"
 MAX_CONFIG = 1024 * 1024
 """Most bytes; a file with a hundred models and servers has 50 kB."""

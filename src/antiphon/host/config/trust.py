@@ -19,8 +19,6 @@ from antiphon.errors import ConfigError
 from antiphon.host.store.store_location import state_folder
 from antiphon.machine.files import open_file, replace_file
 
-__all__ = ["Trust", "Trusted"]
-
 _LARGEST = 4 * 1024 * 1024
 """Most bytes of the record; one entry takes about 200."""
 

@@ -19,8 +19,6 @@ from antiphon.host.providers.base import Provider, Usage
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Choose", "Chosen", "NoModel", "make_chooser", "names_of"]
-
 _MUCH = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 """The usage at which prices are compared: prices are quoted per million tokens, and may rise for long requests."""
 

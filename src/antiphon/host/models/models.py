@@ -30,8 +30,6 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 if TYPE_CHECKING:
     from antiphon.host.providers.vendor.adapter import Vendor
 
-__all__ = ["Models"]
-
 _AT_ONCE = 64
 """Texts in one call for vectors: its answer is decoded in the event loop, which takes some milliseconds."""
 

@@ -32,9 +32,6 @@ from antiphon.host.models.selection import (
 )
 from antiphon.wire.sampling import ModelPreferences
 
-__all__ = ["cost_score", "priorities_of", "select_model", "tier_score", "weigh_scores"]
-
-
 _DECADES = 5
 """Decades of the scale for cost: from $1e-5 per request (a short one to the smallest models) to $1."""
 _TIERS = tuple(Fraction(steps, 4) for steps in range(5))

@@ -27,20 +27,6 @@ from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.content import AudioContent, ImageContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = [
-    "Candidate",
-    "Followed",
-    "Needs",
-    "Obstacle",
-    "Scores",
-    "Selection",
-    "SelectionRule",
-    "complete_model",
-    "follow_hints",
-    "kept_selection",
-    "needs_of",
-]
-
 _SEES: tuple[Modality, ...] = ("text", "image")
 _HEARS: tuple[Modality, ...] = ("text", "image", "audio")
 _READS: tuple[Modality, ...] = ("text",)

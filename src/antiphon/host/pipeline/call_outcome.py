@@ -22,8 +22,6 @@ from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
-__all__ = ["begin_call", "find_call", "repeat_outcome", "settle_call", "wait_for_decision"]
-
 REPEATED = 60.0
 """Seconds for which the outcome is told to the same call again; hosts that gave a call up call again within these. A
 later call is a new one."""

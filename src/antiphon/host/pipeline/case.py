@@ -41,8 +41,6 @@ from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["ELICITATION", "EMBEDDINGS", "SAMPLING", "TOOL", "Case", "Desk", "PendingAsks", "Reason", "note_unanswered"]
-
 T = TypeVar("T")
 
 Reason = Literal[

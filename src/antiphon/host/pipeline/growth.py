@@ -23,8 +23,6 @@ from antiphon.host.store.base import PartialRow, Store
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["LOOK", "MAX_WAITING", "Partial", "Watching", "choose_growth", "partials_in", "watch_growth"]
-
 PACE = 0.2
 """Seconds between two updates."""
 MAX_WAITING = 64 * 1024

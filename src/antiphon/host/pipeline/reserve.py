@@ -22,8 +22,6 @@ from antiphon.host.review.review import digest
 from antiphon.host.store.chain import Record
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Reserved", "hold_reservation", "list_offered_models", "no_model", "reserve_model", "save_sending"]
-
 _RESERVATIONS = 3
 """How often one request is reserved before it is given up; a process is suspended for a whole lease once at most."""
 

@@ -53,16 +53,6 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = [
-    "HUMAN",
-    "answer_elicitation",
-    "answer_own",
-    "answer_sampling",
-    "complete_sampling",
-    "embed_texts",
-    "offers_own",
-]
-
 HUMAN = "human"
 """The model name of an answer that a person wrote."""
 MAX_ANSWERS = 20

@@ -58,24 +58,6 @@ from antiphon.machine.call_time import count_time
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = [
-    "admit_ask",
-    "answer_without_secrets",
-    "ask_for_approval",
-    "check_approval",
-    "conclude_ask",
-    "decided",
-    "filled_in",
-    "keep_provider_warm",
-    "know_task",
-    "no_wider",
-    "place_of",
-    "refuse_blocked",
-    "wait_for_provider",
-    "wait_within",
-    "without_secrets",
-]
-
 T = TypeVar("T")
 Params = TypeVar("Params", CreateMessageRequestParams, EmbeddingParams)
 

@@ -38,8 +38,6 @@ from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
-__all__ = ["confirm_tool"]
-
 EDIT_NOTE = "A person changed the arguments of this call before it ran: {names}."
 """What the model is told about a changed call, by default."""
 _CHOICES: frozenset[Choice] = frozenset({"approve", "edit", "answer", "deny", "grant"})

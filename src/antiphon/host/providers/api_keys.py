@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 from antiphon.host.model_catalogue import Model
 
-__all__ = ["KEYLESS", "find_key", "key_variables", "missing_key"]
-
 KEYLESS = frozenset({"echo", "openai-compatible"})
 """Providers that need no key unless a variable is configured."""
 _USUAL = {

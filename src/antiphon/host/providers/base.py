@@ -11,19 +11,6 @@ from antiphon.errors import AntiphonError
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = [
-    "Completion",
-    "FailureKind",
-    "Growth",
-    "Provider",
-    "ProviderFailure",
-    "Streaming",
-    "Usage",
-    "Warming",
-    "completion_of",
-    "text_answer",
-]
-
 FailureKind = Literal[
     "rate-limit",
     "quota",

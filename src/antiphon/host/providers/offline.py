@@ -17,8 +17,6 @@ from antiphon.host.providers.vectors import Embedded, EmbeddingParams, pack_vect
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Echo", "Manual", "Scripted", "make_echo_vectors"]
-
 _CHARACTERS_PER_TOKEN = 4
 """An estimate for English text. For other languages it yields fewer tokens than counted, which ``max_tokens``
 allows."""

@@ -14,8 +14,6 @@ import msgspec
 
 from antiphon.host.providers.base import FailureKind, ProviderFailure
 
-__all__ = ["RetryPatience", "may_stand_in", "retry_patiently"]
-
 T = TypeVar("T")
 
 _PASSING: frozenset[FailureKind] = frozenset({"rate-limit", "timeout", "connection", "unavailable"})

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["LONGEST_NAME", "plain_names"]
-
 _ACCEPTED = re.compile(r"[A-Za-z0-9_-]+")
 """OpenAI's and Anthropic's rule for names of tools and ids of their uses; Gemini accepts more."""
 LONGEST_NAME = 64

@@ -24,17 +24,6 @@ from antiphon.wire.sampling import (
     SamplingMessage,
 )
 
-__all__ = [
-    "MAX_TEXTS",
-    "MAX_VALUES",
-    "Embedded",
-    "EmbeddingParams",
-    "Embeds",
-    "check_texts",
-    "join_portions",
-    "pack_vectors",
-]
-
 MAX_TEXTS = 2_048
 """Most texts of one request: as many as OpenAI takes, and clients send up to a thousand by default."""
 MAX_VALUES = 4 * 1024 * 1024

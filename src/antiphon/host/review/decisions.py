@@ -28,24 +28,6 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitV
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = [
-    "DecisionForm",
-    "InvalidInput",
-    "argument_fields",
-    "arguments_of",
-    "check_arguments",
-    "describe_rule",
-    "edit_call",
-    "edited_call",
-    "read_answer",
-    "read_approval",
-    "read_denial",
-    "read_edit",
-    "read_edited_request",
-    "read_fields",
-    "read_filled_form",
-]
-
 _SCOPES: Mapping[str, review.Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
 _REACHES: Mapping[str, review.Reach] = {"once": "once", "call": "call", "server": "server"}
 _BOUNDS = ("uses", "dollars", "minutes")

@@ -27,18 +27,6 @@ from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import Tool, ToolAnnotations
 
-__all__ = [
-    "MAX_KEPT",
-    "Allowed",
-    "Digests",
-    "Servers",
-    "ShownServer",
-    "ShownTool",
-    "changes_of",
-    "row_of",
-    "shown_servers",
-]
-
 MAX_TOOLS = 500
 """Most tools of one server that are listed: nobody switches more one by one, since filters can do that."""
 

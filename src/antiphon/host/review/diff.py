@@ -18,18 +18,6 @@ from antiphon.wire.content import AudioContent, ImageContent, TextContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = [
-    "MAX_LINES",
-    "DiffLine",
-    "changed_words",
-    "compare_lines",
-    "compare_requests",
-    "edited_text",
-    "format_json",
-    "label_lines",
-    "make_editable",
-]
-
 _MARK = re.compile("\u27e6U\\+([0-9A-F]{4,6})\u27e7")
 MAX_LINES = 5_000
 """Most lines that are compared; comparing more takes longer than a person waits."""

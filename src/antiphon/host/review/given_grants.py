@@ -34,8 +34,6 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["Given", "Grant", "GrantScope", "Grants", "approve_covered", "find_covered"]
-
 GrantScope = Literal["call", "session", "always"]
 Asked = CreateMessageRequestParams | CallToolRequestParams
 

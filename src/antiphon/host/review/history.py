@@ -25,19 +25,6 @@ from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = [
-    "DAYS",
-    "ENDINGS",
-    "METHODS",
-    "MOST",
-    "PAGE",
-    "AskHistory",
-    "read_ask",
-    "server_names",
-    "sought_by",
-    "sum_up_spending",
-]
-
 T = TypeVar("T")
 
 PAGE = 50

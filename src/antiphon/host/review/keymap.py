@@ -14,19 +14,6 @@ import msgspec
 from antiphon.host.review.shown import Shown
 from antiphon.host.review.summary import Texts
 
-__all__ = [
-    "Key",
-    "Place",
-    "describe_key",
-    "find_subject",
-    "key_for",
-    "keys_as_set",
-    "keys_on",
-    "label_key",
-    "list_offered_keys",
-    "print_key_name",
-]
-
 Subject = Literal["request", "response", "form", "url", "tool"]
 """The subject of a decision: a request for a completion, its answer, a form, an address to visit, a tool call."""
 Place = Literal["review", "list", "panel", "anywhere"]

@@ -16,8 +16,6 @@ import msgspec
 
 from antiphon.host.store.base import ReviewKind
 
-__all__ = ["MIN_PAUSE", "NOTICE_TIMEOUT", "Notice", "Webhook", "post_json"]
-
 NOTICE_TIMEOUT = 5.0
 """Seconds a webhook has to answer; nothing waits for it."""
 MIN_PAUSE = 2.0

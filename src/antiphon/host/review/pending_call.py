@@ -24,17 +24,6 @@ from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = [
-    "PENDING",
-    "CallLeft",
-    "CallTaken",
-    "PendingCall",
-    "digest_call",
-    "fingerprint_call",
-    "fingerprint_question",
-    "hash_owner",
-]
-
 MAX_ITEM = 1_000_000
 """Most characters of a question that stays in the store after its caller was answered."""
 

@@ -17,20 +17,6 @@ from antiphon.host.store.base import ReviewKind, ReviewRow, ReviewState
 from antiphon.host.store.chain import Record
 from antiphon.wire.elicitation import ElicitResult
 
-__all__ = [
-    "AnyDecision",
-    "AnyItem",
-    "Mismatch",
-    "NotShown",
-    "Outcome",
-    "Question",
-    "check",
-    "decision_of",
-    "question_of",
-    "reaches_question",
-    "undone_records",
-]
-
 _METHODS: dict[ReviewKind, str] = {
     "request": "sampling/createMessage",
     "response": "sampling/createMessage",

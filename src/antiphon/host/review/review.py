@@ -21,47 +21,6 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = [
-    "MAX_REASON",
-    "MAX_TOLD",
-    "MAX_UNDO",
-    "UNBOUNDED",
-    "USUAL",
-    "Answer",
-    "Approve",
-    "Blocked",
-    "Choice",
-    "Decision",
-    "Deferred",
-    "Deny",
-    "Edit",
-    "EditCall",
-    "ElicitItem",
-    "Figures",
-    "Filled",
-    "Informed",
-    "NoReviewer",
-    "QueueReviewer",
-    "Reach",
-    "Regenerate",
-    "ReviewItem",
-    "Reviewer",
-    "Rival",
-    "Scope",
-    "Terms",
-    "Ticket",
-    "ToolItem",
-    "can_tell",
-    "decider_of",
-    "digest",
-    "hash_of",
-    "most_of",
-    "name_of",
-    "obstacle_of",
-    "scopes_of",
-    "usual_terms",
-]
-
 _decode_any = msgspec.json.Decoder().decode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 

@@ -45,8 +45,6 @@ from antiphon.wire.content import (
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
-__all__ = ["Argument", "MessageTurn", "Shown", "collect_shown", "shape_of", "show_item"]
-
 _TABLE = 4_000
 """Most bytes of arguments that are shown as a table; longer ones are shown as JSON alone, with their size."""
 

@@ -31,35 +31,6 @@ from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin, OriginTask
 from antiphon.wire.sampling import SamplingMessage
 
-__all__ = [
-    "LANGUAGES",
-    "ORDERS",
-    "Group",
-    "Listed",
-    "Order",
-    "Row",
-    "Texts",
-    "Who",
-    "arranged",
-    "choose_language",
-    "figures_text",
-    "first_rows",
-    "first_words",
-    "format_duration",
-    "format_time_left",
-    "group_rows",
-    "groups_of",
-    "headline_of",
-    "host_of",
-    "listed",
-    "load_texts",
-    "outcome_text",
-    "round_text",
-    "task_text",
-    "terminal_language",
-    "who_of",
-]
-
 _NAME = 40
 """Most characters of a server's short name."""
 _WORDS = 120

@@ -15,22 +15,6 @@ import msgspec
 
 from antiphon.host.store.chain import Entry, Record
 
-__all__ = [
-    "MAX_TRAIL",
-    "Arrival",
-    "AskKey",
-    "AskRow",
-    "Ending",
-    "Found",
-    "NumberedRecord",
-    "Sought",
-    "SpentKey",
-    "SpentRow",
-    "add_spending",
-    "decode_records",
-    "gather_rows",
-]
-
 MAX_TRAIL = 1_000
 """Most records that the row of an ask lists; an ask with twenty answers has about a hundred."""
 _WORDS = 200

@@ -30,22 +30,6 @@ from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSear
 from antiphon.host.store.tables import asks, audit, audit_head, gathered, record_keys, spent
 from antiphon.sql.prepared import Prepared, begin_upsert
 
-__all__ = [
-    "append_records",
-    "count_calls",
-    "entries_at",
-    "find",
-    "find_ask",
-    "find_asks",
-    "find_servers",
-    "gather_more",
-    "keys",
-    "list_entries",
-    "lock_chain",
-    "read_head",
-    "read_spending",
-]
-
 _HEAD = select(audit_head.c.seq, audit_head.c.hash).where(audit_head.c.id == 1)
 _LOCK = Prepared(_HEAD.with_for_update())
 _ADD = Prepared(audit.insert())

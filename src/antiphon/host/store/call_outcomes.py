@@ -9,8 +9,6 @@ from antiphon.host.store.base import OPEN, PendingCallRow
 from antiphon.host.store.reviews import notify_changes
 from antiphon.host.store.tables import pending_calls, reviews
 
-__all__ = ["MOST_KEPT", "find_call", "keep_call", "leave_review"]
-
 MOST_KEPT = 10_000
 """Most calls that are kept; the ones that would be deleted first go before."""
 

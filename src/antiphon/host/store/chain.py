@@ -12,25 +12,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = [
-    "GENESIS",
-    "Entry",
-    "Fault",
-    "Head",
-    "Noted",
-    "Record",
-    "RecordKey",
-    "RecordSearch",
-    "Step",
-    "extend_chain",
-    "find_missing",
-    "key_of",
-    "key_text",
-    "noted_heads",
-    "other_than",
-    "verify_entries",
-]
-
 Step = Literal[
     "received",
     "invalid",

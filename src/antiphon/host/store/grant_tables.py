@@ -12,23 +12,6 @@ from antiphon.host.store.base import BlockRow, DefinitionRow, GrantRow, Standing
 from antiphon.host.store.tables import blocks, definitions, grants
 from antiphon.sql.prepared import Prepared
 
-__all__ = [
-    "MAX_LISTED",
-    "add_grant",
-    "block_server",
-    "define_tool",
-    "find_definition",
-    "find_standing",
-    "in_force",
-    "list_blocks",
-    "list_definitions",
-    "revoke_grant",
-    "still_stands",
-    "switch_tool",
-    "unblock_server",
-    "use_grant",
-]
-
 MAX_LISTED = 10_000
 """Most grants, blocks, accounts and reservations that one read returns. Without a grant a person is asked; one block is
 enough to refuse."""

@@ -17,8 +17,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
-__all__ = ["CALM", "MAX_GROUP", "MAX_OWED", "Grouped", "Owed"]
-
 C = TypeVar("C")
 
 

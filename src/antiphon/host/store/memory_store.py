@@ -53,8 +53,6 @@ from antiphon.host.store.base import (
 from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch, extend_chain, key_of
 from antiphon.host.store.news import News
 
-__all__ = ["MemoryStore"]
-
 MAX_RECORDS = 10_000
 """Most audit records: some thousand requests, about 5 MB."""
 MAX_GRANTS = 1_000

@@ -18,20 +18,6 @@ from antiphon.host.store.grant_tables import MAX_LISTED
 from antiphon.host.store.tables import accounts, blocks, holds, hosts, swept, task_asks
 from antiphon.sql.prepared import Prepared, begin_upsert
 
-__all__ = [
-    "RefusedChange",
-    "balances_of",
-    "find_holds",
-    "find_left",
-    "list_balances",
-    "mark_sent",
-    "settle_late",
-    "settle_reservation",
-    "sweep_reservation",
-    "take_reservation",
-    "task_so_far",
-]
-
 
 def _match_name(name: str) -> sa.ColumnElement[bool]:
     return sa.or_(

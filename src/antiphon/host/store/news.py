@@ -15,8 +15,6 @@ from weakref import WeakSet
 
 from antiphon.machine.asyncio_tasks import end_tasks
 
-__all__ = ["Listening", "News", "NewsSource"]
-
 REST = 60.0
 """Seconds after the last wait until listening to the database ends; the next wait begins it again."""
 _log = logging.getLogger("antiphon.host")

@@ -26,19 +26,6 @@ from antiphon.host.store.chain import Record
 from antiphon.host.store.tables import accounts, drafts, grants, hosts, pending_calls, reviews, swept, task_asks
 from antiphon.machine import running_processes
 
-__all__ = [
-    "BEATS",
-    "LEASE",
-    "LeaseWatch",
-    "is_gone",
-    "is_own",
-    "is_running",
-    "name_process",
-    "record_beat",
-    "record_leaving",
-    "recover_processes",
-]
-
 _OVER: tuple[ReviewState, ...] = ("done", "expired", "withdrawn")
 _SAMPLING = "sampling/createMessage"
 _CALL_KEPT = 24 * 3600.0

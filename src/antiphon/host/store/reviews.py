@@ -13,38 +13,6 @@ from antiphon.host.store import base
 from antiphon.host.store.tables import browsers, drafts, hosts, pages, partials, reviews, reviews_head
 from antiphon.sql.prepared import Prepared
 
-__all__ = [
-    "CHANNEL",
-    "VERSION",
-    "browsers_of",
-    "claim_review",
-    "close_review",
-    "count_waiting",
-    "decide_reviews",
-    "drop_partial",
-    "find_pages",
-    "find_partials",
-    "find_review",
-    "finish_review",
-    "in_states",
-    "is_watched",
-    "keep_browser",
-    "keep_draft",
-    "keep_page",
-    "keep_partial",
-    "list_undecided",
-    "notify_changes",
-    "put_review",
-    "read_draft",
-    "read_version",
-    "record_end",
-    "release_decision",
-    "sweep_partials",
-    "undo_decision",
-    "watch_process",
-    "withdraw_from",
-]
-
 CHANNEL = "antiphon_reviews"
 """The PostgreSQL channel for notices of changes. The payload is the id of the question; empty if several changed."""
 VERSION = "SELECT version FROM reviews_head"

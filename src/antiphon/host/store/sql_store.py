@@ -53,8 +53,6 @@ from antiphon.host.store.recovery import BEATS, LEASE, LeaseWatch, is_own, name_
 from antiphon.sql.database_store import StorePatience
 from antiphon.sql.runner import CLOSING, Runner
 
-__all__ = ["SqlStore"]
-
 T = TypeVar("T")
 
 _MARK = 0.001

@@ -22,8 +22,6 @@ from antiphon.host.store.memory_store import MemoryStore
 from antiphon.machine.extras import describe_install
 from antiphon.sql.database_store import runner_at
 
-__all__ = ["open_store", "state_folder", "usual_store"]
-
 
 def open_store(place: str | Path | None = None, *, keep_content: bool = False) -> Store:
     """Make the store at a place; nothing is opened before its first use.

@@ -13,32 +13,6 @@ from sqlalchemy.types import TypeEngine
 from antiphon.host.store.chain import GENESIS
 from antiphon.sql.revision import TableSet
 
-__all__ = [
-    "TABLES",
-    "accounts",
-    "asks",
-    "audit",
-    "audit_head",
-    "blocks",
-    "browsers",
-    "definitions",
-    "drafts",
-    "gathered",
-    "grants",
-    "holds",
-    "hosts",
-    "make_tables",
-    "pages",
-    "partials",
-    "pending_calls",
-    "record_keys",
-    "reviews",
-    "reviews_head",
-    "spent",
-    "swept",
-    "task_asks",
-]
-
 metadata = sa.MetaData()
 
 # SQLite orders a table by an ``INTEGER`` key; any other type needs an index beside the table, which is written in each

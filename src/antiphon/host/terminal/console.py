@@ -17,8 +17,6 @@ from antiphon.host.review.keymap import key_for
 from antiphon.host.review.summary import Texts, load_texts
 from antiphon.host.terminal.tty import EndOfInput, Tty
 
-__all__ = ["PROMPT", "Console", "Layout", "fold_rows"]
-
 _ENGLISH = load_texts("en")
 PROMPT = _ENGLISH("inline.prompt")
 """The prompt, in English, shown only when a decision is expected."""

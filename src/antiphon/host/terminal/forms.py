@@ -34,21 +34,6 @@ from antiphon.wire.content import SamplingContent, TextContent, ToolResultConten
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
-__all__ = [
-    "Opener",
-    "edit_arguments",
-    "edit_text",
-    "fill_in",
-    "find_editor",
-    "from_form",
-    "list_differences",
-    "may_open",
-    "open_address",
-    "open_in_browser",
-    "read_address",
-    "to_form",
-]
-
 _INTRODUCTION = """\
 # This is what will be sent. Change it, save it and close the editor; you will see the difference and be asked again.
 # Characters that cannot be seen are written as escapes (\\u202E). A block with "keep" stays as it is or is removed.

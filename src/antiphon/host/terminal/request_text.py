@@ -42,8 +42,6 @@ from antiphon.wire.content import (
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["show_address", "show_elicitation", "show_request", "show_result", "show_tool"]
-
 ENGLISH = load_texts("en")
 _PAINTS = {"+": "32", "-": "31"}
 _SHOWN_DIGITS = 12

@@ -65,8 +65,6 @@ from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["PAUSE", "Talk", "TerminalReviewer"]
-
 PAUSE = 0.4
 """Seconds during which a request that was just shown cannot be decided."""
 

@@ -17,8 +17,6 @@ from typing import Any, TextIO
 
 from antiphon.host.review.review import NoReviewer
 
-__all__ = ["EndOfInput", "Tty", "WindowsTty", "find_terminal", "open_terminal", "reads_keys"]
-
 _LONGEST_LINE = 4095
 """Linux silently cuts a line typed in canonical mode at 4096 bytes (``N_TTY_BUF_SIZE``)."""
 _FLAGS = os.O_RDWR | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_NONBLOCK", 0)

@@ -19,8 +19,6 @@ import struct
 import sys
 from typing import BinaryIO
 
-__all__ = ["DONE", "FAILED", "REPLY", "REQUEST", "TOO_LARGE", "main"]
-
 REQUEST = struct.Struct("!IQd")
 REPLY = struct.Struct("!BQ")
 DONE, FAILED, TOO_LARGE = 0, 1, 2

@@ -22,8 +22,6 @@ from pathlib import Path
 from antiphon.errors import TooCostly
 from antiphon.machine.side_process.child import DONE, REPLY, REQUEST, TOO_LARGE
 
-__all__ = ["MAX_MEMORY", "MAX_PROCESSES", "MAX_SECONDS", "MAX_WAITING", "run_aside"]
-
 MAX_PROCESSES = 2
 """Most side processes at once. They are idle most of the time, and take about 30 MiB each."""
 MAX_MEMORY = 1024 * 1024 * 1024

@@ -30,18 +30,6 @@ from antiphon.wire import sampling as wire
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.tools import Tool
 
-__all__ = [
-    "AnswerForm",
-    "DialectAnswer",
-    "DialectRequest",
-    "Own",
-    "asked_for",
-    "content_of",
-    "only_tool",
-    "read_answer",
-    "tools_in",
-]
-
 C = TypeVar("C")
 
 _TOOL = "give_answer"

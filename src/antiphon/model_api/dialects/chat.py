@@ -32,8 +32,6 @@ from antiphon.wire.content import (
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool
 
-__all__ = ["DEFAULT_TOKENS", "MAX_CHOICES", "Chat", "function_tool", "image_of", "read_schema", "tool_choice"]
-
 DEFAULT_TOKENS = 4_096
 """Most tokens of an answer if the request sets no bound; the reservation needs one."""
 MAX_CHOICES = 8

@@ -13,8 +13,6 @@ import msgspec
 
 from antiphon.errors import InvalidParams, Rejected
 
-__all__ = ["NO_RETRY", "Failure", "anthropic_error", "failure_of", "openai_error"]
-
 NO_RETRY = (b"x-should-retry", b"false")
 """The vendors' clients repeat a request that failed with 408, 409, 429 or 5xx, unless the response has this header."""
 

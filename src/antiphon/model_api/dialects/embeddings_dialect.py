@@ -24,8 +24,6 @@ from antiphon.model_api.dialects.members import (
     read_whole_number,
 )
 
-__all__ = ["EmbeddingsRequest", "read_request", "write_response"]
-
 _PIECE = 64 * 1024
 """Bytes of a response that are written at once, which takes less than a millisecond."""
 

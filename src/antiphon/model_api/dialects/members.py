@@ -15,25 +15,6 @@ import msgspec
 
 from antiphon.model_api.dialects.dialect_errors import Failure
 
-__all__ = [
-    "CHAT",
-    "EMBEDDINGS",
-    "MESSAGES",
-    "RESPONSES",
-    "DialectMember",
-    "make_unusable_failure",
-    "noted_in",
-    "optional_text",
-    "read_arguments",
-    "read_boolean",
-    "read_items",
-    "read_members",
-    "read_number",
-    "read_objects",
-    "read_text",
-    "read_whole_number",
-]
-
 Fate = Literal["carried", "noted", "refused"]
 
 

@@ -24,8 +24,6 @@ from antiphon.wire.content import ImageContent, SamplingContent, TextContent, To
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from antiphon.wire.tools import Tool
 
-__all__ = ["Messages"]
-
 _STOPS = {"maxTokens": "max_tokens", "toolUse": "tool_use", "stopSequence": "stop_sequence", "contentFilter": "refusal"}
 _MODES: Mapping[str, Literal["auto", "required", "none"]] = {"auto": "auto", "any": "required", "none": "none"}
 _HIDDEN = ("thinking", "redacted_thinking")

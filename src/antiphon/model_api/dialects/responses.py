@@ -19,8 +19,6 @@ from antiphon.model_api.dialects.dialect_errors import Failure, openai_error
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage
 
-__all__ = ["Responses"]
-
 _SYSTEM = ("system", "developer")
 
 

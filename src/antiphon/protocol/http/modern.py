@@ -22,8 +22,6 @@ from antiphon.wire.envelope import Envelope, decode_wire
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.revisions import MODERN
 
-__all__ = ["Parameters", "is_modern", "names_modern", "read_modern"]
-
 Parameters = Callable[[str, str | None], Sequence[HeaderParam]]
 """Returns for the name of a tool, and the principal that calls it, which of its parameters are mirrored in headers."""
 

@@ -17,17 +17,6 @@ from msgspec import Struct
 
 from antiphon.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = [
-    "NAMED_BY",
-    "PREFIX",
-    "HeaderParam",
-    "decode_value",
-    "encode_value",
-    "find_argument",
-    "header_params",
-    "param_headers",
-]
-
 NAMED_BY: Mapping[str, str] = {
     "tools/call": "name",
     "prompts/get": "name",

@@ -26,34 +26,6 @@ from antiphon.wire.envelope import Envelope, RequestId, error_frame
 from antiphon.wire.failure import to_wire
 from antiphon.wire.revisions import LEGACY, REVISIONS, find_revision
 
-__all__ = [
-    "CHANGES_SESSION",
-    "GOES_ON",
-    "LAST_EVENT_ID",
-    "NOT_ACCEPTED",
-    "PROTOCOL_VERSION_HEADER",
-    "REPEATABLE",
-    "SESSION_ID",
-    "Admitted",
-    "Denied",
-    "Gate",
-    "HeaderPair",
-    "Headers",
-    "HttpRefusal",
-    "accepts_events",
-    "assume_revision",
-    "check_id",
-    "check_legacy",
-    "check_media",
-    "check_unambiguous",
-    "has_null_ids",
-    "id_of",
-    "is_priming",
-    "is_request",
-    "status_of",
-    "takes_batches",
-]
-
 Headers = Mapping[bytes, bytes]
 
 PROTOCOL_VERSION_HEADER = b"mcp-protocol-version"

@@ -13,8 +13,6 @@ from msgspec import Struct
 
 from antiphon.errors import RemoteProtocolError
 
-__all__ = ["COMMENT", "MAX_EVENT", "Event", "EventParser", "encode_event"]
-
 COMMENT = b":\n\n"
 """A comment: no event, only a sign of life (2026-07-28 basic/transports/streamable-http, "Receiving Messages")."""
 

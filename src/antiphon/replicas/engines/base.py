@@ -16,18 +16,6 @@ from typing import Protocol
 from antiphon.errors import ClusterUnavailable, ConfigError
 from antiphon.machine.asyncio_tasks import end_tasks
 
-__all__ = [
-    "LEASE",
-    "MAX_MESSAGE",
-    "OLDEST",
-    "PATIENCE",
-    "REVISION",
-    "Cluster",
-    "ClusterMember",
-    "check_revision",
-    "check_size",
-]
-
 log = logging.getLogger("antiphon.cluster")
 
 Deliver = Callable[[str, bytes], object]

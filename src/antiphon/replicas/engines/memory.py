@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from antiphon.errors import ClusterUnavailable
 from antiphon.replicas.engines.base import LEASE, ClusterMember, check_size
 
-__all__ = ["MemoryCluster"]
-
 MAX_KEPT = 64 * 1024 * 1024
 """Most bytes of records, and of events, that are kept; the oldest are dropped first."""
 

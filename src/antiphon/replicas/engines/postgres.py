@@ -27,8 +27,6 @@ from antiphon.replicas.engines.base import (
     log,
 )
 
-__all__ = ["PostgresCluster"]
-
 _LOOK = 1.0
 """Seconds between two looks for messages without a notification."""
 

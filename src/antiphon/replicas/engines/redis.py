@@ -24,8 +24,6 @@ from antiphon.replicas.engines.base import (
     log,
 )
 
-__all__ = ["RedisCluster"]
-
 _BLOCK = 1.0
 """Seconds for which one read waits for messages; between two reads the connection is known to work."""
 

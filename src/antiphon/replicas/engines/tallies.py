@@ -17,8 +17,6 @@ from msgspec import Struct
 from antiphon.errors import ClusterUnavailable, PeerError
 from antiphon.replicas.engines.base import Cluster
 
-__all__ = ["Tallies"]
-
 log = logging.getLogger("antiphon.cluster")
 
 _INTERVAL = 1.0

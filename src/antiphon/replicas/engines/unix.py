@@ -20,8 +20,6 @@ from antiphon.machine.asyncio_tasks import end_tasks, start_in
 from antiphon.replicas.engines.base import LEASE, MAX_MESSAGE, PATIENCE, ClusterMember, check_size
 from antiphon.replicas.engines.memory import MAX_KEPT, MemoryCluster
 
-__all__ = ["Hub", "UnixCluster"]
-
 _HEAD = 4
 _LONGEST = MAX_KEPT + 4_096
 """Most bytes of a frame. The longest is the hub's reply with all events of a stream; 4 KiB are for the names in it."""

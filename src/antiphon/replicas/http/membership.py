@@ -24,8 +24,6 @@ from antiphon.transports.http.server.asgi import Http, send_unavailable
 from antiphon.transports.http.server.legacy_session import LegacySession, SessionPlace
 from antiphon.transports.http.server.session_homes import SessionHomes
 
-__all__ = ["Membership"]
-
 log = logging.getLogger(__name__)
 
 _NO_SESSION = HttpRefusal(404, InvalidRequest("Session not found"))

@@ -25,8 +25,6 @@ from antiphon.transports.http.server.asgi import (
 )
 from antiphon.wire.envelope import decode_envelope
 
-__all__ = ["MAX_MOVES", "MovingResponse", "is_request"]
-
 MAX_MOVES = 100
 """How often one response may go on elsewhere."""
 

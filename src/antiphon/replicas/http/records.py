@@ -22,8 +22,6 @@ from antiphon.replicas.engines.base import LEASE, Cluster
 from antiphon.replicas.engines.tallies import Tallies
 from antiphon.transports.http.server.legacy_session import LegacySession
 
-__all__ = ["KnownHomes", "ReplicaCommons", "SessionRecord", "SessionRecords", "SharedEvents"]
-
 log = logging.getLogger(__name__)
 
 MAX_LATE = 32 * 1024 * 1024

@@ -31,8 +31,6 @@ from antiphon.transports.http.server.asgi import Http, Message, send_empty, send
 from antiphon.wire.envelope import RequestId, decode_envelope, error_frame
 from antiphon.wire.failure import to_wire
 
-__all__ = ["Cut", "Relays", "give_up", "unavailable_unless_begun"]
-
 log = logging.getLogger(__name__)
 
 MAX_SERVED = 5_000

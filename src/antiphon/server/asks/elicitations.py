@@ -15,8 +15,6 @@ from antiphon.server.calls.call import HandlerCall
 from antiphon.server.functions.shape import Shape
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 
-__all__ = ["Elicited", "TypedForm", "elicit_form", "elicit_visit"]
-
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 

@@ -33,8 +33,6 @@ else:
 
     T = TypeVar("T")
 
-__all__ = ["DEFAULT_MAX_TOKENS", "Message", "Messages", "Preferences", "Sample", "sampling_params"]
-
 DEFAULT_MAX_TOKENS = 1_024
 """Most tokens of an answer where the author gives no number: a page of text, and cheap on any model."""
 

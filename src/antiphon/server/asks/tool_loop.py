@@ -33,8 +33,6 @@ from antiphon.wire import sampling as wire
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.envelope import decode_wire, encode_value, too_deep
 
-__all__ = ["MAX_STEPS", "SampleOptions", "ToolTurn", "TurnOptions", "Turns", "TypedAnswer", "one_step"]
-
 log = logging.getLogger("antiphon.server")
 
 MAX_STEPS = 10

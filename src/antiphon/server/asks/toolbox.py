@@ -24,8 +24,6 @@ from antiphon.wire.envelope import decode_wire, encode_value
 from antiphon.wire.failure import cause_of
 from antiphon.wire.sampling import SamplingMessage
 
-__all__ = ["MAX_USES", "TOOL_CONCURRENCY", "SamplingTool", "Toolbox"]
-
 SamplingTool = Callable[..., Any] | ServedTool | wire.Tool
 """A function, a tool made from one (``antiphon.server.ServedTool``), or a definition."""
 

@@ -37,8 +37,6 @@ from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, MethodSpec, unknown_request
 from antiphon.wire.task import TASKS
 
-__all__ = ["CallAbandoned", "CallAnswer", "Handled", "HandlerCall", "read_answer", "read_given", "read_reply", "within"]
-
 
 class CallAnswer(Struct, frozen=True, eq=False):
     """An answer that came with a request: undecoded, and decoded."""

@@ -43,8 +43,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-__all__ = ["ASKING", "ENDS", "TRANSITIONS", "CallEvent", "CallState", "find_next_state"]
-
 
 class CallState(StrEnum):
     """How far a copy of a modern call has come."""

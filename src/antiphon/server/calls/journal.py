@@ -19,8 +19,6 @@ from antiphon.errors import CallDiverged
 from antiphon.server.calls.task_names import lane_of
 from antiphon.wire.envelope import encode_canonical
 
-__all__ = ["CATCH_UP", "MAX_JOURNAL", "Journal", "JournalEntry", "JournalPlace", "digest_of"]
-
 CATCH_UP = 5.0
 """Seconds that a replayed handler has to come to every answered ask before its new asks count as a divergence: long
 enough for its work in between."""

@@ -36,8 +36,6 @@ from antiphon.wire.failure import to_wire
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.rounds import ANSWER_WITHIN, InputRequest, InputRequiredResult
 
-__all__ = ["PASSES", "UNSENDABLE", "Keeper", "Quiescence", "RoundCall", "replace_unsendable", "weight_of"]
-
 # Looked up once, because in Python 3.11 a look at a member of an enumeration costs as much as a call.
 _NEW, _PARKED = CallState.NEW, CallState.PARKED
 _SEAL, _ROUND, _RETRY, _RETURN = CallEvent.SEAL, CallEvent.ROUND, CallEvent.RETRY, CallEvent.RETURN

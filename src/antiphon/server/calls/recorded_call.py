@@ -37,8 +37,6 @@ from antiphon.wire.envelope import ErrorObject, encode_value, notification_frame
 from antiphon.wire.lifecycle import CancelledNotificationParams
 from antiphon.wire.methods import MethodSpec
 
-__all__ = ["RecordedCall"]
-
 log = logging.getLogger("antiphon.server")
 
 _encode = msgspec.msgpack.Encoder().encode

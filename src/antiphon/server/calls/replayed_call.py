@@ -38,8 +38,6 @@ from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.rounds import InputRequest
 from antiphon.wire.task import TASKS, CreateTaskResult
 
-__all__ = ["JournalKeeper", "JournalledCall", "recall_answer", "refusal_of"]
-
 _LOOK_AGAIN = 0.01
 """Seconds between two checks whether a replayed handler has come to all that was answered."""
 

@@ -17,8 +17,6 @@ from antiphon.server.calls.journal import MAX_JOURNAL
 from antiphon.server.state.request_state import Seal, State, make_refusal, outcome_unknown
 from antiphon.server.state.state_store import CompareAndSetStore, StateStore
 
-__all__ = ["StoredCalls"]
-
 _GENERATION = 4
 """Bytes of the generation that follow the run in an owner's value."""
 

@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 
 from antiphon.errors import LocalProtocolError
 
-__all__ = ["begin_lane", "beside_lanes", "lane_here", "lane_of", "outside_lanes", "run_in_lane", "use_lanes"]
-
 T = TypeVar("T")
 
 TaskFactory = Callable[..., "asyncio.Future[Any]"]

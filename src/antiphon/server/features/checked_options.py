@@ -24,8 +24,6 @@ from antiphon.wire import prompts, tools
 from antiphon.wire.common import Annotations
 from antiphon.wire.tools import ToolAnnotations
 
-__all__ = ["NamedFeature", "ServedFeature", "checked_scopes", "demand_scopes", "read_annotations"]
-
 # RFC 6749, section 3.3: visible ASCII without quote and backslash, which would end the text in the header.
 _SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,256}"
 

@@ -25,8 +25,6 @@ from antiphon.wire.completion import (
     ResourceTemplateReference,
 )
 
-__all__ = ["Completions"]
-
 
 class _Completer:
     """A function ``(value)`` or ``(value, arguments)``, which may also take the context."""

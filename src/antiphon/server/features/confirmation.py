@@ -18,8 +18,6 @@ from antiphon.wire.common import CONFIRMS, Meta
 from antiphon.wire.elicitation import CONFIRM_FORM, shorten_value
 from antiphon.wire.tools import ToolAnnotations
 
-__all__ = ["Confirm", "Confirmation", "declare_confirmation"]
-
 Confirm = str | Callable[..., Any]
 """The question, with the names of arguments in braces; or a function of arguments that returns it, or ``None`` if this
 call needs no confirmation. It may be async."""

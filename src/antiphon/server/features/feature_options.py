@@ -10,8 +10,6 @@ from antiphon.server.features.tools import AsTask, Requirement
 from antiphon.wire.common import Annotations, Icon, Meta
 from antiphon.wire.tools import ToolAnnotations
 
-__all__ = ["PromptOptions", "ResourceOptions", "TemplateOptions", "ToolOptions"]
-
 
 class FeatureOptions(TypedDict, total=False):
     """Options of every feature."""

@@ -22,8 +22,6 @@ from antiphon.wire.common import Icon, Meta
 from antiphon.wire.content import TextContent
 from antiphon.wire.prompts import GetPromptResult, PromptArgument, PromptMessage
 
-__all__ = ["ServedPrompt"]
-
 
 class ServedPrompt(NamedFeature[wire.Prompt]):
     """A message template that a client can fill in. Make one with ``from_function``.

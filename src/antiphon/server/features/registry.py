@@ -17,8 +17,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from antiphon.errors import ConfigError, InvalidParams
 
-__all__ = ["Page", "Registry", "Via"]
-
 T = TypeVar("T")
 
 _MAX_CURSOR = 32

@@ -22,8 +22,6 @@ from antiphon.wire.common import Annotations, Icon, Meta
 from antiphon.wire.content import ResourceContents
 from antiphon.wire.resources import ReadResourceResult
 
-__all__ = ["ServedResource", "ServedTemplate"]
-
 TEXT, BINARY, JSON = "text/plain", "application/octet-stream", "application/json"
 
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:"

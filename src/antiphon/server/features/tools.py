@@ -28,8 +28,6 @@ from antiphon.wire import tools as wire
 from antiphon.wire.common import Icon, Meta
 from antiphon.wire.tools import CallToolResult, ToolAnnotations
 
-__all__ = ["AsTask", "Requirement", "ServedTool"]
-
 Requirement = Literal["sampling", "sampling.tools", "sampling.context", "elicitation", "elicitation.url", "roots"]
 """A client capability, by its path."""
 

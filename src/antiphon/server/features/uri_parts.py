@@ -12,8 +12,6 @@ from functools import cache
 
 from msgspec import Struct
 
-__all__ = ["OPERATORS", "Expression", "UriPart", "Value", "Variable", "normalize_literal", "normalize_uri"]
-
 Scalar = str | int | float
 Value = Scalar | Sequence[Scalar] | Mapping[str, Scalar] | None
 """What a variable may hold in an expansion; ``None`` and empty lists and mappings count as undefined."""

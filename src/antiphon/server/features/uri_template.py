@@ -26,8 +26,6 @@ from antiphon.server.features.uri_parts import (
     normalize_uri,
 )
 
-__all__ = ["MAX_URI", "MAX_VARIABLES", "UriTemplate"]
-
 MAX_URI = 4096
 """Longest URI that is matched, in characters. Web servers refuse URIs beyond 2 to 8 KiB."""
 

@@ -31,8 +31,6 @@ from antiphon.server.functions.shape import (
 )
 from antiphon.server.functions.signature import REQUIRED, Parameter
 
-__all__ = ["ArgumentError", "Arguments", "input_schema", "list_choices", "takes_list", "text_choices"]
-
 _as_dict = structs.asdict
 
 _PLAIN = (type(None), bool, int, float, str)

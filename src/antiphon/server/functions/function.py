@@ -24,8 +24,6 @@ from msgspec import Struct
 
 from antiphon.server.functions.signature import Signature
 
-__all__ = ["UserFunction", "Workers", "digest_code", "holds_context", "in_thread"]
-
 
 class UserFunction:
     """A function and how to run it. One that is not async runs in a thread, unless ``inline``."""

@@ -22,8 +22,6 @@ from pydantic_core import SchemaSerializer, SchemaValidator
 from antiphon.server.functions.schema_gaps import NO_KEY, NUMBER_KEY, WHOLE_KEY
 from antiphon.server.functions.type_parts import members_of_class, parts_of
 
-__all__ = ["JsonSchemas", "compile_schema", "with_base64", "with_bounds"]
-
 _BOUNDS = (
     "gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "title", "description", "examples",
 )  # fmt: skip

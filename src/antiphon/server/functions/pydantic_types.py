@@ -18,8 +18,6 @@ from antiphon.json_schema.mismatch import MismatchError, describe_mismatch
 from antiphon.server.functions.signature import REQUIRED, Parameter
 from antiphon.server.functions.type_parts import walk_types
 
-__all__ = ["Adapter", "encode_model", "is_pydantic", "read_field"]
-
 _MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
 _PACKAGES = {"pydantic", "pydantic_core", "annotated_types"}
 

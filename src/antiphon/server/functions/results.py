@@ -30,8 +30,6 @@ from antiphon.wire.content import (
 )
 from antiphon.wire.tools import CallToolResult
 
-__all__ = ["CONTENT", "ResultConverter", "content_of", "output_shape", "text_result"]
-
 CONTENT = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
 """The types of content that a function may return, for ``isinstance``."""
 

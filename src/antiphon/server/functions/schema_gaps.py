@@ -9,8 +9,6 @@ from msgspec import inspect as types
 
 from antiphon.json_schema.effort import walk_objects
 
-__all__ = ["NO_KEY", "NUMBER_KEY", "WHOLE_KEY", "fill_gaps", "remove_unfit_defaults"]
-
 _Schema = dict[str, Any]
 WHOLE_KEY = {"pattern": "^-?(0|[1-9][0-9]*)$"}
 NUMBER_KEY = {"pattern": r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"}

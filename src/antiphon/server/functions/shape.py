@@ -24,8 +24,6 @@ from antiphon.server.functions.signature import read_docstring
 from antiphon.server.functions.type_parts import walk_types
 from antiphon.wire.envelope import without_halves
 
-__all__ = ["Schema", "Shape", "adapt_type", "decode_with", "encode_value", "schemas_of", "with_text_metadata"]
-
 
 def describe_members(definitions: Mapping[str, dict[str, Any]], annotations: Iterable[Any]) -> None:
     """Add descriptions to members of these definitions that have none, from the classes they were made from."""

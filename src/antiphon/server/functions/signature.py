@@ -22,8 +22,6 @@ from msgspec import Struct
 
 from antiphon.errors import ConfigError
 
-__all__ = ["REQUIRED", "Docs", "Parameter", "Signature", "is_context", "members_of", "read_docstring", "read_signature"]
-
 REQUIRED: Any = inspect.Parameter.empty
 """The default of a parameter without one."""
 

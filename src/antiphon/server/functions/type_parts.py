@@ -7,8 +7,6 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast, get_args
 
-__all__ = ["members_of_class", "parts_of", "walk_types"]
-
 
 def walk_types(annotations: Iterable[Any]) -> Iterator[Any]:
     """Yield all types that these types consist of, and the metadata beside them, each once."""

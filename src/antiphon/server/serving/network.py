@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from antiphon.transports.http.server.shutdown import GracefulServer
     from antiphon.wire.tools import Tool
 
-__all__ = ["HttpOptions", "ServeOptions", "ServerApp", "network_server", "serve_network", "server_app"]
-
 log = logging.getLogger("antiphon.server")
 
 DRAIN = 5

@@ -26,8 +26,6 @@ from antiphon.machine.listening_sockets import accept_rest
 from antiphon.replicas.engines.unix import Hub
 from antiphon.server.serving import worker_link
 
-__all__ = ["Parent", "serve_workers"]
-
 log = logging.getLogger("antiphon.server")
 
 START = 60.0

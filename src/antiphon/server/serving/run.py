@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from antiphon.server.serving.network import ServeOptions
     from antiphon.server.serving.service import Service
 
-__all__ = ["guard_children", "run_server", "serve_stdio"]
-
-
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD") if hasattr(signal, name)]
 """The signals that servers, event loops and our own processes handle."""
 

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from antiphon.server.tasks.task_store import TaskOptions
     from antiphon.server.tasks.task_worker import TaskWorker
 
-__all__ = ["Held", "Service"]
-
 log = logging.getLogger("antiphon.server")
 
 _ROOTS = 60.0

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from antiphon.server.serving.service import Service
     from antiphon.transports.http.server.shutdown import GracefulServer
 
-__all__ = ["LAST", "StopWatch", "collect_less", "keep_large_blocks", "serve_as_worker", "told_to_stop", "watch_parent"]
-
 LAST = 15.0
 """Seconds that a worker has to end by itself after the process that started it is gone."""
 

@@ -18,21 +18,6 @@ from msgspec import Struct
 
 from antiphon.errors import ConfigError
 
-__all__ = [
-    "VARIABLE",
-    "Closed",
-    "Ends",
-    "Leave",
-    "Message",
-    "Move",
-    "Others",
-    "Ready",
-    "TakeConnection",
-    "Welcome",
-    "WorkerLink",
-    "take_inherited_ends",
-]
-
 VARIABLE = "ANTIPHON_WORKER"
 """Environment variable with the numbers of the file descriptors that connect a worker to its parent; not secret."""
 

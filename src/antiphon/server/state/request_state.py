@@ -28,8 +28,6 @@ from antiphon.errors import ConfigError, InvalidParams, OutcomeUnknown
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["MAX_STATE", "OpenAsk", "Seal", "State", "compute_binding", "make_refusal", "outcome_unknown"]
-
 MAX_STATE = 512 * 1024
 """Longest state made and accepted, in characters. Without a journal it is below 200; a journal grows with what the call
 learns. Clients refuse more than 1 MiB."""

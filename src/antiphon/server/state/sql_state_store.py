@@ -19,9 +19,6 @@ from antiphon.sql.database_store import DatabaseStore
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-
-__all__ = ["SqlStateStore"]
-
 T = TypeVar("T")
 
 MAX_STORED = 1024 * 1024 * 1024

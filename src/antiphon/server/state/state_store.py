@@ -11,8 +11,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-__all__ = ["CompareAndSetStore", "MemoryStateStore", "StateStore", "weigh_entry"]
-
 MAX_STORED = 64 * 1024 * 1024
 """Most bytes a store in memory keeps; beyond that, the entry stored first is dropped."""
 

@@ -10,8 +10,6 @@ import sqlalchemy as sa
 from antiphon.server.state.state_store import weigh_entry
 from antiphon.sql.revision import TableSet, insert_into, time_of
 
-__all__ = ["TABLES", "add", "delete", "get", "put", "replace", "states", "sweep"]
-
 metadata = sa.MetaData()
 
 states = sa.Table(

@@ -42,8 +42,6 @@ from antiphon.wire.failure import cause_of, to_wire
 from antiphon.wire.task import TASK, CreateTaskResult, GetTaskResult, TaskWish
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["ServedTasks", "wish_of"]
-
 log = logging.getLogger("antiphon.server")
 
 Peer = Connection[ServerSession]

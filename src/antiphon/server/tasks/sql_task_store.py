@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from antiphon.sql.notices import ChannelNotices
 
-__all__ = ["SqlTaskStore"]
-
 T = TypeVar("T")
 
 

@@ -22,8 +22,6 @@ from antiphon.server.tasks.task_states import HELD
 from antiphon.server.tasks.task_store import StoredTask, TaskRoom, TasksFull, TaskStore
 from antiphon.sql.database_store import StoreStalled
 
-__all__ = ["Change", "OutOfRoom", "StoredTasks", "cannot_store", "unknown_task"]
-
 log = logging.getLogger("antiphon.server")
 
 T = TypeVar("T")

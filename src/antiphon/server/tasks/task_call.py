@@ -35,8 +35,6 @@ from antiphon.wire.common import Wire
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.methods import MethodSpec
 
-__all__ = ["Overtaken", "TaskCall", "TaskKeeper", "absent_peer"]
-
 log = logging.getLogger("antiphon.server")
 
 _LOOK_AGAIN = 0.01

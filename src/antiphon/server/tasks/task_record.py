@@ -23,8 +23,6 @@ from antiphon.wire.revisions import find_revision
 from antiphon.wire.rounds import InputRequest
 from antiphon.wire.task import GetTaskResult, TaskStatus
 
-__all__ = ["TaskAsk", "TaskRecord", "call_params", "stored_request"]
-
 _MAX_MESSAGE = 1_000
 """Most characters of a status message, which is written and sent with every change."""
 

@@ -39,8 +39,6 @@ from antiphon.wire.methods import METHODS
 from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.tools import CallToolResult
 
-__all__ = ["TaskRequests", "check_declared"]
-
 Peer = Connection[ServerSession]
 
 

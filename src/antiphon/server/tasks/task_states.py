@@ -35,8 +35,6 @@ from enum import StrEnum
 
 from antiphon.wire.task import TaskStatus
 
-__all__ = ["ENDS", "HELD", "STATUS", "TRANSITIONS", "TaskEvent", "TaskState", "find_next_state"]
-
 
 class TaskState(StrEnum):
     """How far a task has come."""

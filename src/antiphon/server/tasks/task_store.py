@@ -16,18 +16,6 @@ from msgspec import Struct, structs
 
 from antiphon.errors import ConfigError
 
-__all__ = [
-    "MemoryTaskStore",
-    "StoredTask",
-    "TaskNotice",
-    "TaskOptions",
-    "TaskRoom",
-    "TaskStore",
-    "TasksFull",
-    "bytes_of",
-    "mark_of",
-]
-
 _MARK = 8
 """Characters of a task's id in notices: enough to recognise a task by, and the rest cannot be guessed."""
 

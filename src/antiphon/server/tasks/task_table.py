@@ -12,8 +12,6 @@ import sqlalchemy as sa
 from antiphon.server.tasks.task_store import StoredTask, TaskNotice, TaskRoom, bytes_of
 from antiphon.sql.revision import TableSet, insert_into, time_of
 
-__all__ = ["CHANNEL", "TABLES", "add", "clock", "decode_notice", "get", "held", "journal", "renew", "sweep"]
-
 CHANNEL = "antiphon_server_tasks"
 """PostgreSQL's channel of notifications about tasks: each is a ``TaskNotice`` as JSON."""
 

@@ -17,8 +17,6 @@ from antiphon.errors import PeerError
 from antiphon.server.tasks.served_tasks import ServedTasks
 from antiphon.server.tasks.task_store import StoredTask, TaskNotice, mark_of
 
-__all__ = ["TaskWorker"]
-
 log = logging.getLogger("antiphon.server")
 
 LOOK = 1.0

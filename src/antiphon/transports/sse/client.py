@@ -34,8 +34,6 @@ from antiphon.transports.http.client.message import OutgoingMessage, look_at, re
 from antiphon.transports.http.client.post import Cursor, read_events
 from antiphon.transports.inbox import ClosedOnce, Frames
 
-__all__ = ["SseClientChannel"]
-
 _ENDPOINT_TIMEOUT = 10.0
 """Seconds the server has to open the stream and to name its address, which it "MUST" do first."""
 

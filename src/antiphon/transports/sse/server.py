@@ -34,8 +34,6 @@ from antiphon.transports.http.server.sse_response import Carrier, Lost
 from antiphon.transports.queued import QueuedChannel
 from antiphon.wire.envelope import RequestId, decode_envelope, split_batch
 
-__all__ = ["Serve", "SseApp"]
-
 log = logging.getLogger(__name__)
 
 Serve = Callable[[Channel, Caller | None, Mapping[str, str]], Awaitable[None]]

@@ -24,8 +24,6 @@ from antiphon.errors import ConfigError
 from antiphon.transports.stdio.guardian import GUARDIAN, MARK, left_behind
 from antiphon.transports.stdio.reaper import REAPER, Started
 
-__all__ = ["Child", "ErrLog", "StderrTail"]
-
 POSIX = os.name == "posix"
 TERMINATE = signal.SIGTERM
 KILL = signal.SIGKILL if POSIX else signal.SIGTERM

@@ -22,9 +22,6 @@ from antiphon.transports.stdio.child_process import Child, ErrLog, StderrTail
 from antiphon.transports.stdio.threads import FrameReader, FrameWriter, connect_reader, connect_writer
 from antiphon.wire.origin import Equipment
 
-__all__ = ["StdioClientChannel", "child_environment"]
-
-
 POSIX = frozenset({"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
 
 SECRETS = frozenset({"ANTIPHON_CLIENT_SECRET", "ANTIPHON_TLS_PASSWORD", "ANTIPHON_TOKEN"})

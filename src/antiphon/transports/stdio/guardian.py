@@ -19,8 +19,6 @@ import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
-__all__ = ["GUARDIAN", "MARK", "Guardian", "left_behind"]
-
 MARK = "ANTIPHON_CHILD"
 """Environment variable that marks a child, and what inherits its environment: the mark of the process, a point, and a
 number of the child's own."""

@@ -30,8 +30,6 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-__all__ = ["REAPER", "Reaper", "Started"]
-
 _SUBREAPER, _NAME = 36, 15
 """``PR_SET_CHILD_SUBREAPER`` and ``PR_SET_NAME`` of linux/prctl.h; a name, for ``ps``, has at most 15 characters."""
 

@@ -22,8 +22,6 @@ from antiphon.errors import ConfigError, ConnectionClosed, LocalProtocolError
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.transports.stdio.threads import FrameReader, FrameWriter, connect_reader, connect_writer
 
-__all__ = ["StdioServerChannel"]
-
 PARENT_CHECK = 2.0
 """Seconds between two checks for our parent: soon enough to end a process that nobody needs, and cheap."""
 

@@ -24,8 +24,6 @@ from typing import IO, Any, cast
 from antiphon.channel import MAX_FRAME, Frame, Oversized
 from antiphon.transports.inbox import Frames, Inbox, Room
 
-__all__ = ["FrameReader", "FrameWriter", "connect_reader", "connect_writer"]
-
 CHUNK = 64 * 1024
 """Bytes read or written at once: the capacity of a pipe."""
 

@@ -42,8 +42,6 @@ from antiphon.transports.http.client.http_request import (
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
 
-__all__ = ["SUBPROTOCOL", "WebSocketClientChannel"]
-
 SUBPROTOCOL = "mcp"
 
 _HEARTBEAT = 30.0

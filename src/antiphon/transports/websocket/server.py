@@ -28,8 +28,6 @@ from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.inbox import ClosedOnce
 from antiphon.transports.queued import QueuedChannel
 
-__all__ = ["SUBPROTOCOL", "Serve", "WebSocketApp"]
-
 log = logging.getLogger(__name__)
 
 SUBPROTOCOL = "mcp"

@@ -14,8 +14,6 @@ from antiphon.wire.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025
 from antiphon.wire.revisions.difference import Difference
 from antiphon.wire.revisions.lowering import Lowering
 
-__all__ = ["LATEST", "LATEST_LEGACY", "LEGACY", "MODERN", "REVISIONS", "Revision", "find_revision"]
-
 
 class Revision:
     """One revision of the protocol. Only those in ``REVISIONS`` exist: compare with ``is`` or by ``order``."""

@@ -17,8 +17,6 @@ from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.tools import CallToolResult
 
-__all__ = ["Change", "Difference", "not_in", "without_structure"]
-
 Change = Callable[[Any, str], Any]
 """Converts a value to what the named revision can carry, or raises ``NotInRevision``."""
 

@@ -14,8 +14,6 @@ from antiphon.wire import common, completion, content, lifecycle, prompts, resou
 from antiphon.wire.common import Wire
 from antiphon.wire.revisions.difference import Change, Difference, not_in
 
-__all__ = ["NESTED", "Conversion", "Lowering", "make_conversions"]
-
 W = TypeVar("W", bound=Wire)
 
 Conversion = Callable[[Any], Any]

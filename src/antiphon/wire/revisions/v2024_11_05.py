@@ -7,8 +7,6 @@ from antiphon.wire.lifecycle import ProgressNotificationParams, ServerCapabiliti
 from antiphon.wire.revisions.difference import Difference
 from antiphon.wire.tools import Tool
 
-__all__ = ["DIFFERENCE", "NAME"]
-
 NAME = "2024-11-05"
 
 DIFFERENCE = Difference(

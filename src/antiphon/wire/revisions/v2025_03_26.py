@@ -19,8 +19,6 @@ from antiphon.wire.revisions.difference import Difference, without_structure
 from antiphon.wire.roots import Root
 from antiphon.wire.tools import CallToolResult, Tool
 
-__all__ = ["DIFFERENCE", "NAME"]
-
 NAME = "2025-03-26"
 
 

@@ -18,8 +18,6 @@ from antiphon.wire.revisions.v2026_07_28 import with_request_id
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams, Tool
 
-__all__ = ["DIFFERENCE", "NAME"]
-
 NAME = "2025-06-18"
 
 Form = dict[str, Any]

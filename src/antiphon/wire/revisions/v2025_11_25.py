@@ -18,8 +18,6 @@ from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult, as_experiment, handle_as_experiment
 from antiphon.wire.tools import CallToolResult, Tool
 
-__all__ = ["DIFFERENCE", "NAME"]
-
 NAME = "2025-11-25"
 
 C = TypeVar("C", ClientCapabilities, ServerCapabilities)

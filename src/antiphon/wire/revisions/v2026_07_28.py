@@ -13,8 +13,6 @@ from antiphon.wire.roots import ListRootsResult
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams, Tool
 
-__all__ = ["DIFFERENCE", "NAME"]
-
 NAME = "2026-07-28"
 
 

@@ -33,8 +33,6 @@ from antiphon.cli.target_text import identities_of, names_of
 from antiphon.errors import ConfigError
 from antiphon.host.store.chain import RecordSearch, Step
 
-__all__ = ["commands"]
-
 commands = CommandGroup(
     help="See what happened to each ask, and what was spent.\n\n"
     "Without a command: list. The record holds steps, figures and hashes; what was said only if you asked for it.",

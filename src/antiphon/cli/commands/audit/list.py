@@ -23,17 +23,6 @@ from antiphon.host.store import ask_rows as gathering
 from antiphon.host.store.ask_rows import SpentRow
 from antiphon.host.store.chain import Entry, Record, RecordSearch
 
-__all__ = [
-    "By",
-    "NamedRecord",
-    "Sum",
-    "list_records",
-    "shorten_identity",
-    "show_records",
-    "show_spending",
-    "sum_up_spending",
-]
-
 _PAGE = 400
 """Records read at once."""
 _WIDEST = 30

@@ -31,17 +31,6 @@ from antiphon.host.store import Store
 from antiphon.host.store.chain import Fault, Head, verify_entries
 from antiphon.machine.files import open_file, replaced_file
 
-__all__ = [
-    "Format",
-    "anchor_record",
-    "export_records",
-    "print_proof",
-    "read_anchors",
-    "read_head",
-    "verify_file",
-    "verify_store",
-]
-
 _HEAD = re.compile(r"(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64})")
 _LONGEST_LINE = 64 * 1024 * 1024
 """Most bytes of one exported record, with its content if that is kept."""

@@ -45,8 +45,6 @@ from antiphon.host.review_page import page_opener
 from antiphon.host.store import MemoryStore
 from antiphon.host.store.store_location import state_folder
 
-__all__ = ["command"]
-
 _QUICK, _HUMAN = 0.2, 2.0
 """Seconds between two products: for a program, and for a person who reads along."""
 

@@ -32,8 +32,6 @@ from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Demo", "DemoRun", "Display"]
-
 _PATIENCE = 30.0
 """Seconds the call may take in addition to the time in which products arrive and answers are made."""
 _AT_ONCE = 20

@@ -20,8 +20,6 @@ from antiphon.errors import Rejected, ToolError
 from antiphon.server.app import Server
 from antiphon.server.context import Context
 
-__all__ = ["INTERVAL_VARIABLE", "MOST_PRODUCTS", "Product", "catalogue", "make_server"]
-
 INTERVAL_VARIABLE = "ANTIPHON_DEMO_INTERVAL"
 """Environment variable with the seconds between two new products, about; 2 by default."""
 MOST_PRODUCTS = 1_000

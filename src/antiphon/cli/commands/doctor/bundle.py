@@ -34,8 +34,6 @@ from antiphon.machine.files import replaced_file
 from antiphon.machine.toml import parse_toml
 from antiphon.wire.revisions import REVISIONS
 
-__all__ = ["clean_text", "clean_value", "collect_report", "describe_version", "write_report"]
-
 _REMOVED = "(removed)"
 _LAST = 20
 """Most errors of each kind."""

@@ -20,8 +20,6 @@ from antiphon.cli.output.formats import print_json
 from antiphon.cli.output.progress import Teller
 from antiphon.errors import ConfigError, Unauthorized
 
-__all__ = ["command"]
-
 _REPORT = "antiphon-report.txt"
 _MARKS = {"ok": "ok  ", "note": "note", "odd": "odd ", "failed": "FAIL"}
 _STYLES = {"ok": "green", "note": "", "odd": "yellow", "failed": "bold red"}

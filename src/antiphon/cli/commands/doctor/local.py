@@ -28,8 +28,6 @@ from antiphon.machine.extras import describe_install
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
-__all__ = ["DoctorFinding", "check_installation", "list_missing_packages"]
-
 _NEEDED = (
     "msgspec",
     "cryptography",

@@ -24,8 +24,6 @@ from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
-__all__ = ["check_models"]
-
 _DEADLINE = 30.0
 """Seconds for an answer, since a local model may have to be loaded first."""
 _QUESTION = "Answer with the one word: ready"

@@ -24,8 +24,6 @@ from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.revisions import find_revision
 from antiphon.wire.tools import Tool
 
-__all__ = ["check_login", "examine_server", "find_oddities"]
-
 _PINGS = 5
 _MANY_TOOLS = 100
 """Number of tools from which models choose badly, and lists cost more than the work."""

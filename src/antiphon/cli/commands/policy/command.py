@@ -19,8 +19,6 @@ from antiphon.cli.options import ConfigFile, Json, complete_server
 from antiphon.cli.store import StoreOptions, run_on_store
 from antiphon.cli.target_text import identities_of, names_of
 
-__all__ = ["commands"]
-
 commands = CommandGroup(usual="show", help="See what servers may ask, and why.\n\nWithout a command: show.")
 grants = CommandGroup(help="List and revoke what you allowed for more than once. Without a command: list.")
 blocks = CommandGroup(help="List servers you blocked, and let them ask again. Without a command: list.")

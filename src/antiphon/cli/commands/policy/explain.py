@@ -25,8 +25,6 @@ from antiphon.machine.toml import parse_toml
 from antiphon.wire.origin import Origin, OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
 
-__all__ = ["Judged", "judge_case", "judge_request", "print_explanation", "read_cases", "tell_cases"]
-
 
 class CallCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A call of a tool in a file, and the decision that is expected."""

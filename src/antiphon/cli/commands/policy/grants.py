@@ -20,8 +20,6 @@ from antiphon.host.review.given_grants import Given, Grants
 from antiphon.host.store import Store
 from antiphon.host.store.base import BlockRow
 
-__all__ = ["lift_block", "list_blocks", "list_grants", "revoke_grants"]
-
 
 async def list_grants(store: Store, names: Mapping[str, str], *, as_json: bool) -> None:
     """List the grants in force. ``names``: those of servers, by identity."""

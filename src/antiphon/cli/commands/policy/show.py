@@ -18,8 +18,6 @@ from antiphon.host.config.settings import ServerSettings
 from antiphon.host.configured_host import ConfiguredHost
 from antiphon.host.providers import make_named_provider
 
-__all__ = ["find_effective_policy", "rank_rules", "show_policy"]
-
 _RANK: tuple[Effect, ...] = ("deny", "ask", "allow")
 
 

@@ -30,8 +30,6 @@ from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["agree_in_person", "check_named", "edit_request", "fill_in_person"]
-
 _MISTAKE = "# Mistake: "
 
 

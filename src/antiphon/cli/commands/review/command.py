@@ -41,8 +41,6 @@ from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 
-__all__ = ["commands"]
-
 commands = ReviewGroup(
     help="Decide what waits for you, from any terminal.\n\n"
     "With --web: on a page in the browser. Without a command: queue at a terminal, else list. A host that uses the "

@@ -40,8 +40,6 @@ from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode_value
 
-__all__ = ["answer_of", "decide_questions", "make_approval", "make_denial", "make_edited_call", "read_answer"]
-
 _LONGEST_ANSWER = 16 * 1024 * 1024
 """Most bytes of an answer from standard input: more than any server accepts."""
 

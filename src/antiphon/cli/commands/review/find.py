@@ -13,16 +13,6 @@ from antiphon.host.review.question import Outcome, Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.store.base import ReviewState, Store
 
-__all__ = [
-    "LATE",
-    "explain_lateness",
-    "find_pending",
-    "find_question",
-    "format_listed_id",
-    "is_named_as_listed",
-    "shorten_ids",
-]
-
 _LEAST = 4
 """Least letters of an id that are shown: few enough to be typed."""
 _HASH = 12

@@ -27,8 +27,6 @@ from antiphon.host.review.review import ElicitItem, ReviewItem
 from antiphon.host.store import Store
 from antiphon.host.terminal.console import Layout
 
-__all__ = ["list_pending", "make_layout", "watch_queue"]
-
 _TICK = 0.5
 """Seconds between two reads; shorter ones would not be noticed."""
 

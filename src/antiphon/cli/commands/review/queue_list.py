@@ -38,16 +38,6 @@ from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = [
-    "describe_origin",
-    "draw_changes",
-    "draw_list",
-    "draw_question",
-    "quote_content",
-    "summarize_content",
-    "time_left",
-]
-
 _GIST = 160
 """Characters of a request in a list."""
 _KINDS = {

@@ -52,8 +52,6 @@ from antiphon.host.terminal.tty import find_terminal, open_terminal
 from antiphon.machine.asyncio_tasks import end_tasks
 from antiphon.web.page_texts import PAGE_WORDS
 
-__all__ = ["ReviewQueue", "decide_in_terminal", "draw_ask", "draw_block", "draw_grant"]
-
 T = TypeVar("T")
 
 _FEET = 6

@@ -34,8 +34,6 @@ from antiphon.host.providers.vendor.clients import connect_embedder, connect_mod
 from antiphon.host.providers.vendor.translation import convert_completion, convert_request
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Vendor", "convert_failure"]
-
 _LONGEST_NAME = 200
 """Most characters of a model's name that are passed on, as for answers."""
 

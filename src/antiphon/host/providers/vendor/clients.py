@@ -23,8 +23,6 @@ from antiphon.errors import ConfigError
 from antiphon.host.model_catalogue import Model
 from antiphon.host.providers.api_keys import key_variables
 
-__all__ = ["MAX_RESPONSE", "Connected", "connect_embedder", "connect_model"]
-
 MAX_RESPONSE = 64 * 1024 * 1024
 """Most bytes of one answer: three times the media that one request may contain."""
 _CONNECT_TIMEOUT = 10.0

@@ -47,8 +47,6 @@ from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 from antiphon.wire.tools import Tool
 
-__all__ = ["VendorRequest", "convert_completion", "convert_request"]
-
 _LONGEST_ID = 40
 """Most characters of the id of a use of a tool: OpenAI's limit."""
 

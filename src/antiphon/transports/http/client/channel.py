@@ -35,8 +35,6 @@ from antiphon.transports.http.client.post import Cursor, PostCall, read_events
 from antiphon.transports.inbox import ClosedOnce, Receiving
 from antiphon.wire.envelope import RequestId
 
-__all__ = ["HttpClientChannel"]
-
 _LISTEN_PATIENCE = 2.0
 """Seconds the first request waits for the listening stream, because some servers ask on it at once."""
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
-__all__ = ["REFUSING", "Credentials", "Pause", "RequestCredentials", "WatchesConnections"]
-
 REFUSING = (401, 403)
 """Statuses of a request whose credentials were missing or not sufficient, so that it was not carried out."""
 

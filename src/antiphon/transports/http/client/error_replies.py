@@ -14,25 +14,6 @@ from antiphon.transports.http.client.credentials import REFUSING
 from antiphon.wire.envelope import ErrorObject, RequestId, error_frame
 from antiphon.wire.failure import from_wire
 
-__all__ = [
-    "BROKEN",
-    "UNREACHABLE",
-    "UNUSABLE",
-    "HttpFailure",
-    "SessionGone",
-    "first_line",
-    "has_session_gone",
-    "http_status",
-    "is_broken",
-    "is_not_accepted",
-    "is_not_streamable",
-    "is_refused_outright",
-    "is_unavailable",
-    "is_unreachable",
-    "make_printable",
-    "suggest_remedy",
-]
-
 UNREACHABLE = 1
 """No connection could be made, so the request was not sent."""
 

@@ -34,19 +34,6 @@ from antiphon.transports.http.client.credentials import (
 )
 from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, first_line
 
-__all__ = [
-    "CONNECT_TIMEOUT",
-    "Places",
-    "Web",
-    "checked_headers",
-    "checked_url",
-    "describe_error",
-    "new_session",
-    "read_body",
-    "same_origin",
-    "show_address",
-]
-
 CONNECT_TIMEOUT = 10.0
 """Seconds to connect, including TLS. Calls have a deadline of their own; this one distinguishes a dead host from a slow
 server."""

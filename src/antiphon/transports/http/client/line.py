@@ -30,8 +30,6 @@ from antiphon.transports.http.client.http_request import Places, Web
 from antiphon.transports.http.client.message import OutgoingMessage, agreed_version, read_refusal
 from antiphon.transports.inbox import Inbox, Room
 
-__all__ = ["SESSION", "ClientLine", "Deliveries", "ParamHeaders", "deliver_message", "find_surroundings"]
-
 # An ``istr`` keeps itself in lower case, in which headers are compared each time they are copied.
 SESSION = istr("Mcp-Session-Id")
 _VERSION = istr("MCP-Protocol-Version")

@@ -22,17 +22,6 @@ from antiphon.transports.http.client.http_request import Web
 from antiphon.wire.common import PROTOCOL_VERSION
 from antiphon.wire.envelope import ErrorObject, RequestId, as_id, error_frame, read_mended
 
-__all__ = [
-    "OutgoingMessage",
-    "RefusedRequest",
-    "agreed_version",
-    "error_of",
-    "fits_no_request",
-    "look_at",
-    "read_refusal",
-    "replies_to",
-]
-
 
 class OutgoingMessage(Struct, frozen=True, kw_only=True):
     """Facts about one outgoing message."""

@@ -22,8 +22,6 @@ from antiphon.transports.http.client.line import ClientLine
 from antiphon.transports.http.client.message import OutgoingMessage, error_of, fits_no_request, read_refusal, replies_to
 from antiphon.wire.envelope import RequestId, error_frame
 
-__all__ = ["Cursor", "PostCall", "read_events"]
-
 log = logging.getLogger("antiphon.transports")
 
 _LINGER = 1.0

@@ -48,8 +48,6 @@ from antiphon.transports.http.server.stateless import Connect, Stateless
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, decode_envelope, recover_id, split_batch
 
-__all__ = ["HttpApp", "http_app"]
-
 log = logging.getLogger(__name__)
 
 _UNAVAILABLE = "The server is closing or has too much to do"

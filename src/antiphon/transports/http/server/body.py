@@ -19,8 +19,6 @@ from antiphon.transports.http.server.endpoint_settings import EndpointSettings
 from antiphon.transports.http.server.legacy_session import LegacyExchange, LegacySession, cancelled_by
 from antiphon.wire.envelope import Envelope
 
-__all__ = ["GONE", "MAX_BATCH", "read_body", "serve_batch"]
-
 GONE = HttpRefusal(400, InvalidRequest("The request was not finished"))
 """The client disconnected before its body was complete, so nobody reads this."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import asyncio
     import socket
 
-__all__ = ["BoundedConnection", "ConnectionLimits", "Sweep", "bounded_by"]
-
 _STEP = 64 * 1024
 
 MAX_MOVED = 64 * 1024

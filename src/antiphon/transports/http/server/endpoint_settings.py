@@ -10,8 +10,6 @@ from msgspec import Struct
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import ConfigError
 
-__all__ = ["EndpointSettings", "server_context"]
-
 
 class EndpointSettings(Struct, frozen=True, kw_only=True):
     """Limits and times; the defaults suit a server on the user's machine as well as one behind a proxy."""

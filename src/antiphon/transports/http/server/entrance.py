@@ -18,16 +18,6 @@ from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Denied, Gate, HeaderPair, HttpRefusal
 from antiphon.transports.http.server.asgi import Http, send_denial, send_empty, send_json, send_refusal
 
-__all__ = [
-    "admit_request",
-    "answers_page",
-    "document_at",
-    "make_challenge",
-    "schedule_expiry",
-    "send_document",
-    "send_preflight",
-]
-
 _NOT_READ = HttpRefusal(405, InvalidRequest("Method not allowed"))
 _READ: tuple[HeaderPair, ...] = ((b"cache-control", b"public, max-age=300"),)
 """Cached for long enough that clients that start together fetch it once; short enough for changes to be seen soon."""

@@ -14,8 +14,6 @@ from msgspec import Struct
 
 from antiphon.protocol.http.sse import encode_event
 
-__all__ = ["RETRY", "EventCursor", "EventStore", "MemoryEventStore"]
-
 
 class EventStore(Protocol):
     """Keeps the events of each stream. Numbers within one stream increase."""

@@ -14,8 +14,6 @@ from antiphon.transports.http.server.event_store import EventCursor
 from antiphon.transports.http.server.sse_response import Carrier, Lost
 from antiphon.transports.inbox import Room
 
-__all__ = ["ResponseStream"]
-
 log = logging.getLogger(__name__)
 
 _HIGH = 256 * 1024

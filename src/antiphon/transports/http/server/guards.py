@@ -15,8 +15,6 @@ from antiphon.machine.loopback import LOOPBACK
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import Admitted, Denied, HeaderPair, Headers, HttpRefusal
 
-__all__ = ["CheckToken", "Guard", "TokenCheck"]
-
 CheckToken = Callable[[str], "Awaitable[str | Caller | None] | str | Caller | None"]
 """Returns whom a bearer token stands for: the name of a principal, or a ``Caller``, which also has scopes and claims.
 Any other value, such as ``None`` or an empty text, refuses the request."""

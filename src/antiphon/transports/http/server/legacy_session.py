@@ -40,8 +40,6 @@ from antiphon.transports.http.server.stateless import Connect
 from antiphon.wire.envelope import Envelope, RequestId, error_frame
 from antiphon.wire.failure import to_wire
 
-__all__ = ["EarlyCancellations", "LegacyExchange", "LegacySession", "SessionPlace", "cancelled_by"]
-
 _STANDING = "0"
 """Number of the stream that a GET opens."""
 

@@ -20,8 +20,6 @@ from antiphon.transports.http.server.entrance import make_challenge
 from antiphon.transports.http.server.event_stream_response import ResponseStream
 from antiphon.transports.http.server.sse_response import Carrier
 
-__all__ = ["Exchange"]
-
 _UNWATCHED = 0.05
 """Seconds a handler may wait before the connection is watched; a reply before that saves the task."""
 

@@ -12,8 +12,6 @@ from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.legacy_session import LegacySession
 from antiphon.transports.http.server.sessions import Sessions
 
-__all__ = ["OneProcess", "SessionHomes"]
-
 
 class SessionHomes(Protocol):
     """Where the legacy sessions of an endpoint live, and who serves their requests.

@@ -12,8 +12,6 @@ from typing import Any
 
 from antiphon.transports.http.server.legacy_session import LegacySession
 
-__all__ = ["Sessions"]
-
 log = logging.getLogger(__name__)
 
 

@@ -21,8 +21,6 @@ import uvicorn
 from antiphon.machine.listening_sockets import accept_rest
 from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits, Give, Sweep
 
-__all__ = ["GracefulServer"]
-
 _LEAVE = 0.5
 """Seconds in which an idle or new connection may bring a request, whose response then closes it. Far longer than a
 request is in flight, short compared with the time for open requests. Connections idle after that are closed."""

@@ -11,8 +11,6 @@ from antiphon.protocol.http.sse import COMMENT
 from antiphon.transports.deadline import at_once_or_within
 from antiphon.transports.http.server.asgi import HeaderPair, Http
 
-__all__ = ["Carrier", "Lost"]
-
 STALL = 30.0
 """Seconds without reading after which a client's connection counts as lost; its stream can be resumed."""
 

@@ -22,8 +22,6 @@ from antiphon.transports.http.server.post_exchange import Exchange
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, RequestId
 
-__all__ = ["Connect", "Stateless"]
-
 Connect = Callable[[Channel, "str | None", Mapping[str, str], "str | None"], Peer]
 """Makes a peer from a channel, the principal, the headers, and the legacy revision of messages that stand alone."""
 
