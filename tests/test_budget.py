@@ -29,7 +29,7 @@ from antiphon.channel import Frame
 from antiphon.gateway import Gateway
 from antiphon.host import Host, Policy, Scripted, open_store
 from antiphon.identity import launch_of
-from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits, bounded_by
+from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits, bound_connections
 from antiphon.wire.envelope import decode_envelope
 
 OURS = str(Path(__file__).parent.parent / "src" / "antiphon")
@@ -231,7 +231,7 @@ async def connect(app: Any) -> tuple[BoundedConnection, Wire]:
     await app.hold()
     config = uvicorn.Config(app, lifespan="off", log_config=None, proxy_headers=False)
     config.load()
-    connection, wire = bounded_by(ConnectionLimits())(config, ServerState(), {}), Wire()
+    connection, wire = bound_connections(ConnectionLimits())(config, ServerState(), {}), Wire()
     connection.connection_made(wire)
     return connection, wire
 

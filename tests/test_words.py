@@ -21,7 +21,7 @@ SRC = Path(__file__).parents[1] / "src" / "antiphon"
 MAX_CLASS_NAMES_TWICE = 8
 MAX_MODULE_NAMES_TWICE = 6
 MAX_ONE_WORD = 0.07
-MAX_PARTICIPLES = 0.056
+MAX_PARTICIPLES = 0.03
 """What there is today, and no more. Participles are to become 3 %."""
 
 PLAIN_FOLDERS = ("cli/commands", "transports/stdio", "transports/sse", "transports/websocket", "wire")

@@ -24,7 +24,7 @@ from tests.web.pages import desk
 pytestmark = pytest.mark.browser
 
 
-def asked_by(text: str, number: int) -> Origin:
+def find_ask_method(text: str, number: int) -> Origin:
     """Have a text everywhere a server, or a call to it, can put one."""
     call = OriginCall(id=f"call-{number}", method="tools/call", name=text, arguments={text: text})
     server = Implementation(name=text, version=text)
@@ -35,7 +35,7 @@ def sampling(text: str, number: int) -> ReviewItem:
     """Ask for a completion with it."""
     tool = Tool(name="t", description=text, input_schema={"type": "object", "description": text})
     sent = request(text, system_prompt=text, tools=[tool], stop_sequences=[text], metadata={text: text})
-    who = asked_by(text, number)
+    who = find_ask_method(text, number)
     received = request("another", system_prompt=text, metadata={"k": text})
     return ReviewItem(
         origin=who,
@@ -54,7 +54,7 @@ def form(text: str, number: int) -> ElicitItem:
     field = {"type": "string", "title": text, "description": text, "default": text}
     choice = {"type": "string", "enum": [text, "plain"], "title": text}
     params = ElicitRequestParams.form(text, {"properties": {text: field, "c": choice}})
-    who = asked_by(text, number)
+    who = find_ask_method(text, number)
     return ElicitItem(origin=who, params=params, risks=tuple(assess_elicitation(params, who)))
 
 

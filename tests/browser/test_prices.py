@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Browser
 
 from antiphon.host import MemoryStore
-from antiphon.host.budget import rounded_dollars
+from antiphon.host.budget import format_rounded_dollars
 from antiphon.host.review.review import most_of
 from antiphon.host.store.base import Change
 from tests.browser.test_consequences import models
@@ -20,7 +20,7 @@ async def test_the_price_follows_the_model(chromium: Browser):
     """Wherever it stands: on the button, beside it, in the head, in the list of costs."""
     async with desk(provider=models(), undo=30) as page:
         question, _ = await page.asked()
-        cheap, dear = (rounded_dollars(most_of(question.item, name)) for name in ("plain", "clever"))
+        cheap, dear = (format_rounded_dollars(most_of(question.item, name)) for name in ("plain", "clever"))
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
             prices = seen.page.locator("#detail [data-price]:visible")

@@ -18,7 +18,7 @@ from antiphon.gateway.names import (
     UriClaim,
     UriOwners,
     expose_name,
-    refused_claims,
+    find_refused_claims,
     server_names,
 )
 from antiphon.server.features.uri_template import UriTemplate
@@ -89,9 +89,9 @@ def claim(text: str, server: str = "one") -> UriClaim:
 def is_refused(one: str, other: str) -> bool:
     """Return whether two servers' claims exclude each other; both are refused, or neither."""
     claims = [claim(one), claim(other, "two")]
-    refused = refused_claims(claims, UriOwners())
+    refused = find_refused_claims(claims, UriOwners())
     assert set(refused) in (set(), set(claims))
-    assert set(refused_claims(claims[::-1], UriOwners())) == set(refused)
+    assert set(find_refused_claims(claims[::-1], UriOwners())) == set(refused)
     return bool(refused)
 
 
@@ -155,8 +155,8 @@ def test_no_uri_of_one_template_is_matched_by_another_that_is_not_refused(one: l
 def test_a_named_owner_is_served():
     """Only if the other server is not named as well."""
     claims = [claim("db://{t}"), claim("{+all}", "two"), claim("z://{n}", "two")]
-    assert set(refused_claims(claims, UriOwners({"one": ["db://*"]}))) == set()
-    assert set(refused_claims(claims, UriOwners({"one": ["*"], "two": ["{*"]}))) == set(claims[:2])
+    assert set(find_refused_claims(claims, UriOwners({"one": ["db://*"]}))) == set()
+    assert set(find_refused_claims(claims, UriOwners({"one": ["*"], "two": ["{*"]}))) == set(claims[:2])
 
 
 def test_claims_beyond_what_can_be_compared_are_refused(monkeypatch: pytest.MonkeyPatch):
@@ -165,7 +165,7 @@ def test_claims_beyond_what_can_be_compared_are_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(names, "_LEAST_STEPS", 100)
     claims = [claim(f"x://{{a}}/{n}", server) for n in range(300) for server in ("one", "two")]
     claims.append(claim("x://mine"))
-    assert set(refused_claims(claims, UriOwners({"one": ["x://mine"]}))) == set(claims[:-1])
+    assert set(find_refused_claims(claims, UriOwners({"one": ["x://mine"]}))) == set(claims[:-1])
     assert is_refused("x://" + "{a}-" * 2_000, "x://" + "{a}." * 2_000)
 
 

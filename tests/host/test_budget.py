@@ -23,11 +23,11 @@ from antiphon.host.budget import (
     counts_of,
     estimate_costs,
     estimate_tokens,
-    estimated_usage,
+    estimate_usage,
     find_dearest,
     format_dollars,
+    format_rounded_dollars,
     input_estimate,
-    rounded_dollars,
     worst_case,
 )
 from antiphon.host.providers.base import Usage, text_answer
@@ -107,8 +107,8 @@ def test_the_worst_case_is_all_that_was_asked_for():
 def test_an_answer_is_estimated_no_longer_than_it_may_be():
     """Where the provider does not say."""
     params = request("a" * 300, max_tokens=70)
-    assert estimated_usage(params, text_answer("b" * 30, "m")).output_tokens == estimate_tokens(["b" * 30]) + 1
-    assert estimated_usage(params, text_answer("b" * 3_000, "m")).output_tokens == 70
+    assert estimate_usage(params, text_answer("b" * 30, "m")).output_tokens == estimate_tokens(["b" * 30]) + 1
+    assert estimate_usage(params, text_answer("b" * 3_000, "m")).output_tokens == 70
 
 
 def test_costs_are_shown_low_likely_and_worst():
@@ -174,7 +174,7 @@ def test_money_that_is_looked_at_has_the_digits_that_matter(money: int, text: st
 )
 def test_money_is_rounded_to_one_side(money: int, up: bool, said: str):
     """What may be spent is never made less than it is, what is left never more."""
-    assert rounded_dollars(money, up=up) == said
+    assert format_rounded_dollars(money, up=up) == said
 
 
 @pytest.mark.parametrize(("together", "capped"), [(True, "coarse:1"), (False, "own")])

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.errors import InternalError, Rejected
 from antiphon.host import Deny, Host, NoReviewer, Scripted
-from antiphon.host.host_telemetry import watched_completion, watched_review
+from antiphon.host.host_telemetry import watch_completion, watch_review
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models
 from antiphon.host.providers.base import Completion, ProviderFailure, Usage, text_answer
@@ -56,9 +56,9 @@ def everything_told(heard: Listener) -> str:
 async def test_without_listeners_nothing_is_wrapped():
     """What is awaited is the provider's own."""
     completing = Metering().generate(request())
-    assert watched_completion(completing, Metering(), request(), None) is completing
+    assert watch_completion(completing, Metering(), request(), None) is completing
     await completing
-    assert await watched_review(asyncio.sleep(0, 7)) == 7
+    assert await watch_review(asyncio.sleep(0, 7)) == 7
 
 
 async def test_a_completion_is_a_span():
@@ -121,7 +121,7 @@ async def test_a_model_of_a_catalogue_is_told_as_its_vendor_calls_it():
     answered = Completion(result=text_answer("x", "m"))
     with listening() as heard:
         for model in (None, "other", "gone"):
-            await watched_completion(asyncio.sleep(0, answered), provider, request(), model)
+            await watch_completion(asyncio.sleep(0, answered), provider, request(), model)
     told = [(span.name, (span.attributes or {})["gen_ai.provider.name"]) for span in heard.spans]
     assert told == [("chat echo", "echo"), ("chat gemini-x", "gcp.gemini"), ("chat gone", "mine")]
 

@@ -168,9 +168,9 @@ def test_missing_packages_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPa
 
 def test_the_pages_name_is_right():
     """It is looked up by its name: a module that was moved would be found missing only here."""
-    from antiphon.web.page_server import opened_page
+    from antiphon.web.page_server import serve_and_open_page
 
-    assert page_opener() is opened_page
+    assert page_opener() is serve_and_open_page
 
 
 async def test_a_failure_of_the_page_reaches_no_server():

@@ -23,7 +23,7 @@ from antiphon.errors import AntiphonError
 from antiphon.host.config import load_config
 from antiphon.host.config.trust import Trust
 from antiphon.host.store import open_store
-from antiphon.machine.files import open_file, read_file, replace_file, replaced_file
+from antiphon.machine.files import open_file, open_replacement, read_file, replace_file
 from antiphon.transports.http.client.http_request import client_tls
 
 
@@ -36,7 +36,7 @@ def test_until_the_end_the_old_file_is_there(tmp_path: Path):
     """With its content; nobody but its owner may read what is written meanwhile."""
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    with replaced_file(path, mode=0o644) as file:
+    with open_replacement(path, mode=0o644) as file:
         file.write(b"new")
         file.flush()
         assert path.read_bytes() == b"old"
@@ -75,7 +75,7 @@ def test_what_is_not_written_to_its_end_is_not_there(tmp_path: Path):
     """Whatever ends it: here, somebody at the keyboard."""
 
     def write() -> None:
-        with replaced_file(tmp_path / "file") as file:
+        with open_replacement(tmp_path / "file") as file:
             file.write(b"half")
             raise KeyboardInterrupt
 

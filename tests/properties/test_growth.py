@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from antiphon.errors import InvalidParams
 from antiphon.host.checks.form_fields import fields_of
-from antiphon.host.checks.redact import find_secrets, mask_content, masked_json
+from antiphon.host.checks.redact import find_secrets, make_masked_json, mask_content
 from antiphon.host.checks.risk import assess_elicitation, assess_risks
 from antiphon.host.checks.validate import validate_request
 from antiphon.host.checks.visible import blank_runs, count_hidden, inert_line, make_inert, wrap_line
-from antiphon.host.review.diff import compare_lines, edited_text, format_json, make_editable
+from antiphon.host.review.diff import compare_lines, format_json, make_editable, restore_edited_text
 from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.forms import from_form, to_form
 from antiphon.json_schema.mismatch import MismatchError
@@ -76,7 +76,7 @@ LINES = "x\ny\nx\nz\n"
 FUNCTIONS: dict[str, Callable[[str], object]] = {
     "find_secrets": find_secrets,
     "masked": lambda text: mask_content(changed(text)),
-    "masked_json": lambda text: masked_json(changed(text)),
+    "make_masked_json": lambda text: make_masked_json(changed(text)),
     "validate": lambda text: validate_request(changed(text)),
     "assess": lambda text: assess_risks(changed(text), origin()),
     "assess_elicitation": lambda text: assess_elicitation(form(text), origin()),
@@ -86,7 +86,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "hidden": count_hidden,
     "blank_runs": blank_runs,
     "editable": make_editable,
-    "edited_text": edited_text,
+    "restore_edited_text": restore_edited_text,
     "pretty": lambda text: format_json({"a": text}),
     "compared": lambda text: compare_lines(text.split("\n"), text.replace("a", "b").split("\n")[::-1]),
     "compared words": lambda text: compare_lines(text.split("a"), text.split("e")),

@@ -19,7 +19,7 @@ from antiphon.errors import ConfigError
 from antiphon.host import MemoryStore
 from antiphon.host.config.settings import Config, Reviewing
 from antiphon.web import running_page, serve_page
-from antiphon.web.page_server import opened_page
+from antiphon.web.page_server import serve_and_open_page
 from tests.web.pages import desk, visitor
 
 
@@ -152,7 +152,7 @@ async def test_the_address_is_printed_and_another_one_opened(
 
     monkeypatch.setenv("BROWSER", "firefox")
     monkeypatch.setattr("webbrowser.open", show)
-    async with opened_page(MemoryStore()) as running:
+    async with serve_and_open_page(MemoryStore()) as running:
         printed = capsys.readouterr().err.split()[2]
         assert shown.wait(60)
         led = address_in(opened[0])
@@ -173,7 +173,7 @@ async def test_a_file_that_no_browser_has_read_is_removed_in_the_end(monkeypatch
     loop = asyncio.get_running_loop()
     monkeypatch.setenv("BROWSER", "firefox")
     monkeypatch.setattr("webbrowser.open", lambda url: loop.call_soon_threadsafe(shown.put_nowait, url))
-    async with opened_page(MemoryStore()):
+    async with serve_and_open_page(MemoryStore()):
         opened = await shown.get()
         assert is_there(opened)
     assert not is_there(opened)
@@ -186,7 +186,7 @@ async def test_a_browser_that_finds_no_file_of_ours_gets_the_address(monkeypatch
     monkeypatch.setenv("BROWSER", "firefox")
     monkeypatch.setattr("platform.release", lambda: "5.15.90.1-microsoft-standard-WSL2")
     monkeypatch.setattr("webbrowser.open", lambda url: loop.call_soon_threadsafe(shown.put_nowait, url))
-    async with opened_page(MemoryStore()) as running:
+    async with serve_and_open_page(MemoryStore()) as running:
         assert (await shown.get()).startswith(f"{running.origin}/open?token=")
 
 
@@ -194,7 +194,7 @@ async def test_no_browser_is_opened_where_none_is_wanted(monkeypatch: pytest.Mon
     """``browse=False``."""
     monkeypatch.setenv("BROWSER", "firefox")
     monkeypatch.setattr("webbrowser.open", lambda url: pytest.fail("opened"))
-    async with opened_page(MemoryStore(), browse=False):
+    async with serve_and_open_page(MemoryStore(), browse=False):
         pass
 
 
@@ -203,8 +203,8 @@ async def test_what_travels_unencrypted_is_said_where_others_can_reach_the_page(
 ):
     """Before anybody opens it; on this machine alone there is nothing to say."""
     monkeypatch.setenv("BROWSER", "")
-    async with opened_page(MemoryStore(), host="0.0.0.0", remote=True):
+    async with serve_and_open_page(MemoryStore(), host="0.0.0.0", remote=True):
         said = capsys.readouterr().err
     assert "Not encrypted: this address, the session that it opens, all questions and all answers" in said
-    async with opened_page(MemoryStore()):
+    async with serve_and_open_page(MemoryStore()):
         assert "Not encrypted" not in capsys.readouterr().err

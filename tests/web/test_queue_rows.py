@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from antiphon.host.review.summary import arranged
+from antiphon.host.review.summary import arrange_rows
 from antiphon.web.queue_rows import QueueRows, Sifting, group_changes
 from tests.host.review.questions import question
 
@@ -79,14 +79,14 @@ def test_a_group_is_sent_with_the_one_it_stands_before():
     made = rows(ONE, THREE)
     before = made.version
     made.update([ONE, TWO, THREE])
-    groups = arranged(made.groups(), "time", "")
+    groups = arrange_rows(made.groups(), "time", "")
     changes = list(group_changes(groups, made.since(before)))
     assert [(each.key, each.before, [row.id for row in each.group.rows]) for each in changes] == [
         ("g", "h", ["1", "2"])
     ]
     before = made.version
     made.update([ONE, TWO])
-    changes = list(group_changes(arranged(made.groups(), "time", ""), made.since(before)))
+    changes = list(group_changes(arrange_rows(made.groups(), "time", ""), made.since(before)))
     assert [(each.key, each.group) for each in changes] == [("h", None)]
 
 

@@ -91,7 +91,7 @@ class AntiphonToolset(AgentTools, AbstractToolset[Any]):
         if result.is_error:
             raise ToolFailed(result.text or "The tool has failed")
         try:
-            return _returned(result)
+            return _convert_result(result)
         except ProviderFailure as failure:
             raise ToolFailed(str(failure)) from None
 
@@ -113,7 +113,7 @@ class _OfferedToolsetTool(ToolsetTool[Any]):
         return cls(toolset=toolset, tool_def=definition, max_retries=retries, args_validator=_OBJECT, offered=offered)
 
 
-def _returned(result: CallToolResult) -> Any:
+def _convert_result(result: CallToolResult) -> Any:
     """Return what the model gets: data if the texts only repeat it, else the blocks."""
     if result.structured_content is not None and all(isinstance(block, TextContent) for block in result.content):
         return result.structured_content

@@ -150,10 +150,10 @@ def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str,
     if belongs_to_project and (not is_named or any(variables_in(entry) for entry in servers.values())):
         ask_for_trust(path, data, servers, may_ask=may_ask)
     may_inherit = not belongs_to_project or Trust().covers(path, data, environment=True)
-    return {name: _filled_or_faulty(path, name, entry, may_inherit) for name, entry in servers.items()}
+    return {name: _fill_or_report(path, name, entry, may_inherit) for name, entry in servers.items()}
 
 
-def _filled_or_faulty(path: Path, name: str, entry: ServerEntry, may_inherit: bool) -> FoundEntry:
+def _fill_or_report(path: Path, name: str, entry: ServerEntry, may_inherit: bool) -> FoundEntry:
     try:
         found = fill_entry(path, name, entry)
         return found._replace(may_inherit_env=found.may_inherit_env and may_inherit)
@@ -194,7 +194,7 @@ def describe_servers(servers: Mapping[str, ServerEntry]) -> Iterator[str]:
         if entry.headers:
             yield make_inert(f"    with the headers {_list_values(entry.headers, ': ')}")
         if wanted := variables_in(entry):
-            yield make_inert(f"    is given from your environment: {', '.join(map(_shown_variable, wanted))}")
+            yield make_inert(f"    is given from your environment: {', '.join(map(_show_variable, wanted))}")
 
 
 def _list_values(texts: Mapping[str, str], mark: str) -> str:
@@ -207,7 +207,7 @@ def _list_values(texts: Mapping[str, str], mark: str) -> str:
     )
 
 
-def _shown_variable(name: str) -> str:
+def _show_variable(name: str) -> str:
     value = os.environ.get(name)
     return f"{name} ({_shorten_secret(value) if value else 'not set'})"
 

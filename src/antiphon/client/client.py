@@ -21,7 +21,7 @@ from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers, Elicitor, Extension, OnRound, Roots, Sampler
 from antiphon.client.by_hand import Rounds
 from antiphon.client.client_middleware import ClientMiddleware, ClientMiddlewareStack, ClientRequest
-from antiphon.client.connection.handshake import allowed_revisions
+from antiphon.client.connection.handshake import choose_allowed_revisions
 from antiphon.client.connection.targets import Target, locate_target, with_options
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import LinkSettings, LinkWithMiddleware, ServerLink
@@ -157,9 +157,10 @@ class Client:
         consent = usual_consent(confirm, answer_timeout, target)
         known = KnownTools(keeps_definitions=consent.is_needed)
         settings = LinkSettings(
-            where=with_options(locate_target(target), headers, ssl, proxy, auth), allowed=allowed_revisions(revision),
-            answers=self._answers, limits=limits, info=info or _this_library(), log_level=log_level, timeout=timeout,
-            notices=self._notices, tools=known, errlog=errlog, inherit_env=inherit_env, wrap=wrap,
+            where=with_options(locate_target(target), headers, ssl, proxy, auth),
+            allowed=choose_allowed_revisions(revision), answers=self._answers, limits=limits,
+            info=info or _this_library(), log_level=log_level, timeout=timeout, notices=self._notices,
+            tools=known, errlog=errlog, inherit_env=inherit_env, wrap=wrap,
         )  # fmt: skip
         self._link = ServerLink(settings) if stack is None else LinkWithMiddleware(settings, stack)
         self._tool_calls = ToolCalls(self._link, self._cache, known, consent, self._tools_within, stack)

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 from msgspec import Raw, structs
 
-from antiphon.client.answers.answerers import asked_by, shape_answer
+from antiphon.client.answers.answerers import find_ask_method, shape_answer
 from antiphon.client.rounds.loop import PendingRound
 from antiphon.errors import ConfigError
 from antiphon.wire.common import Wire
@@ -111,7 +111,7 @@ class ClientMiddlewareStack:
 
     async def answered(self, params: Wire, origin: Origin, answer: Callable[[Wire], Awaitable[Wire]]) -> Wire:
         """Pass an ask of the server through all functions to ``answer``; return the answer."""
-        request = ClientRequest(asked_by(params), params, origin=origin)
+        request = ClientRequest(find_ask_method(params), params, origin=origin)
         return await self.run(request, lambda passed: answer(passed.params))
 
 

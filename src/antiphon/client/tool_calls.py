@@ -74,7 +74,7 @@ class Consent:
         self.deciders = deciders
         """What is asked, in this order; all must allow the call."""
         # Once for all calls: a comparison with a protocol class looks at each of its members.
-        self._asks = tuple(map(_asked, deciders))
+        self._asks = tuple(map(_ask_deciders, deciders))
         self._behind, self._timeout = behind, timeout
 
     @property
@@ -89,7 +89,7 @@ class Consent:
 
     def with_one_more(self, confirm: Confirmer | Confirming) -> Consent:
         """Return the consent to a call about which ``confirm`` is asked, too: first, unless it is asked anyway."""
-        if _asked(confirm) in map(_asked, self.confirmers):
+        if _ask_deciders(confirm) in map(_ask_deciders, self.confirmers):
             return self
         return Consent((confirm, *self.deciders), self._timeout, self._behind)
 
@@ -140,7 +140,7 @@ def usual_consent(confirm: Confirmer | Confirming | None, timeout: float | None,
     return Consent(() if confirm is None else (confirm,), timeout, behind)
 
 
-def _asked(decider: Confirmer | Confirming) -> Confirmer:
+def _ask_deciders(decider: Confirmer | Confirming) -> Confirmer:
     return decider.confirm if isinstance(decider, Confirming) else decider
 
 
@@ -199,16 +199,16 @@ class ToolCalls:
             consent = consent.with_one_more(confirm)
             self._known.keep_definitions()
         if self._middleware is None:
-            return self._sent(how, params, time, progress, meta, consent)
+            return self._send_call(how, params, time, progress, meta, consent)
         request = ClientRequest("tools/call", params, meta=meta)
 
         def last(passed: ClientRequest) -> Awaitable[Any]:
-            sent = self._sent(how, passed.params, time, progress, passed.meta, consent)
-            return sent if follow is None else self._followed(passed.params, sent, time, follow)
+            sent = self._send_call(how, passed.params, time, progress, passed.meta, consent)
+            return sent if follow is None else self._follow_schema(passed.params, sent, time, follow)
 
         return self._middleware.run(request, last)
 
-    async def _followed(
+    async def _follow_schema(
         self, params: CallToolRequestParams, sent: Awaitable[Any], time: TimeLeft, follow: Follow
     ) -> CallToolResult:
         try:
@@ -217,7 +217,7 @@ class ToolCalls:
             task = became.task
         return await self.checked(params.name, await follow(params, task), time)
 
-    def _sent(
+    def _send_call(
         self,
         how: Callable[..., CoroutineType[Any, Any, Any]],
         params: CallToolRequestParams,
@@ -229,7 +229,11 @@ class ToolCalls:
         def make(params: CallToolRequestParams = params) -> Awaitable[Any]:
             return self._link.run(how, "tools/call", params, CallToolResult, timeout=time, progress=progress, meta=meta)
 
-        return self._allowed(params, make, time, consent) if consent.is_needed else self.make(params.name, make, time)
+        return (
+            self._make_allowed_call(params, make, time, consent)
+            if consent.is_needed
+            else self.make(params.name, make, time)
+        )
 
     def allowed(
         self,
@@ -245,9 +249,9 @@ class ToolCalls:
         consent = self._consent
         if not consent.is_needed:
             return self.make(params.name, call, time)
-        return self._allowed(params, call, time, consent, answer)
+        return self._make_allowed_call(params, call, time, consent, answer)
 
-    async def _allowed(
+    async def _make_allowed_call(
         self,
         params: CallToolRequestParams,
         call: Callable[..., Awaitable[T]],

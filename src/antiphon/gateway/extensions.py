@@ -67,13 +67,13 @@ def without_ours(extensions: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {name: value for name, value in (extensions or {}).items() if name != TASKS} or None
 
 
-def declared_by(client: Mapping[str, Any] | None, *, tasks: bool) -> dict[str, Any] | None:
+def choose_extensions(client: Mapping[str, Any] | None, *, tasks: bool) -> dict[str, Any] | None:
     """Return the extensions to declare in a request for a client. ``tasks``: whether the call may become a task."""
     declared = without_ours(client)
     return {**(declared or {}), TASKS: {}} if tasks else declared
 
 
-def spoken_by(server: str, extensions: Mapping[str, Any], experimental: Mapping[str, Any]) -> Spoken:
+def find_server_extensions(server: str, extensions: Mapping[str, Any], experimental: Mapping[str, Any]) -> Spoken:
     """Return a server with the extensions that it declares; an empty mapping if it declares none."""
     names = [*(without_ours(extensions) or ()), *experimental]
     return {server: names} if names else {}

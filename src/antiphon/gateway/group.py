@@ -18,9 +18,9 @@ from antiphon.errors import InvalidParams, ResourceNotFound
 from antiphon.gateway.extensions import (
     Spoken,
     choose_server,
+    find_server_extensions,
     list_addressed_servers,
     note_request,
-    spoken_by,
     without_ours,
 )
 from antiphon.gateway.held_subscriptions import Watches
@@ -101,7 +101,7 @@ class PrincipalGroup:
     def catalogue(self) -> ServerCatalogue:
         """What all servers offer, as far as known."""
         if self._made is None:
-            offers = {name: self._offered(one) for name, one in self.upstreams.items()}
+            offers = {name: self._make_offer(one) for name, one in self.upstreams.items()}
             left_out = [name for name, one in self.upstreams.items() if not one.is_listed]
             self._made = ServerCatalogue(offers, self._exposure, left_out)
             self._say(self._made)
@@ -161,7 +161,7 @@ class PrincipalGroup:
         Raises:
             InvalidParams: no known server has it; the message names the servers that were never listed.
         """
-        owned = await self._found(lambda catalogue: catalogue.find(noun, name))
+        owned = await self._find_in_catalogue(lambda catalogue: catalogue.find(noun, name))
         if owned is None:
             raise InvalidParams(f"Unknown {noun}: {name}{self._unknown()}")
         return owned
@@ -172,7 +172,7 @@ class PrincipalGroup:
         Raises:
             ResourceNotFound: no server lists it or has a template that matches it.
         """
-        server = await self._found(lambda catalogue: catalogue.reader(uri))
+        server = await self._find_in_catalogue(lambda catalogue: catalogue.reader(uri))
         if server is None:
             why = self.catalogue.refusal(uri)
             raise ResourceNotFound(f"Resource not found: {uri}{why}", data={"uri": uri})
@@ -184,13 +184,13 @@ class PrincipalGroup:
         Raises:
             InvalidParams: no server has it.
         """
-        server = await self._found(lambda catalogue: catalogue.template(uri_template))
+        server = await self._find_in_catalogue(lambda catalogue: catalogue.template(uri_template))
         if server is None:
             why = self.catalogue.refusal(uri_template)
             raise InvalidParams(f"Unknown resource template: {uri_template}{why}")
         return ServerItem(server, uri_template)
 
-    async def _found(self, find: Callable[[ServerCatalogue], T | None]) -> T | None:
+    async def _find_in_catalogue(self, find: Callable[[ServerCatalogue], T | None]) -> T | None:
         """Find something in the catalogue; if it is not there, wait longer than a list would for servers that start."""
         found = find(self.catalogue)
         if found is None and self._first:
@@ -204,7 +204,9 @@ class PrincipalGroup:
         """The servers that declare extensions, each with its extensions, as far as known."""
         offers = ((name, one.offer) for name, one in self.upstreams.items())
         return {
-            k: v for name, offer in offers for k, v in spoken_by(name, offer.extensions, offer.experimental).items()
+            k: v
+            for name, offer in offers
+            for k, v in find_server_extensions(name, offer.extensions, offer.experimental).items()
         }
 
     @property
@@ -240,7 +242,7 @@ class PrincipalGroup:
         kept = lists.of(target, self._seen_by) if lists is not None else None
         answerers = self._answerers()
         answerers.open.clients = self.clients
-        one = Upstream(name, target, answerers, self._terms, changed=self._changed, kept=kept)
+        one = Upstream(name, target, answerers, self._terms, changed=self._note_change, kept=kept)
         one.recall()
         return one
 
@@ -286,7 +288,7 @@ class PrincipalGroup:
         for kind in kinds:
             self._tell(kind)
 
-    def _offered(self, upstream: Upstream) -> UpstreamOffer:
+    def _make_offer(self, upstream: Upstream) -> UpstreamOffer:
         """Return what a server offers, without the tools that are switched off."""
         off = {tool for identity, tool in self._exposure.off if identity == upstream.identity}
         if not off:
@@ -300,7 +302,7 @@ class PrincipalGroup:
                 self._said.add(said)
                 log.warning("%s", said)
 
-    def _changed(self, kind: Kind) -> None:
+    def _note_change(self, kind: Kind) -> None:
         self._made = None
         # Clients that search list the same two tools, whatever a server offers.
         if kind != "tools" or not self._exposure.is_searched:

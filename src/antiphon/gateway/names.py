@@ -192,7 +192,7 @@ class UriOwners:
         return owned is not None and owned.passes(claim.server, claim.text)
 
 
-def refused_claims(claims: Sequence[UriClaim], owners: UriOwners) -> dict[UriClaim, Overlap]:
+def find_refused_claims(claims: Sequence[UriClaim], owners: UriOwners) -> dict[UriClaim, Overlap]:
     """Return the claims that are not served, because one of another server may overlap."""
     by_server: dict[str, list[UriClaim]] = {}
     for claim in sorted(claims, key=lambda claim: claim.lead):

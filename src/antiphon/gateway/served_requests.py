@@ -17,7 +17,7 @@ from msgspec import structs
 
 from antiphon.client.client import Client, OnProgress
 from antiphon.errors import InternalError, InvalidParams, MethodNotFound, PeerError, Rejected, ResultInvalid
-from antiphon.gateway.extensions import declared_by
+from antiphon.gateway.extensions import choose_extensions
 from antiphon.gateway.group import PrincipalGroup
 from antiphon.gateway.held_subscriptions import MAX_WATCHED
 from antiphon.gateway.logs import level_for
@@ -274,7 +274,7 @@ async def _read_tasks(
 
 
 async def _get_task(group: PrincipalGroup, request: ServerRequest) -> GetTaskResult:
-    owned = _owned_task(group, request)
+    owned = _find_own_task(group, request)
     if not owned.server:
         return group.tasks.look_waiting(owned.id, request.params.task_id)
     result = await _of_task(group, request)
@@ -284,13 +284,13 @@ async def _get_task(group: PrincipalGroup, request: ServerRequest) -> GetTaskRes
 async def _update_task(group: PrincipalGroup, request: ServerRequest) -> EmptyResult:
     if group.tasks.are_answered_here:
         # Where the host answers, the client has no open asks, and answers to unknown asks are ignored.
-        _owned_task(group, request)
+        _find_own_task(group, request)
         return EmptyResult()
     return request.pass_on(await _of_task(group, request))
 
 
 async def _cancel_task(group: PrincipalGroup, request: ServerRequest) -> EmptyResult:
-    owned = _owned_task(group, request)
+    owned = _find_own_task(group, request)
     if not owned.server and group.terms.host is not None:
         group.tasks.cancel_waiting(owned.id)
         await group.terms.host.store.close_review(owned.id, "withdrawn", keep_item=False)
@@ -298,7 +298,7 @@ async def _cancel_task(group: PrincipalGroup, request: ServerRequest) -> EmptyRe
     return request.pass_on(await _of_task(group, request))
 
 
-def _owned_task(group: PrincipalGroup, request: ServerRequest) -> OwnedTask:
+def _find_own_task(group: PrincipalGroup, request: ServerRequest) -> OwnedTask:
     """Return the task that a request is about."""
     if not request.is_modern:
         raise MethodNotFound(f"Method not found: {request.method}")
@@ -309,7 +309,7 @@ def _owned_task(group: PrincipalGroup, request: ServerRequest) -> OwnedTask:
 async def _of_task(group: PrincipalGroup, request: ServerRequest) -> Received:
     """Send a request about a task to its server, with the server's own id of the task."""
     given: str = request.params.task_id
-    owned = _owned_task(group, request)
+    owned = _find_own_task(group, request)
     if (upstream := group.upstreams.get(owned.server)) is None:
         raise InvalidParams(f"Unknown task: {owned.server!r} is no longer configured")
     try:
@@ -377,7 +377,7 @@ async def _send_request(
     send = partial(
         Client.forward, method=request.method, params=params, original=received or request.received,
         meta=passed or None, log_level=wanted or level_for(request),
-        extensions=declared_by(declared, tasks=tasks) if declared or tasks else None,
+        extensions=choose_extensions(declared, tasks=tasks) if declared or tasks else None,
     )  # fmt: skip
 
     async def use(progress: OnProgress | None) -> Received:
@@ -395,7 +395,7 @@ async def _send_request(
     except PeerError as error:
         if isinstance(error, Rejected) and not error.remote:
             raise
-        raise _passed_on(error, causes(request)) from None
+        raise _copy_error(error, causes(request)) from None
     finally:
         causes(request)
 
@@ -408,7 +408,7 @@ def _explain_result(result: Received, why: str) -> Received:
     return result.changed(structs.replace(read, content=[*read.content, TextContent(text=f"{_UNANSWERED}: {why}")]))
 
 
-def _passed_on(error: PeerError, why: str = "") -> PeerError:
+def _copy_error(error: PeerError, why: str = "") -> PeerError:
     """Copy an error of a server behind the gateway, because an error marked as remote is never sent to a peer."""
     message = f"{error.message} ({_UNANSWERED}: {why})" if why else error.message
     return PeerError(message, code=error.code, data=error.data)

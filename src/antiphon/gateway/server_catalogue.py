@@ -19,10 +19,10 @@ from antiphon.gateway.names import (
     UriClaim,
     UriOwners,
     expose_name,
+    find_refused_claims,
     fold_name,
     is_plain,
     mark_name,
-    refused_claims,
     server_names,
 )
 from antiphon.gateway.offer import Definition, UpstreamOffer, place_of
@@ -104,9 +104,11 @@ class ServerCatalogue:
             name: [tool for tool in offer.tools if exposure.filters.passes(name, tool.name)]
             for name, offer in offers.items()
         }
-        self.tools, self._tools = self._named(passing, given)
+        self.tools, self._tools = self._index_names(passing, given)
         prompts = {name: offer.prompts for name, offer in offers.items()}
-        self.prompts, self._prompts = self._named(prompts, NameSettings(style=given.style, prefixes=given.prefixes))
+        self.prompts, self._prompts = self._index_names(
+            prompts, NameSettings(style=given.style, prefixes=given.prefixes)
+        )
         self._definitions = {tool.name: tool for tool in self.tools}
         self._originals = {
             (name, place): raw for name, offer in offers.items() for place, raw in offer.originals.items()
@@ -121,7 +123,7 @@ class ServerCatalogue:
         self._owners = exposure.owners
         claims = {claim: item for name, offer in offers.items() for claim, item in _list_claims(name, offer)}
         self._claims = claims.keys()
-        self._refused = refused_claims([*claims], exposure.owners)
+        self._refused = find_refused_claims([*claims], exposure.owners)
         self.overlaps = [*self._refused.values()]
         """The resources and templates that are not served, because another server has some that may overlap."""
         for claim, item in claims.items():
@@ -193,7 +195,7 @@ class ServerCatalogue:
         """Return the server that listed this template."""
         return self._templates.get(uri_template)
 
-    def _named(
+    def _index_names(
         self, offered: Mapping[str, Sequence[Named]], given: NameSettings
     ) -> tuple[list[Named], dict[str, ServerItem]]:
         items: dict[ServerItem, Named] = {}

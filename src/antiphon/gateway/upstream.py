@@ -266,7 +266,7 @@ class Upstream:
         """
         if isinstance(error, ConnectionClosed):
             if self._run is not None and self._run.client is client:
-                self._failed(str(error))
+                self._note_failure(str(error))
                 self._end(self._run)
             return self._unavailable(f"it ended during the request: {error}")
         if isinstance(error, RemoteProtocolError | CallTimeout):
@@ -321,10 +321,10 @@ class Upstream:
         try:
             where = locate_target(self.target)
             limit = self._terms.time_to_start(self.name, where)
-            run = await self._made(where)
+            run = await self._connect_client(where)
             async with asyncio.timeout(limit):
                 await run.client.connect()
-                await self._followed(run)
+                await self._follow_changes(run)
                 offer = await fetch_offer(run.client, self.offer)
         except BaseException as error:
             self._enter("failed")
@@ -335,7 +335,7 @@ class Upstream:
             if not isinstance(error, (AntiphonError, OSError, TimeoutError)):
                 raise
             if not isinstance(error, Full):
-                self._failed(str(error))
+                self._note_failure(str(error))
                 await self.note_late()
             raise self._unavailable(str(error)) from None
         self._run, self.error = run, None
@@ -343,7 +343,7 @@ class Upstream:
         await self._take(offer)
         return run.client
 
-    async def _made(self, where: Serves | Command | Address) -> _Run:
+    async def _connect_client(self, where: Serves | Command | Address) -> _Run:
         """Connect a client to the server, once there is a place for its process."""
         terms = self._terms
         place = await terms.processes.enter(self) if isinstance(where, Command) else None
@@ -360,7 +360,7 @@ class Upstream:
                 inherit_env=terms.inherit_env,
                 on_log=LogsPassedOn(self.answerers.open),
                 extension=PassesOn(self.answerers),
-                wrap=self._opened,
+                wrap=self._open_client,
             )
         except BaseException:
             if place is not None:
@@ -368,14 +368,14 @@ class Upstream:
             raise
         return _Run(client, place)
 
-    def _opened(self, channel: Any) -> Any:
+    def _open_client(self, channel: Any) -> Any:
         self.process = getattr(channel, "pid", None)
         return channel
 
     def _enter(self, state: State) -> None:
         self.state, self.since = state, time.time()
 
-    def _failed(self, why: str) -> None:
+    def _note_failure(self, why: str) -> None:
         if why != self.error:
             log.warning("%s failed: %s", self.name, why)
         self.error = why
@@ -392,7 +392,7 @@ class Upstream:
 
     # --- running ------------------------------------------------------------------------------------------------
 
-    async def _followed(self, run: _Run) -> None:
+    async def _follow_changes(self, run: _Run) -> None:
         """Begin to follow changes before the offer is listed, so that no change is missed."""
         subscribed = asyncio.Event()
         run.following = asyncio.get_running_loop().create_task(self._follow(run, subscribed))

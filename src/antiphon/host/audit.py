@@ -197,7 +197,7 @@ class Audit:
         Args:
             known: ends of the chain that were noted earlier; the chain must contain each of them.
         """
-        noted = chain.noted_heads([known] if isinstance(known, chain.Head) else known or ())
+        noted = chain.group_known_heads([known] if isinstance(known, chain.Head) else known or ())
         kept = await self._store.head()
         spent, counted = await self._store.spending()
         sums: dict[SpentKey, SpentRow] = {}
@@ -313,7 +313,7 @@ def json_lines(entries: Iterable[chain.Entry]) -> Iterator[str]:
 
 def check_lines(lines: Iterable[str], known: Iterable[chain.Head] = ()) -> tuple[chain.Head, chain.Fault | None]:
     """Verify a file of ``json_lines``, and that it has the known ends; return its end and the first fault."""
-    noted = chain.noted_heads(known)
+    noted = chain.group_known_heads(known)
     head = chain.Head()
     for number, line in enumerate(lines, 1):
         try:

@@ -150,7 +150,7 @@ def worst_case(params: CreateMessageRequestParams) -> Usage:
     return Usage(input_tokens=input_estimate(params), output_tokens=params.max_tokens)
 
 
-def estimated_usage(params: CreateMessageRequestParams, result: CreateMessageResult) -> Usage:
+def estimate_usage(params: CreateMessageRequestParams, result: CreateMessageResult) -> Usage:
     """Estimate the usage where the provider did not report it."""
     output = min(estimate_tokens(_list_counted_texts(result)) + 1, params.max_tokens)
     return Usage(input_tokens=input_estimate(params), output_tokens=output)
@@ -219,7 +219,7 @@ def brief_dollars(money: int) -> str:
     return _round_dollars(money, ROUND_HALF_UP)
 
 
-def rounded_dollars(money: int, *, up: bool = True) -> str:
+def format_rounded_dollars(money: int, *, up: bool = True) -> str:
     """Format nano-dollars rounded to one side: to cents from one dollar on, below that to two digits.
 
     ``up`` rounds up, for what will be spent; else down, for what is left.

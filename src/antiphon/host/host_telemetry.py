@@ -40,7 +40,7 @@ _CALLED = {
 """The conventions' names of providers that we call differently."""
 
 
-def watched_completion(
+def watch_completion(
     completing: Awaitable[Completion],
     provider: Provider,
     params: CreateMessageRequestParams,
@@ -56,7 +56,7 @@ def watched_completion(
     return _measure_work(telemetry, completing, "chat", provider, model, asked)
 
 
-async def watched_review(reviewing: Awaitable[T]) -> T:
+async def watch_review(reviewing: Awaitable[T]) -> T:
     """Wait for a person, and report how long it took and what was decided."""
     telemetry = find_current_telemetry()
     if telemetry is None:
@@ -81,7 +81,7 @@ async def watched_review(reviewing: Awaitable[T]) -> T:
         telemetry.note("antiphon.review", {"antiphon.review.decision": decision, "antiphon.review.seconds": seconds})
 
 
-def watched_embeddings(making: Awaitable[Embedded], provider: Provider, model: str | None) -> Awaitable[Embedded]:
+def watch_embeddings(making: Awaitable[Embedded], provider: Provider, model: str | None) -> Awaitable[Embedded]:
     """Wait for vectors; report how long it took, and the tokens. ``model``: ``None`` for the provider's own."""
     telemetry = find_current_telemetry()
     return making if telemetry is None else _measure_work(telemetry, making, "embeddings", provider, model, {})

@@ -42,7 +42,7 @@ class OpenedPage(Protocol):
 
 
 Opener = Callable[..., AbstractAsyncContextManager[OpenedPage]]
-"""Serves the page over a store within a block, and shows the person its address: ``web.page_server.opened_page``."""
+"""Serves the page over a store within a block, and shows the person where: ``web.page_server.serve_and_open_page``."""
 
 
 def page_opener() -> Opener:
@@ -51,7 +51,7 @@ def page_opener() -> Opener:
         found = import_module(_WEB)
     except ModuleNotFoundError as error:
         raise ConfigError(f"the review page needs more packages ({error.name}): {describe_install('host')}") from None
-    return cast("Opener", found.opened_page)
+    return cast("Opener", found.serve_and_open_page)
 
 
 class PageReviewer:

@@ -41,7 +41,7 @@ def read_file(path: Path, limit: int = -1) -> bytes:
 
 
 @contextmanager
-def replaced_file(path: Path, *, mode: int = _PRIVATE, durable: bool = True) -> Generator[BinaryIO]:
+def open_replacement(path: Path, *, mode: int = _PRIVATE, durable: bool = True) -> Generator[BinaryIO]:
     """Write a file of another name beside ``path``, and move it there at the end of the block; not if that fails.
 
     A link at ``path`` is replaced, not followed. ``mode``: the file's permissions; while it is being written, only
@@ -66,6 +66,6 @@ def replaced_file(path: Path, *, mode: int = _PRIVATE, durable: bool = True) -> 
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = _PRIVATE, durable: bool = True) -> None:
-    """Replace a file by these bytes; see ``replaced_file``."""
-    with replaced_file(path, mode=mode, durable=durable) as file:
+    """Replace a file by these bytes; see ``open_replacement``."""
+    with open_replacement(path, mode=mode, durable=durable) as file:
         file.write(data)

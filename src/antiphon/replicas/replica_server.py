@@ -142,7 +142,7 @@ class Replicas:
         counting: asyncio.Task[None] | None = None
         try:
             await self._agree_on_key()
-            ends += self._cluster.listen(self._topic, self._heard), self._cluster.on_lapse(self._lapsed)
+            ends += self._cluster.listen(self._topic, self._heard), self._cluster.on_lapse(self._store_key_again)
             counting = asyncio.get_running_loop().create_task(self.tallies.run())
             self._loop = asyncio.get_running_loop()
             yield
@@ -193,7 +193,7 @@ class Replicas:
         self._made_key = made
         self._share(made)
 
-    def _lapsed(self) -> None:
+    def _store_key_again(self) -> None:
         """Store the key again if the engine has lost it, before a replica that starts makes another."""
         if self._made_key is not None and (self._storing_key is None or self._storing_key.done()):
             storing = self._cluster.add(f"key/{self._name}", self._made_key, _KEY_FOR)

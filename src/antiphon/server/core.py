@@ -188,7 +188,7 @@ class Core:
 
     def resource(self, uri: str) -> ServedResource | ServedTemplate | None:
         """Return what serves a URI: a fixed resource, else the first template that matches."""
-        fixed = self.features.resources.get(uri) or self._fixed(normalize_uri(uri))
+        fixed = self.features.resources.get(uri) or self._find_respelled(normalize_uri(uri))
         if fixed is not None:
             return fixed
         for template in self._templates_of(uri.partition(":")[0].lower()):
@@ -196,7 +196,7 @@ class Core:
                 return template
         return None
 
-    def _fixed(self, normal: str) -> ServedResource | None:
+    def _find_respelled(self, normal: str) -> ServedResource | None:
         """Return the resource whose URI is this one in another spelling."""
         resources = self.features.resources
         if self._by_normal[0] != resources.version:

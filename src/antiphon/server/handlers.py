@@ -286,7 +286,7 @@ class Handlers:
         except Exception as error:
             # Keep no reference to the error beyond this block: it refers to this frame, and both would form a cycle
             # that only the garbage collector frees.
-            if tool.scopes and (short := _required_beyond(cause_of(error))):
+            if tool.scopes and (short := _collect_missing_scopes(cause_of(error))):
                 # "servers SHOULD include all scopes required for the current operation in a single challenge"
                 raise errors.InsufficientScope(scopes=short.union(tool.scopes)) from None
             if _is_for_the_peer(cause_of(error), request):
@@ -380,11 +380,11 @@ class Handlers:
         """Serve ``resources/subscribe``; a caller that may not read a resource gets no updates of it."""
         params: SubscribeRequestParams = request.params
         demand_scopes(self._scopes_of_resource(params.uri), request, peer)
-        return self._kept(request, peer, self._subscriptions.subscribe)
+        return self._keep_subscription(request, peer, self._subscriptions.subscribe)
 
     def unsubscribe(self, request: Request, peer: Peer) -> EmptyResult | CoroutineType[Any, Any, Any]:
         """Serve ``resources/unsubscribe``."""
-        return self._kept(request, peer, self._subscriptions.unsubscribe)
+        return self._keep_subscription(request, peer, self._subscriptions.unsubscribe)
 
     def listen(self, request: Request, peer: Peer) -> Later | CoroutineType[Any, Any, Any]:
         """Serve ``subscriptions/listen``, likewise."""
@@ -397,15 +397,15 @@ class Handlers:
             from antiphon.server.tasks.task_requests import check_declared
 
             check_declared(request.capabilities)
-            return self._kept(request, peer, self.task_requests().listen)
-        return self._kept(request, peer, self._subscriptions.listen)
+            return self._keep_subscription(request, peer, self.task_requests().listen)
+        return self._keep_subscription(request, peer, self._subscriptions.listen)
 
     def _scopes_of_resource(self, uri: str) -> Sequence[str]:
         """Return the scopes that a token needs for a URI; none for a URI without a resource."""
         found = self._core.resource(uri)
         return () if found is None else found.scopes
 
-    def _kept(self, request: Request, peer: Peer, keep: Callable[[Request, Peer], Any]) -> Any:
+    def _keep_subscription(self, request: Request, peer: Peer, keep: Callable[[Request, Peer], Any]) -> Any:
         """Keep a subscription, after the middleware of the mounted servers whose resources it names."""
         if not self._mounts.answering:
             return keep(request, peer)
@@ -497,7 +497,7 @@ def _is_for_the_peer(error: Exception, request: Request) -> bool:
     return request.revision.modern or not isinstance(error, errors.MissingCapability)
 
 
-def _required_beyond(error: Exception) -> frozenset[str]:
+def _collect_missing_scopes(error: Exception) -> frozenset[str]:
     """Return the scopes that a handler itself has found missing; none for any other error."""
     return error.scopes if isinstance(error, errors.InsufficientScope) and not error.remote else frozenset()
 

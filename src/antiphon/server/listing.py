@@ -81,7 +81,7 @@ class _List:
         key = (request.revision.name, params.cursor, hidden, closed)
         page = self._pages.get(key)
         if page is None:
-            shown, after = self._shown(params.cursor, hidden, closed)
+            shown, after = self._filter_visible(params.cursor, hidden, closed)
             result = self._build([item.definition for item in shown], after)
             page = self._pages[key] = Raw(encode_value(request.revision.lower(result)))
         return page
@@ -90,7 +90,7 @@ class _List:
         members: dict[str, Any] = {self._items: found, "next_cursor": after}
         return self._page(**members)
 
-    def _shown(
+    def _filter_visible(
         self, cursor: str | None, hidden: frozenset[str], closed: frozenset[Scopes]
     ) -> tuple[Sequence[Any], str | None]:
         found = self._registry.page(cursor, self._size)
@@ -108,7 +108,7 @@ class _List:
             hidden = self._hidden(request) if self._hidden is not None else _NOTHING
             self._required = frozenset(item.scopes for item in self._registry if item.scopes)
             closed = self._list_closed_scopes(request.caller)
-            shown, after = self._shown(params.cursor, hidden, closed)
+            shown, after = self._filter_visible(params.cursor, hidden, closed)
             asked = self._mounts.answering
             found = [item.definition for item in shown if item.via is None or item.via.mount not in asked]
             if after is not None:
@@ -121,13 +121,13 @@ class _List:
             if len(found) >= self._size:
                 return self._build(found, f"{_MOUNTED}{at}.")
             page = await mount.behind.answer(structs.replace(params, cursor=inner), request, peer)
-            found += self._listed(mount, getattr(page, self._items))
+            found += self._list_mounted(mount, getattr(page, self._items))
             if page.next_cursor is not None:
                 return self._build(found, f"{_MOUNTED}{at}.{page.next_cursor}")
             inner = None
         return self._build(found, None)
 
-    def _listed(self, mount: Mount, items: Sequence[Any]) -> Sequence[Any]:
+    def _list_mounted(self, mount: Mount, items: Sequence[Any]) -> Sequence[Any]:
         """Return a mounted server's items as they are listed here, without names that another server has."""
         registry, listed = self._registry, [mount.listed(item) for item in items]
         known = [(item, registry.get(_get_name(item))) for item in listed]

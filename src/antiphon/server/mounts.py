@@ -231,9 +231,9 @@ class Mounts:
                 # Another server may have it.
                 return await enter(others)
 
-        return await enter(self._asked(uris))
+        return await enter(self._ask_mounted(uris))
 
-    def _asked(self, uris: Sequence[str]) -> Sequence[_AskedMount]:
+    def _ask_mounted(self, uris: Sequence[str]) -> Sequence[_AskedMount]:
         """Return which servers are asked for which URIs: the owner, or if no registry has a URI, all that may."""
         asked = [(_AskedMount(mount, [], True), _AskedMount(mount, [], False)) for mount in self.answering]
         for uri in uris:

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from antiphon.host.review.decisions import (
     DecisionForm,
     InvalidInput,
-    edited_call,
+    call_with_edits,
     read_answer,
     read_approval,
     read_denial,
@@ -40,7 +40,7 @@ from antiphon.host.review.review import (
     usual_terms,
 )
 from antiphon.host.review.shown import collect_shown
-from antiphon.host.review.summary import arranged, groups_of
+from antiphon.host.review.summary import arrange_rows, groups_of
 from antiphon.web.page_guards import form_of
 from antiphon.web.page_texts import LANGUAGES
 from antiphon.web.queue_rows import Sifting
@@ -64,7 +64,7 @@ async def decide_question(site: Site, request: Request) -> Response:
         form = DecisionForm(form_of(request))
         found = await site.queue.get(request.path_params["id"])
         if action == "edit" and isinstance(found.item, ToolItem) and found.state == "pending":
-            decision = await edited_call(form, found.item)
+            decision = await call_with_edits(form, found.item)
         else:
             decision = _make_decision(found, action, form, site.clock())
         if not _is_refusal(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
@@ -295,7 +295,7 @@ def _is_refusal(decision: Decision | ElicitResult) -> bool:
 async def _find_next_place(site: Site, decided: Question, sifting: Sifting) -> str:
     """Return the next place without a script: the next question in the filtered list, its first, or the queue."""
     pending = [question for question in await site.pending() if question.id != decided.id]
-    groups = arranged(groups_of([*pending, decided], by_server=True), sifting.order, sifting.wanted, sifting.only)
+    groups = arrange_rows(groups_of([*pending, decided], by_server=True), sifting.order, sifting.wanted, sifting.only)
     ids = [row.id for group in groups for row in group.rows]
     at = ids.index(decided.id) if decided.id in ids else len(ids)
     near = [*ids[at + 1 :], *ids[:at]]

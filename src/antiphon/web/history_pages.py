@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from antiphon.host.audit import csv_lines, day_of, json_lines
-from antiphon.host.review.definitions import shown_servers
+from antiphon.host.review.definitions import collect_servers_shown
 from antiphon.host.review.history import ENDINGS, METHODS, AskHistory, read_ask, sought_by
 from antiphon.host.review.question import Question
 from antiphon.host.store.ask_rows import Sought, SpentRow
@@ -81,7 +81,11 @@ async def show_server(site: Site, request: Request) -> Response:
     identity: str = request.path_params["identity"]
     names = await server_names(site, [identity])
     found = await site.store.asks(Sought(identity=identity, limit=_LATEST))
-    behind = [] if site.servers is None else await shown_servers(site.servers, site.store, site.digests, site.clock())
+    behind = (
+        []
+        if site.servers is None
+        else await collect_servers_shown(site.servers, site.store, site.digests, site.clock())
+    )
     gated = [each for each in behind if each.server.identity == identity]
     if identity not in names and not gated:
         return site.gone(request)

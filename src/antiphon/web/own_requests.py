@@ -73,7 +73,7 @@ class ConfiguredAsker:
 
     async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
         """See ``Asker.offers``."""
-        return await self._opened().offers(params, identity)
+        return await self._open_host().offers(params, identity)
 
     async def complete(
         self,
@@ -84,14 +84,14 @@ class ConfiguredAsker:
         model: str | None = None,
     ) -> OwnAnswer:
         """See ``Asker.complete``."""
-        return await self._opened().complete(messages, identity=identity, by=by, model=model)
+        return await self._open_host().complete(messages, identity=identity, by=by, model=model)
 
     async def aclose(self) -> None:
         """Close its connections; the store stays open."""
         if self._host is not None:
             await self._host.aclose()
 
-    def _opened(self) -> ConfiguredHost:
+    def _open_host(self) -> ConfiguredHost:
         if self._host is None:
             self._host = ConfiguredHost(self._config, os.environ, reviewer=None, store=self._store)
         return self._host

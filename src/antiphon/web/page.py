@@ -105,7 +105,7 @@ class ReviewPage:
             Route("/open", self._open, methods=["GET"]),
             Route("/open", self._let_in, methods=["POST"]),
             Route("/alive", self._alive, methods=["GET"]),
-            *(Route(path, partial(self._shown, view), methods=["GET"]) for path, view in _LOOKING.items()),
+            *(Route(path, partial(self._show_view, view), methods=["GET"]) for path, view in _LOOKING.items()),
             *(Route(path, partial(view, self.site), methods=["POST"]) for path, view in _DOING.items()),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
@@ -119,7 +119,7 @@ class ReviewPage:
         """Serve one request."""
         await self._guarded(scope, receive, send)
 
-    async def _shown(self, view: View, request: Request) -> Response:
+    async def _show_view(self, view: View, request: Request) -> Response:
         """Show a view; to a browser without a session, the script that sends it."""
         return await view(self.site, request) if session_of(request) else self.site.doorway(request)
 

@@ -279,7 +279,7 @@ def _bind_socket(address: str, port: int) -> socket.socket:
 
 
 @asynccontextmanager
-async def opened_page(
+async def serve_and_open_page(
     store: Store,
     *,
     host: str = "127.0.0.1",

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from antiphon.host.checks.policy_rules import Rule
-from antiphon.host.review.definitions import shown_servers
+from antiphon.host.review.definitions import collect_servers_shown
 from antiphon.host.review.history import server_names as names
 from antiphon.host.review.history import sum_up_spending as figures
 from antiphon.host.review.keymap import keys_on
@@ -77,7 +77,9 @@ async def show_servers(site: Site, request: Request) -> Response:
     return site.html(
         request,
         "servers.html",
-        gated=[] if site.servers is None else await shown_servers(site.servers, site.store, site.digests, site.clock()),
+        gated=[]
+        if site.servers is None
+        else await collect_servers_shown(site.servers, site.store, site.digests, site.clock()),
         rows=rows,
         others=config.for_server("") if config else None,
         rules=None if policy is None else [_describe_rule(rule) for rule in policy.rules],

@@ -15,10 +15,10 @@ from typing import Any, cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from antiphon.host.budget import brief_dollars, format_dollars, rounded_dollars
+from antiphon.host.budget import brief_dollars, format_dollars, format_rounded_dollars
 from antiphon.host.checks.risk import has_spots, list_spots
 from antiphon.host.checks.visible import inert_line, make_inert
-from antiphon.host.review.diff import changed_words, format_json, make_editable
+from antiphon.host.review.diff import format_json, make_editable, split_changed_words
 from antiphon.host.review.summary import figures_text
 
 _HERE = Path(__file__).parent
@@ -54,11 +54,11 @@ def make_environment() -> Environment:
         iso=_format_iso,
     )
     pointing: dict[str, Any] = {"list_spots": list_spots, "has_spots": has_spots, "figures": figures_text}
-    pointing |= {"beside": changed_words}
+    pointing |= {"beside": split_changed_words}
     pointing |= {"unloaded": _count_unloaded, "typed": _write_editable}
     made.filters.update(pointing)
     cast("dict[str, Any]", made.globals)["icon"] = _icon
-    made.filters.update(money=brief_dollars, most=rounded_dollars, exact=format_dollars)
+    made.filters.update(money=brief_dollars, most=format_rounded_dollars, exact=format_dollars)
     return made
 
 

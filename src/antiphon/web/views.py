@@ -27,7 +27,7 @@ from antiphon.host.review.given_grants import find_covered
 from antiphon.host.review.question import Question, reaches_question
 from antiphon.host.review.review import ReviewItem, ToolItem
 from antiphon.host.review.shown import MessageTurn, Shown, collect_shown, shape_of
-from antiphon.host.review.summary import ORDERS, arranged, first_rows, first_words, outcome_text, who_of
+from antiphon.host.review.summary import ORDERS, arrange_rows, first_rows, first_words, outcome_text, who_of
 from antiphon.host.store.ask_rows import AskRow, Sought
 from antiphon.web.queue_rows import FILTERS, QueueRows, Sifting, group_changes
 from antiphon.web.render import PIECE
@@ -92,7 +92,7 @@ def _collect_waiting(site: Site, rows: QueueRows, sifting: Sifting, most: int | 
         sifting: how they are filtered and sorted, and which page it is.
         most: rows that are drawn at most; the page's script then fetches all, since what it has is of no version.
     """
-    groups = arranged(rows.groups(), sifting.order, sifting.wanted, sifting.only)
+    groups = arrange_rows(rows.groups(), sifting.order, sifting.wanted, sifting.only)
     left = rows.count
     following = structs.replace(sifting, after=rows.last, earlier=sifting.earlier + left)
     if most is not None and left > most:
@@ -138,7 +138,7 @@ async def show_question(site: Site, request: Request) -> Response:
         drafts=drafts,
         take="take" in request.query_params,
         covered=await _count_covered(site, found, shown),
-        decided=await _decided_before(site, found),
+        decided=await _find_last_decision(site, found),
         current=id,
         **_collect_waiting(site, rows, sifting, _FIRST),
     )
@@ -152,7 +152,7 @@ async def _count_covered(site: Site, found: Question, shown: Shown | None) -> di
     return {scope: find_covered(found, scope, pending) for scope in shown.scopes}
 
 
-async def _decided_before(site: Site, found: Question) -> list[AskRow]:
+async def _find_last_decision(site: Site, found: Question) -> list[AskRow]:
     """Return what was decided last about the requests of the same server."""
     rows = (await site.store.asks(Sought(identity=found.identity, limit=2 * _LAST))).rows
     return [row for row in rows if row.ending != "open"][:_LAST]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Server
-from antiphon.client.connection.handshake import allowed_revisions
+from antiphon.client.connection.handshake import choose_allowed_revisions
 from antiphon.errors import ConfigError, PeerError, RemoteProtocolError, UnsupportedVersion
 from antiphon.server.serving.network import server_app
 from tests.support.asgi import running
@@ -37,7 +37,7 @@ def program(body: str) -> list[str]:
 def test_an_unknown_revision_lists_the_known_ones() -> None:
     """At construction."""
     with pytest.raises(ConfigError, match=r"2024-11-05.*2026-07-28"):
-        allowed_revisions("2023-01-01")
+        choose_allowed_revisions("2023-01-01")
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])

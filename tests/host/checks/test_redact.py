@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.host.checks.redact import find_secrets, has_secrets, mask_content, mask_text, masked_json, secrets_of
+from antiphon.host.checks.redact import find_secrets, has_secrets, make_masked_json, mask_content, mask_text, secrets_of
 from antiphon.wire.content import (
     EmbeddedResource,
     ImageContent,
@@ -93,8 +93,8 @@ def test_a_secret_is_found_wherever_it_stands(place: str):
     """In each text as it is after decoding; what is sent on has it nowhere."""
     params = PLACES[place]
     assert has_secrets(params)
-    assert KEY not in masked_json(params)
-    assert KEY not in masked_json(mask_content(params))
+    assert KEY not in make_masked_json(params)
+    assert KEY not in make_masked_json(mask_content(params))
 
 
 def test_only_data_of_a_block_is_no_text():
@@ -148,11 +148,11 @@ def test_a_member_is_masked_by_its_name(name: str):
     """Its value alone could be anything."""
     params = CallToolRequestParams.of("f", {name: "correct horse battery"})
     assert [finding.kind for _, finding in secrets_of(params)] == ["password"]
-    assert "battery" not in masked_json(params)
+    assert "battery" not in make_masked_json(params)
 
 
 def test_names_that_become_one_lose_no_member():
     """Two secrets as names of members."""
     first, second = KEY, KEY[:-1] + "E"
     params = CallToolRequestParams.of("f", {first: 1, second: 2})
-    assert '"[AWS access key]":1,"[AWS access key] 1":2' in masked_json(params)
+    assert '"[AWS access key]":1,"[AWS access key] 1":2' in make_masked_json(params)

@@ -14,9 +14,9 @@ from antiphon.host.checks.risk import (
     assess_risks,
     assess_tool,
     first_instruction,
-    kept_json,
     list_spots,
     mask_in_side_process,
+    mask_to_json,
     risks_of,
 )
 from antiphon.wire.content import ImageContent, TextContent
@@ -200,7 +200,7 @@ async def test_what_is_found_does_not_depend_on_where_it_is_looked_for(more: str
         risk.kind for risk in await risks_of(request(), origin(), answer(f"{KEY} {more}")) if risk.kind != "size"
     ] == ["secret"]
     for value in (params, answer(f"{KEY} {more}"), CallToolRequestParams.of("t", {"a": f"{KEY} {more}"})):
-        assert KEY not in await kept_json(value)
+        assert KEY not in await mask_to_json(value)
     assert "secret" in [
         risk.kind for risk in await risks_of(CallToolRequestParams.of("t", {"a": f"{KEY} {more}"}), origin())
     ]

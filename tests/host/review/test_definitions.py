@@ -14,8 +14,8 @@ from antiphon.host.review.definitions import (
     ShownServer,
     ShownTool,
     changes_of,
+    collect_servers_shown,
     row_of,
-    shown_servers,
 )
 from antiphon.wire.tools import Tool
 from tests.host.asks import origin
@@ -44,7 +44,7 @@ class Behind:
 async def shown(store: MemoryStore, *tools: Tool):
     """Return what is shown of its tools."""
     await store.gather()
-    (server,) = await shown_servers(Behind(*tools), store, Digests(), 86_400.0)
+    (server,) = await collect_servers_shown(Behind(*tools), store, Digests(), 86_400.0)
     return server
 
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from antiphon.host.checks.visible import count_hidden
 from antiphon.host.review.diff import (
     DiffLine,
-    changed_words,
     compare_lines,
     compare_requests,
-    edited_text,
     format_json,
     make_editable,
+    restore_edited_text,
+    split_changed_words,
 )
 from antiphon.wire.content import ImageContent
 from antiphon.wire.sampling import SamplingMessage
@@ -25,19 +25,19 @@ from tests.web.hostile import HOSTILE
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_that_is_not_touched_comes_back(text: str):
     """Marks are written for what cannot be seen, and read as what they stand for."""
-    assert edited_text(make_editable(text)) == text
+    assert restore_edited_text(make_editable(text)) == text
     assert count_hidden(make_editable(text).replace("\u27e6", "")) == {}
 
 
 @given(st.text())
 def test_any_text_comes_back(text: str):
     """Also through a browser, which may send line ends as two characters."""
-    assert edited_text(make_editable(text).replace("\n", "\r\n")) == text
+    assert restore_edited_text(make_editable(text).replace("\n", "\r\n")) == text
 
 
 def test_marks_that_stand_for_nothing_stay():
     """Half a pair and numbers beyond Unicode cannot be sent."""
-    assert edited_text("\u27e6U+D800\u27e7\u27e6U+110000\u27e7") == "\u27e6U+D800\u27e7\u27e6U+110000\u27e7"
+    assert restore_edited_text("\u27e6U+D800\u27e7\u27e6U+110000\u27e7") == "\u27e6U+D800\u27e7\u27e6U+110000\u27e7"
 
 
 def test_the_same_has_no_differences():
@@ -110,6 +110,6 @@ def test_a_line_that_moved_is_taken_out_and_put_in():
 
 def test_changed_words_of_a_line_are_set_apart():
     """Words that are in both versions are not; together the pieces are the line."""
-    assert changed_words("a red hat", "a blue hat") == [("a ", False), ("red", True), (" hat", False)]
+    assert split_changed_words("a red hat", "a blue hat") == [("a ", False), ("red", True), (" hat", False)]
     long = "word " * 500
-    assert changed_words(long, "word") == [(long, False)]
+    assert split_changed_words(long, "word") == [(long, False)]

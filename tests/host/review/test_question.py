@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antiphon.host import Approve, Deny, ElicitItem, digest
-from antiphon.host.review.question import decision_of, question_of, undone_records
+from antiphon.host.review.question import decision_of, question_of, record_withdrawal
 from antiphon.host.review.review import hash_of
 from antiphon.host.store.base import ReviewRow
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -44,10 +44,10 @@ def test_a_form_is_answered_or_denied():
 def test_what_is_recorded_of_an_undo_names_the_process_that_asked():
     """Also where that has gone; of a question without content there is nothing to record."""
     taken = {"kind": "request", "decision": encode_value(APPROVAL).decode(), "by": "ada", "item": None}
-    assert list(undone_records(row(**taken), "bob", 2.0)) == []
+    assert list(record_withdrawal(row(**taken), "bob", 2.0)) == []
     accepted = {"decision": encode_value(ElicitResult(action="accept")).decode(), "by": "ada"}
     for host in ("host", None):
-        [record] = undone_records(row(**accepted, host=host), None, 2.0)
+        [record] = record_withdrawal(row(**accepted, host=host), None, 2.0)
         assert (record.host, record.outcome, record.by, record.method) == (
             "host",
             "undone:accept",

@@ -18,7 +18,7 @@ from antiphon.host.review.shown import collect_shown
 from antiphon.host.review.summary import (
     LANGUAGES,
     Group,
-    arranged,
+    arrange_rows,
     choose_language,
     first_words,
     format_duration,
@@ -281,7 +281,7 @@ def test_rows_are_filtered_and_sorted():
     ]
 
     def ids(order, wanted=""):
-        return [each.id for group in arranged(groups, order, wanted) for each in group.rows]
+        return [each.id for group in arrange_rows(groups, order, wanted) for each in group.rows]
 
     assert ids("time") == ["old", "new", "dear"]
     assert ids("newest") == ["dear", "new", "old"]
@@ -302,6 +302,6 @@ def test_a_row_names_the_hash_that_its_decision_must_name():
 def test_the_list_is_narrowed_to_a_kind_or_to_warnings():
     """Only prompts, only what warns; everything if nothing is named."""
     groups = groups_of([question(id="1"), question(id="2", result=None)])
-    assert [row.id for group in arranged(groups, "time", "", "request") for row in group.rows] == ["1", "2"]
-    assert arranged(groups, "time", "", "tool") == []
-    assert arranged(groups, "time", "", "risk") == []
+    assert [row.id for group in arrange_rows(groups, "time", "", "request") for row in group.rows] == ["1", "2"]
+    assert arrange_rows(groups, "time", "", "tool") == []
+    assert arrange_rows(groups, "time", "", "risk") == []

@@ -17,7 +17,7 @@ import pytest
 
 from antiphon import BY_HAND, Client, PendingRound
 from antiphon.server.serving import worker
-from antiphon.server.serving.worker import StopWatch, told_to_stop
+from antiphon.server.serving.worker import StopWatch, find_stopping_server
 from tests.support.network import Bare, call, modern_call, request_bytes
 from tests.support.raw_client import said
 from tests.support.started_workers import PATIENCE, started
@@ -193,9 +193,9 @@ def test_a_server_that_was_told_to_stop_is_seen() -> None:
     """By the method that handles its signals, and only then."""
     server = Served()
     signal.signal(signal.SIGTERM, server.handle_exit)
-    assert told_to_stop() is None
+    assert find_stopping_server() is None
     server.should_exit = True
-    assert told_to_stop() is server
+    assert find_stopping_server() is server
 
 
 @pytest.mark.usefixtures("handled")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.transports.stdio.client import StdioClientChannel
-from antiphon.transports.stdio.guardian import GUARDIAN, MARK, Guardian, left_behind
+from antiphon.transports.stdio.guardian import GUARDIAN, MARK, Guardian, find_left_behind
 from tests.support.network import until
 from tests.support.processes import lives
 
@@ -200,7 +200,7 @@ async def test_nothing_is_looked_for_with_what_is_no_mark(mark: str) -> None:
 def test_a_child_is_not_looked_for_without_a_mark_of_its_own(mark: str) -> None:
     """What is left behind is killed, so a mark that others could carry is refused."""
     with pytest.raises(ValueError, match="is no mark of a child"):
-        left_behind(mark)
+        find_left_behind(mark)
 
 
 async def test_a_process_that_is_held_answers_for_what_a_child_left_behind(tmp_path: Path) -> None:

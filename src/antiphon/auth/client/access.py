@@ -19,7 +19,7 @@ from yarl import URL
 from antiphon.auth.challenge import Challenge, oauth_challenge, read_challenges
 from antiphon.auth.client.addresses import origin_of, show_address
 from antiphon.auth.client.device import MAX_WAIT
-from antiphon.auth.client.discovery import discover_server, join_scopes, shown_scopes
+from antiphon.auth.client.discovery import discover_server, format_scopes, join_scopes
 from antiphon.auth.client.fetch import Fetch, open_fetch
 from antiphon.auth.client.oauth import Auth, OAuth
 from antiphon.auth.client.renewal import CLAIM, renew_login, sign_in_once
@@ -306,7 +306,7 @@ class _Entering:
         """Request the missing scopes together with all earlier ones; once for each challenge."""
         if challenge is None or challenge.error != "insufficient_scope":
             return False
-        missing = shown_scopes(challenge.scopes)
+        missing = format_scopes(challenge.scopes)
         if not challenge.scopes or set(challenge.scopes) <= self._met:
             self._why = f"it wants the scope {missing}, and still does after a sign-in that asked for it"
             return False

@@ -251,6 +251,6 @@ def first_scopes(
     return chosen
 
 
-def shown_scopes(scopes: Sequence[str]) -> str:
+def format_scopes(scopes: Sequence[str]) -> str:
     """Format scopes for a message: those from a server may be long, many or unprintable."""
     return make_printable(" ".join(scopes)) or "none"

@@ -241,7 +241,7 @@ class Answers:
         if self.around is None:
             await forwarded(params)
             return answers[0]
-        answer = await self._passed(self.around, params, origin, forwarded)
+        answer = await self._pass_ask(self.around, params, origin, forwarded)
         received = answers[0] if answers else None
         return received.changed(answer) if isinstance(received, Received) else answer
 
@@ -288,9 +288,9 @@ class Answers:
     async def _answer(self, params: Wire, origin: Origin) -> Wire:
         if self.around is None:
             return await self._answer_of(params, origin)
-        return await self._passed(self.around, params, origin, lambda passed: self._answer_of(passed, origin))
+        return await self._pass_ask(self.around, params, origin, lambda passed: self._answer_of(passed, origin))
 
-    async def _passed(
+    async def _pass_ask(
         self, around: Around, params: Wire, origin: Origin, answer: Callable[[Wire], Awaitable[Wire]]
     ) -> Wire:
         """Pass an ask through the middleware. An elicitation that the middleware refuses is declined."""
@@ -379,7 +379,7 @@ def _read_capability(answerer: object, kind: str, plain: Any) -> Any:
     return getattr(declared, kind) if isinstance(declared, ClientCapabilities) else plain
 
 
-def asked_by(params: Wire) -> str:
+def find_ask_method(params: Wire) -> str:
     """Return the method of an ask with these params."""
     if isinstance(params, CreateMessageRequestParams):
         return "sampling/createMessage"
@@ -402,7 +402,7 @@ def shape_answer(method: str, given: object) -> Wire:
     raise LocalProtocolError(f"{method} is answered with a list of roots, not with {type(given).__name__}")
 
 
-def shaped_answers(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, Wire]:
+def shape_answers(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, Wire]:
     """Convert answers to a round in short forms to results, by their keys.
 
     Raises ``LocalProtocolError`` for a key without an ask, and for an answer that does not fit its ask.

@@ -35,7 +35,7 @@ class Reopen(Protocol):
         ...
 
 
-def allowed_revisions(choice: str) -> tuple[Revision, ...]:
+def choose_allowed_revisions(choice: str) -> tuple[Revision, ...]:
     """Return the revisions that a client's ``revision=`` allows; raises ``ConfigError`` for an unknown one."""
     if choice == "auto":
         return REVISIONS

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 
 from msgspec import Raw, structs
 
-from antiphon.client.answers.answerers import Answers, Extension, PutAside, shaped_answers
+from antiphon.client.answers.answerers import Answers, Extension, PutAside, shape_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
 from antiphon.client.requests.attempts import BecameTask, Forwarding, Sending, read_legacy, read_modern
 from antiphon.client.rounds.loop import (
@@ -151,13 +151,13 @@ class Calls:
         declared = self.session.for_tasks if method == "tools/call" else None
         call = self.open.open(method, params, timeout)
         send = Sending(self.session, self.peer, call, result, timeout, progress, meta, declared)
-        return self._made(send, params)
+        return self._make_requests(send, params)
 
     async def counted(self, method: str, params: RoundParams, result: type[R], *, timeout: TimeLeft) -> tuple[R, int]:
         """Make a request that may have rounds; return its result and the number of rounds."""
         call = self.open.open(method, params, timeout)
         send = Sending(self.session, self.peer, call, result, timeout)
-        return await self._made(send, params), send.rounds
+        return await self._make_requests(send, params), send.rounds
 
     async def forward(
         self,
@@ -180,24 +180,28 @@ class Calls:
         done: Any
         if spec.rounds:
             try:
-                done = await self._made(send, params)
+                done = await self._make_requests(send, params)
             except BecameTask as became:
                 done = became.task
         else:
             try:
-                done = await self._made(send, params, answers=False)
+                done = await self._make_requests(send, params, answers=False)
             finally:
                 self.open.note_rest()
             done = _refuse_round(done, spec.name)
         return Received(passed_on(options.result), done)
 
     @overload
-    async def _made(self, send: Sending[R], params: RoundParams) -> R: ...
+    async def _make_requests(self, send: Sending[R], params: RoundParams) -> R: ...
 
     @overload
-    async def _made(self, send: Sending[R], params: RoundParams, *, answers: bool) -> R | InputRequiredResult: ...
+    async def _make_requests(
+        self, send: Sending[R], params: RoundParams, *, answers: bool
+    ) -> R | InputRequiredResult: ...
 
-    async def _made(self, send: Sending[R], params: RoundParams, *, answers: bool = True) -> R | InputRequiredResult:
+    async def _make_requests(
+        self, send: Sending[R], params: RoundParams, *, answers: bool = True
+    ) -> R | InputRequiredResult:
         """Make the requests of a call, and close it. ``answers``: answer its rounds here."""
         call, given_up = send.call, True
         try:
@@ -311,7 +315,7 @@ class Calls:
             # to this one.
             raise LocalProtocolError(f"This call was made to another server, not to {self._server.target}")
         params = pending.round_params
-        again = make_retry(params, shaped_answers(pending, answers), pending.request_state)
+        again = make_retry(params, shape_answers(pending, answers), pending.request_state)
         kind: Any = METHODS[pending.method].result
         call = self.open.open(pending.method, params, timeout, pending.call)
         send: Sending[R] = Sending(self.session, self.peer, call, kind, timeout, progress, pending.meta)
@@ -334,7 +338,7 @@ class Calls:
     async def _step(
         self, send: Sending[R], params: RoundParams, limits: RoundLimits, number: int, asked: int
     ) -> R | PendingRound[R]:
-        done = await self._made(send, params, answers=False)
+        done = await self._make_requests(send, params, answers=False)
         if not isinstance(done, InputRequiredResult):
             return done
         asked += len(done.input_requests or ())
@@ -390,13 +394,15 @@ class Calls:
     def handlers(self) -> Mapping[str, Handler]:
         """Return the handlers of asks that may come as requests (up to 2025-11-25)."""
         handlers: dict[str, Handler] = dict.fromkeys(
-            ("sampling/createMessage", "elicitation/create", "roots/list"), self._asked
+            ("sampling/createMessage", "elicitation/create", "roots/list"), self._answer_ask
         )
         if self._answers.extension is not None:
-            handlers[OTHERS] = partial(self._requested, self._answers.extension)
+            handlers[OTHERS] = partial(self._answer_extension_request, self._answers.extension)
         return handlers
 
-    async def _requested(self, extension: Extension, request: Request, peer: Connection[ClientSession]) -> Raw:
+    async def _answer_extension_request(
+        self, extension: Extension, request: Request, peer: Connection[ClientSession]
+    ) -> Raw:
         """Have a request of an extension answered, which counts as an ask."""
         owner = self._owner(request)
         if len(self.open):
@@ -418,7 +424,7 @@ class Calls:
     def _origin_of(self, ask: Request, owner: OpenCall | None) -> Origin:
         return self._origin(owner, None, unclear=owner is None and ask.related_to is None and self.open.may_ask)
 
-    async def _asked(self, request: Request, peer: Connection[ClientSession]) -> Wire:
+    async def _answer_ask(self, request: Request, peer: Connection[ClientSession]) -> Wire:
         owner = self._owner(request)
         # Roots belong to no call: a server may ask for them at any time (2025-11-25 client/roots).
         is_roots = request.method.name == "roots/list"

@@ -260,7 +260,7 @@ def mask_content(asked: Asked) -> Asked:
     return msgspec.json.decode(encode_value(_mask_value(asked)), type=type(asked))
 
 
-def masked_json(value: msgspec.Struct | msgspec.Raw) -> str:
+def make_masked_json(value: msgspec.Struct | msgspec.Raw) -> str:
     """Return a message as JSON with all secrets in its texts masked."""
     return encode_value(_mask_value(value)).decode()
 

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.checks.message_parts import Leaf, list_binaries, list_leaves
-from antiphon.host.checks.redact import Asked, has_secrets, mask_content, masked_json, secrets_of
+from antiphon.host.checks.redact import Asked, has_secrets, make_masked_json, mask_content, secrets_of
 from antiphon.host.checks.visible import blank_runs, count_hidden, find_lookalikes, first_hidden
 from antiphon.machine.side_process.pool import run_aside
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -361,10 +361,10 @@ async def mask_in_side_process(asked: Asked) -> Asked | None:
     return msgspec.json.decode(answer, type=type(asked)) if answer else None
 
 
-async def kept_json(value: msgspec.Struct) -> str:
+async def mask_to_json(value: msgspec.Struct) -> str:
     """Return a message as JSON with all secrets in its texts masked; may raise ``TooCostly``."""
     if len(encode_value(value)) <= MAX_HERE:
-        return masked_json(value)
+        return make_masked_json(value)
     if isinstance(value, CreateMessageRequestParams):
         return encode_value(await mask_in_side_process(value) or value).decode()
     if isinstance(value, CreateMessageResult):
@@ -393,11 +393,11 @@ def mask_result(payload: bytes) -> bytes:
 
 def mask_document(payload: bytes) -> bytes:
     """Mask the secrets of any message, in a side process."""
-    return masked_json(msgspec.Raw(payload)).encode()
+    return make_masked_json(msgspec.Raw(payload)).encode()
 
 
 def _mask_message(asked: CreateMessageRequestParams | CreateMessageResult) -> bytes:
-    return masked_json(asked).encode() if has_secrets(asked) else b""
+    return make_masked_json(asked).encode() if has_secrets(asked) else b""
 
 
 def _assess_case(case: _Case) -> tuple[Risk, ...]:

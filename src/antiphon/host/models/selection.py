@@ -313,7 +313,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return "; ".join(first[:5])
 
 
-def kept_selection(kept: object) -> Selection | None:
+def read_selection(kept: object) -> Selection | None:
     """Decode the record in a review; ``None`` if there is none, or another chooser made it."""
     if kept is None:
         return None

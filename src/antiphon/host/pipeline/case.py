@@ -21,12 +21,12 @@ import msgspec
 
 from antiphon.errors import InternalError, Rejected, TooCostly
 from antiphon.host.audit import Audit, Facts
-from antiphon.host.budget import Account, Amount, Budget, estimated_usage, find_dearest
+from antiphon.host.budget import Account, Amount, Budget, estimate_usage, find_dearest
 from antiphon.host.checks.ask_limits import AskGate
 from antiphon.host.checks.conditions import MOST_COUNTED
 from antiphon.host.checks.policy_rules import Asked, Policy, Situation, Verdict, decide
 from antiphon.host.checks.redact import Redaction, mask_text
-from antiphon.host.checks.risk import kept_json
+from antiphon.host.checks.risk import mask_to_json
 from antiphon.host.config.default_model import KEY_NAMES
 from antiphon.host.models.choice import Choose, Chosen
 from antiphon.host.providers.base import Completion, Provider, Usage
@@ -352,7 +352,7 @@ class Case:
 
     async def content(self, value: msgspec.Struct) -> str | None:
         """Return what a record keeps of a value: nothing unless content is kept, and never secrets."""
-        return await self.scan_message(kept_json(value)) if self.desk.audit.content else None
+        return await self.scan_message(mask_to_json(value)) if self.desk.audit.content else None
 
     async def scan_message(self, scan: Awaitable[T]) -> T:
         """Return the result of examining a message.
@@ -429,7 +429,7 @@ class Case:
         """Note the usage of a completion, and the model that answered in the end."""
         self.usage, self.estimated = completion.usage, completion.usage is None
         if self.usage is None:
-            self.usage = estimated_usage(params, completion.result)
+            self.usage = estimate_usage(params, completion.result)
         if completion.by is not None:
             self.chosen = self.chosen.instead(completion.by)
 
@@ -466,11 +466,11 @@ class Case:
             # One change, which a store finishes once it has begun.
             await self.settle()
         else:
-            await asyncio.shield(asyncio.ensure_future(self._closed()))
+            await asyncio.shield(asyncio.ensure_future(self._end_case()))
         if self.became is not None and self.reviews:
             await self.save(Change(ended=make_end(tuple(self.reviews), self.became)))
 
-    async def _closed(self) -> None:
+    async def _end_case(self) -> None:
         if self.held is not None:
             await self.settle()
         # Refused only if another process has taken over the question; nothing was sent then.

@@ -125,7 +125,7 @@ class Growing:
             _log.warning("an answer is shown only once it is whole: %s", type(error).__name__)
         finally:
             if self._told is not None:
-                await self._dropped()
+                await self._drop_oldest()
 
     async def _pause(self) -> None:
         try:
@@ -151,7 +151,7 @@ class Growing:
             id=self._review, host=self._store.host, began=self._began, body=encode_value(partial).decode()
         )
 
-    async def _dropped(self) -> None:
+    async def _drop_oldest(self) -> None:
         try:
             await self._store.drop_partial(self._review)
         except Exception as error:
@@ -270,7 +270,7 @@ class Unfinished:
         self._unread = 0
         window, begin = self._before + self._waiting, len(self._before)
         found = find_secrets(window)
-        cut = self._cut(window, found)
+        cut = self._find_cut(window, found)
         self._show(_mask_window(window, begin, cut, found))
         if len(window) - cut > _LONGEST:
             # No secret is this long: it is data that nobody reads. But a secret may be in it.
@@ -279,7 +279,7 @@ class Unfinished:
             cut = far
         self._before, self._waiting = window[:cut][-_CONTEXT:], window[cut:]
 
-    def _cut(self, window: str, found: list[SecretFinding]) -> int:
+    def _find_cut(self, window: str, found: list[SecretFinding]) -> int:
         """Return where to cut: before the last word, and never inside a possible secret."""
         begin = len(self._before)
         end = max(begin, len(window) - _SHORT)

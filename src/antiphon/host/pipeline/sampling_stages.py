@@ -20,7 +20,7 @@ from antiphon.host.checks.ask_limits import Pass
 from antiphon.host.checks.form_fields import fields_of
 from antiphon.host.checks.risk import Risk, risks_of
 from antiphon.host.checks.validate import separate_uses, validate_request, validate_result
-from antiphon.host.host_telemetry import watched_completion, watched_embeddings
+from antiphon.host.host_telemetry import watch_completion, watch_embeddings
 from antiphon.host.own_request import Offer, OwnAnswer, make_person_origin
 from antiphon.host.pipeline import stages
 from antiphon.host.pipeline.case import ELICITATION, EMBEDDINGS, SAMPLING, Case, Desk
@@ -315,7 +315,7 @@ async def _complete_cleared(case: Case, cleared: _Cleared) -> Completion:
             provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks, growth=growth
         )
         limited = stages.wait_within(case.desk.generate_timeout, completing)
-        return await watched_completion(limited, provider, cleared.params, case.chosen.model)
+        return await watch_completion(limited, provider, cleared.params, case.chosen.model)
 
 
 async def _time_completion(case: Case, cleared: _Cleared) -> _Made:
@@ -454,7 +454,7 @@ async def _let_in(case: Case, params: ElicitRequestParams, entered: Pass) -> Eli
     await case.save()
     risks = await case.scan_message(risks_of(params, case.origin))
     item = ElicitItem(origin=case.origin, params=params, risks=risks, expires_in=case.expires_in)
-    return await stages.filled_in(case, item, entered)
+    return await stages.fill_in_form(case, item, entered)
 
 
 def _check_answer(
@@ -544,7 +544,7 @@ async def _review_texts(
 
 async def _embed(case: Case, provider: Embeds, params: EmbeddingParams) -> Embedded:
     """Run stage 8."""
-    making = watched_embeddings(
+    making = watch_embeddings(
         stages.wait_within(case.desk.generate_timeout, provider.embed(params, model=case.chosen.model)),
         case.desk.provider,
         case.chosen.model,

@@ -23,7 +23,7 @@ from antiphon.host.checks.form_fields import check_content, fields_of
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.risk import mask_in_side_process
 from antiphon.host.checks.validate import validate_request
-from antiphon.host.host_telemetry import watched_review
+from antiphon.host.host_telemetry import watch_review
 from antiphon.host.pipeline.case import Case, Reason
 from antiphon.host.providers.base import Provider, ProviderFailure, Usage, Warming
 from antiphon.host.providers.vectors import EmbeddingParams
@@ -315,7 +315,7 @@ def _choose_reason(item: ReviewItem | ToolItem | ElicitItem, denial: Deny) -> bo
     return can_tell(item) if denial.tell and denial.reason else None
 
 
-async def filled_in(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResult:
+async def fill_in_form(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResult:
     """Let the reviewer answer an elicitation, and check the answer."""
     desk = case.desk
     if desk.reviewer is None or desk.headless:
@@ -427,6 +427,6 @@ async def _count_review(case: Case, admitted: Pass, review: Callable[[], Awaitab
     try:
         # A queue polls the store while a person thinks. This must not use up the time the call has for the store.
         with count_time(None):
-            return await watched_review(case.desk.waiting.put(case.origin, case.expires_in, review()))
+            return await watch_review(case.desk.waiting.put(case.origin, case.expires_in, review()))
     finally:
         gate.end_review(admitted)

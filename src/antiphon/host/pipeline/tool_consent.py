@@ -68,7 +68,7 @@ async def _run_consent(case: Case, params: CallToolRequestParams) -> ChangedCall
     desk = case.desk
     # One hash for all records of the call: the params cannot change.
     hashed = digest(params)
-    if await _known_to_be_allowed(case, params, hashed):
+    if await _allow_by_rule(case, params, hashed):
         return None
     shown = await _compare_definition(case, params)
     verdict = case.verdict(params, redefined=shown.is_changed)
@@ -115,7 +115,7 @@ async def _repeat_call(
     return None if result is None else ChangedCall(result=result)
 
 
-async def _known_to_be_allowed(case: Case, params: CallToolRequestParams, hashed: str) -> bool:
+async def _allow_by_rule(case: Case, params: CallToolRequestParams, hashed: str) -> bool:
     """Try to allow a call in one transaction: a rule allows it, and this definition of its tool was allowed before.
 
     Nothing is read from the store first; the transaction that records the call checks that the definition is still
@@ -216,7 +216,7 @@ async def _review_call(
         decision = await decided(case, item, entered)
     except CallTaken as taken:
         return await _repeat_call(case, params, pending, since=taken.id)
-    changed = await _changed(case, item, decision)
+    changed = await _decide_replacement(case, item, decision)
     if changed is None or changed.params is not None:
         # The policy has the last word: about an edited call, and about what has happened while the person thought.
         now = case.desk.passed.situation(case.origin, params.name)
@@ -260,7 +260,7 @@ async def _carry_out(case: Case, change: Change, pending: PendingCall | None) ->
         raise
 
 
-async def _changed(
+async def _decide_replacement(
     case: Case, item: ToolItem, decision: Approve | Edit | EditCall | Answer | Regenerate
 ) -> ChangedCall | None:
     """Return what is to happen in place of the call as it was asked for; ``None`` if that was approved.

@@ -20,7 +20,7 @@ from antiphon.host.checks.form_fields import Field, check_content, check_value, 
 from antiphon.host.checks.validate import validate_request
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review import review
-from antiphon.host.review.diff import edited_text
+from antiphon.host.review.diff import restore_edited_text
 from antiphon.host.review.summary import Texts
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.wire.content import SamplingContent, TextContent
@@ -134,7 +134,7 @@ def read_denial(form: DecisionForm) -> review.Deny:
 
 def read_answer(form: DecisionForm) -> review.Answer:
     """Answer in person."""
-    text = edited_text(form("text"))
+    text = restore_edited_text(form("text"))
     if not text.strip():
         raise InvalidInput("problem.empty")
     return review.Answer(result=text)
@@ -157,7 +157,7 @@ def read_edited_request(form: DecisionForm, params: CreateMessageRequestParams) 
     messages = [
         _read_message(form, at, message) for at, message in enumerate(params.messages) if f"drop-{at}" not in form
     ]
-    system = edited_text(form("system")) if "system" in form else None
+    system = restore_edited_text(form("system")) if "system" in form else None
     made = msgspec.structs.replace(
         params,
         max_tokens=int(most),
@@ -174,7 +174,7 @@ def read_edited_request(form: DecisionForm, params: CreateMessageRequestParams) 
     return made
 
 
-async def edited_call(form: DecisionForm, item: review.ToolItem) -> review.EditCall:
+async def call_with_edits(form: DecisionForm, item: review.ToolItem) -> review.EditCall:
     """Call the tool with the arguments as they were edited, field by field."""
     try:
         arguments = read_fields(
@@ -237,7 +237,7 @@ def _read_message(form: DecisionForm, at: int, message: SamplingMessage) -> Samp
 def _read_block(form: DecisionForm, name: str, block: SamplingContent) -> SamplingContent:
     if not isinstance(block, TextContent) or name not in form:
         return block
-    text = edited_text(form(name))
+    text = restore_edited_text(form(name))
     return block if text == block.text else msgspec.structs.replace(block, text=text)
 
 
@@ -252,7 +252,7 @@ def _read_value(field: Field, name: str, form: DecisionForm) -> ElicitValue | No
         if field.kind == "boolean" and not field.required and not typed:
             return None
         if field.kind == "string":
-            return _read_text(field, edited_text(form(name)))
+            return _read_text(field, restore_edited_text(form(name)))
         return parse_value(field, form(name))
     except ValueError:
         raise InvalidInput("problem.unfit", title=inert_line(field.title), rule=field) from None
@@ -299,7 +299,7 @@ def argument_fields(item: review.ToolItem) -> list[tuple[Field, list[str]]]:
             field = Field(
                 name=name, kind="string", title=name, description=about, required=name in required, format=JSON
             )
-        fields.append((field, _typed(field, arguments[name]) if name in arguments else []))
+        fields.append((field, _convert_typed(field, arguments[name]) if name in arguments else []))
     return fields
 
 
@@ -319,12 +319,12 @@ def read_fields(
     before = arguments_of(item.params)
     arguments: Arguments = {}
     for at, (field, shown) in enumerate(argument_fields(item)):
-        said = [edited_text(text) for text in typed(at)]
-        if said == [edited_text(text) for text in shown] and field.name in before:
+        said = [restore_edited_text(text) for text in typed(at)]
+        if said == [restore_edited_text(text) for text in shown] and field.name in before:
             arguments[field.name] = before[field.name]
         elif field.format == JSON:
             if any(text.strip() for text in said):
-                arguments[field.name] = _decoded(field, said[0])
+                arguments[field.name] = _decode_answer(field, said[0])
         elif (value := read(field, at)) is not None:
             arguments[field.name] = value
     return arguments
@@ -378,7 +378,7 @@ def _fits(field: Field, value: object) -> bool:
         return False
 
 
-def _typed(field: Field, value: object) -> list[str]:
+def _convert_typed(field: Field, value: object) -> list[str]:
     if field.format == JSON:
         return [json.dumps(value, ensure_ascii=False)]
     if isinstance(value, bool):
@@ -386,7 +386,7 @@ def _typed(field: Field, value: object) -> list[str]:
     return [str(each) for each in cast("list[object]", value)] if isinstance(value, list) else [str(value)]
 
 
-def _decoded(field: Field, text: str) -> object:
+def _decode_answer(field: Field, text: str) -> object:
     try:
         return msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -111,7 +111,7 @@ class GatedTool(msgspec.Struct, frozen=True, kw_only=True):
     """What its server claims of it."""
 
 
-async def shown_servers(servers: Servers, store: Store, digests: Digests, now: float) -> list[Gated]:
+async def collect_servers_shown(servers: Servers, store: Store, digests: Digests, now: float) -> list[Gated]:
     """Collect what is shown of the servers. The store must have gathered the audit before.
 
     Args:

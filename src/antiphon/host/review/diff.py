@@ -40,7 +40,7 @@ class DiffLine(msgspec.Struct, frozen=True):
     text: str
 
 
-def changed_words(text: str, other: str) -> list[tuple[str, bool]]:
+def split_changed_words(text: str, other: str) -> list[tuple[str, bool]]:
     """Split a line into pieces, each with whether it differs from another version of the line."""
     mine, theirs = (re.findall(r"\w+|\s+|.", each) for each in (text, other))
     if len(mine) + len(theirs) > _WORDS:
@@ -56,7 +56,7 @@ def make_editable(text: str) -> str:
     return replace_hidden(text, _mark_character)
 
 
-def edited_text(typed: str) -> str:
+def restore_edited_text(typed: str) -> str:
     """Convert an edited text back: marks become characters, and line ends are as in ``make_editable``."""
     return _MARK.sub(_restore_character, typed.replace("\r\n", "\n"))
 

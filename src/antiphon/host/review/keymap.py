@@ -162,15 +162,15 @@ def print_key_name(name: str) -> str:
 
 def label_key(key: Key, words: Texts, about: Subject | None = None) -> str:
     """Return a short label for a key, for a button or the foot of a screen."""
-    return _looked_up(f"key.{key.action}", words, about)
+    return _look_up(f"key.{key.action}", words, about)
 
 
 def describe_key(key: Key, words: Texts, about: Subject | None = None) -> str:
     """Return a sentence about a key, for the list of all keys."""
-    return _looked_up(f"meaning.{key.action}", words, about)
+    return _look_up(f"meaning.{key.action}", words, about)
 
 
-def _looked_up(name: str, words: Texts, about: Subject | None) -> str:
+def _look_up(name: str, words: Texts, about: Subject | None) -> str:
     special = f"{name}.{about}"
     return words(special if about is not None and words.has(special) else name)
 

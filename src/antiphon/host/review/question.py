@@ -109,7 +109,7 @@ def reaches_question(denied: Question, other: Question, reach: review.Reach) -> 
     return mine.call is not None and its.call is not None and mine.call.id == its.call.id
 
 
-def undone_records(row: ReviewRow, by: str | None, now: float) -> Iterator[Record]:
+def record_withdrawal(row: ReviewRow, by: str | None, now: float) -> Iterator[Record]:
     """Record that a permission was taken back, which has no other record."""
     question = question_of(row)
     if question.item is None or question.decision is None:

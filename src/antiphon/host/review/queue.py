@@ -32,7 +32,7 @@ from antiphon.host.review.question import (
     check,
     decision_of,
     question_of,
-    undone_records,
+    record_withdrawal,
 )
 from antiphon.host.review.review import (
     Blocked,
@@ -549,7 +549,7 @@ class Queue:
             AlreadyDecided: the decision has taken effect, or there is nothing to undo.
         """
         row = await self._store.review(id)
-        undone = row is not None and await self._store.undo(id, *undone_records(row, by, self._clock()))
+        undone = row is not None and await self._store.undo(id, *record_withdrawal(row, by, self._clock()))
         if row is None or not undone:
             raise AlreadyDecided(await self.get(id))
         decision = decision_of(row)

@@ -16,7 +16,7 @@ from antiphon.errors import InvalidParams
 from antiphon.host.checks.form_fields import Field, fields_of
 from antiphon.host.checks.message_parts import PlacedBlock, message_blocks, more_of
 from antiphon.host.checks.risk import Risk, has_spots, list_spots
-from antiphon.host.models.selection import Selection, kept_selection
+from antiphon.host.models.selection import Selection, read_selection
 from antiphon.host.review.definitions import changes_of
 from antiphon.host.review.diff import DiffLine, compact, compare_requests, format_json
 from antiphon.host.review.question import AnyItem, Question
@@ -207,15 +207,15 @@ def _table(item: ToolItem) -> tuple[Argument, ...]:
         rows.append(
             Argument(
                 name=name,
-                value=_written(value),
+                value=_write_out(value),
                 says=says if isinstance(says, str) else "",
-                default=None if default == value else _written(default),
+                default=None if default == value else _write_out(default),
             )
         )
     return tuple(sorted(rows, key=lambda row: row.default is None))
 
 
-def _written(value: object) -> str:
+def _write_out(value: object) -> str:
     return value if isinstance(value, str) else format_json(value)
 
 
@@ -235,7 +235,7 @@ def _show_sampling(shown: Shown, item: ReviewItem) -> Shown:
         facts=tuple(facts_of(params)),
         item=item,
         # The record of another chooser is shown with the raw data.
-        selection=kept_selection(item.selection),
+        selection=read_selection(item.selection),
     )
     if result is None:
         return shown

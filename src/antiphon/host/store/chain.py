@@ -196,7 +196,7 @@ def verify_entries(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault |
     return start, None
 
 
-def noted_heads(heads: Iterable[Head]) -> Noted:
+def group_known_heads(heads: Iterable[Head]) -> Noted:
     """Group known ends by number; that of an empty chain is left out."""
     noted: dict[int, set[str]] = {}
     for head in heads:

@@ -117,11 +117,11 @@ class SqlStore:
 
     async def balances(self, prefix: str = "") -> list[Balance]:
         """See ``base.Store.balances``."""
-        return await self._read(partial(money.list_balances, prefix=prefix))
+        return await self._read_rows(partial(money.list_balances, prefix=prefix))
 
     async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
         """See ``base.Store.balances_of``."""
-        return await self._read(partial(money.balances_of, keys=keys))
+        return await self._read_rows(partial(money.balances_of, keys=keys))
 
     async def task_so_far(self, task: str, ask: str) -> TaskSoFar:
         """See ``base.Store.task_so_far``."""
@@ -129,27 +129,27 @@ class SqlStore:
 
     async def holds(self) -> list[HoldRow]:
         """See ``base.Store.holds``."""
-        return await self._read(money.find_holds)
+        return await self._read_rows(money.find_holds)
 
     async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
         """See ``base.Store.entries``."""
-        return await self._read(partial(trail.list_entries, after=after, limit=limit), LISTING)
+        return await self._read_rows(partial(trail.list_entries, after=after, limit=limit), LISTING)
 
     async def head(self) -> Head:
         """See ``base.Store.head``."""
-        return await self._read(trail.read_head)
+        return await self._read_rows(trail.read_head)
 
     async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
         """See ``base.Store.entries_at``."""
-        return await self._read(partial(trail.entries_at, seqs=seqs))
+        return await self._read_rows(partial(trail.entries_at, seqs=seqs))
 
     async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
         """See ``base.Store.find_records``."""
-        return await self._read(partial(trail.find, search=search, limit=limit))
+        return await self._read_rows(partial(trail.find, search=search, limit=limit))
 
     async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
         """See ``base.Store.record_keys``."""
-        return await self._read(partial(trail.keys, after=after, limit=limit), LISTING)
+        return await self._read_rows(partial(trail.keys, after=after, limit=limit), LISTING)
 
     async def gather(self, limit: int = 2000) -> int:
         """See ``base.Store.gather``."""
@@ -157,35 +157,35 @@ class SqlStore:
 
     async def asks(self, sought: Sought) -> Found:
         """See ``base.Store.asks``."""
-        return await self._read(partial(trail.find_asks, sought=sought))
+        return await self._read_rows(partial(trail.find_asks, sought=sought))
 
     async def ask(self, seq: int) -> AskRow | None:
         """See ``base.Store.ask``."""
-        return await self._read(partial(trail.find_ask, seq=seq))
+        return await self._read_rows(partial(trail.find_ask, seq=seq))
 
     async def spending(self) -> tuple[list[SpentRow], int]:
         """See ``base.Store.spending``."""
-        return await self._read(trail.read_spending)
+        return await self._read_rows(trail.read_spending)
 
     async def calls(self, since: float) -> dict[str, int]:
         """See ``base.Store.calls``."""
-        return await self._read(partial(trail.count_calls, since=since))
+        return await self._read_rows(partial(trail.count_calls, since=since))
 
     async def servers(self, identities: Collection[str]) -> dict[str, str]:
         """See ``base.Store.servers``."""
-        return await self._read(partial(trail.find_servers, identities=identities))
+        return await self._read_rows(partial(trail.find_servers, identities=identities))
 
     async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
         """See ``base.Store.definition``."""
-        return await self._read(partial(permits.find_definition, identity=identity, tool=tool))
+        return await self._read_rows(partial(permits.find_definition, identity=identity, tool=tool))
 
     async def standing(self, identities: Sequence[str], tool: str) -> Standing:
         """See ``base.Store.standing``."""
-        return await self._read(partial(permits.find_standing, identities=identities, tool=tool))
+        return await self._read_rows(partial(permits.find_standing, identities=identities, tool=tool))
 
     async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
         """See ``base.Store.definitions``."""
-        return await self._read(partial(permits.list_definitions, identity=identity))
+        return await self._read_rows(partial(permits.list_definitions, identity=identity))
 
     async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
         """See ``base.Store.switch_tool``."""
@@ -197,7 +197,7 @@ class SqlStore:
 
     async def grants(self, identity: str | None = None) -> list[GrantRow]:
         """See ``base.Store.grants``."""
-        return await self._read(partial(permits.in_force, identity=identity, now=self._clock()))
+        return await self._read_rows(partial(permits.in_force, identity=identity, now=self._clock()))
 
     async def revoke(self, grant: str) -> bool:
         """See ``base.Store.revoke``."""
@@ -213,7 +213,7 @@ class SqlStore:
 
     async def blocks(self, *identities: str) -> list[BlockRow]:
         """See ``base.Store.blocks``."""
-        return await self._read(partial(permits.list_blocks, identities=identities))
+        return await self._read_rows(partial(permits.list_blocks, identities=identities))
 
     async def put_review(self, row: ReviewRow, *, joins: bool = False) -> ReviewRow:
         """See ``base.Store.put_review``."""
@@ -227,7 +227,7 @@ class SqlStore:
     async def pending_call(self, *, id: str = "", fingerprint: str = "") -> PendingCallRow | None:
         """See ``base.Store.pending_call``."""
         finding = partial(outcomes.find_call, id=id, fingerprint=fingerprint, now=self._clock())
-        return await self._read(finding)
+        return await self._read_rows(finding)
 
     async def settle_call(self, call: PendingCallRow) -> None:
         """See ``base.Store.settle_call``."""
@@ -235,7 +235,7 @@ class SqlStore:
 
     async def review(self, id: str) -> ReviewRow | None:
         """See ``base.Store.review``."""
-        return await self._read(partial(questions.find_review, id=id))
+        return await self._read_rows(partial(questions.find_review, id=id))
 
     async def reviews(
         self,
@@ -248,16 +248,16 @@ class SqlStore:
     ) -> list[ReviewRow]:
         """See ``base.Store.reviews``."""
         order = {"latest": latest, "contents": contents, "after": after}
-        return await self._read(partial(questions.in_states, states=states, limit=limit, **order))
+        return await self._read_rows(partial(questions.in_states, states=states, limit=limit, **order))
 
     async def waiting(self) -> int:
         """See ``base.Store.waiting``."""
-        return await self._read(partial(questions.count_waiting, now=self._clock()))
+        return await self._read_rows(partial(questions.count_waiting, now=self._clock()))
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
         """See ``base.Store.decide``."""
         try:
-            await self._write(partial(self._decided, decisions))
+            await self._write(partial(self._write_decisions, decisions))
         except money.RefusedChange as refused:
             return await self.review(str(refused))
         for decided in decisions:
@@ -278,7 +278,7 @@ class SqlStore:
 
     async def draft(self, id: str) -> str | None:
         """See ``base.Store.draft``."""
-        return await self._read(partial(questions.read_draft, id=id))
+        return await self._read_rows(partial(questions.read_draft, id=id))
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
         """See ``base.Store.close_review``."""
@@ -294,11 +294,11 @@ class SqlStore:
 
     async def reviews_version(self) -> int:
         """See ``base.Store.reviews_version``."""
-        return await self._read(questions.read_version)
+        return await self._read_rows(questions.read_version)
 
     async def undecided(self) -> set[str]:
         """See ``base.Store.undecided``."""
-        return await self._read(partial(questions.list_undecided, host=self.host))
+        return await self._read_rows(partial(questions.list_undecided, host=self.host))
 
     async def watch(self, until: float) -> None:
         """See ``base.Store.watch``."""
@@ -306,7 +306,7 @@ class SqlStore:
 
     async def watched(self) -> bool:
         """See ``base.Store.watched``."""
-        return await self._read(partial(questions.is_watched, now=self._clock()))
+        return await self._read_rows(partial(questions.is_watched, now=self._clock()))
 
     async def keep_partial(self, row: PartialRow) -> None:
         """See ``base.Store.keep_partial``."""
@@ -318,11 +318,11 @@ class SqlStore:
 
     async def partials(self) -> list[PartialRow]:
         """See ``base.Store.partials``."""
-        return await self._read(questions.find_partials)
+        return await self._read_rows(questions.find_partials)
 
     async def pages(self) -> list[PageRow]:
         """See ``base.Store.pages``."""
-        return await self._read(questions.find_pages)
+        return await self._read_rows(questions.find_pages)
 
     async def keep_page(self, row: PageRow, *, most: int) -> None:
         """See ``base.Store.keep_page``."""
@@ -330,7 +330,7 @@ class SqlStore:
 
     async def browsers(self, page: str) -> list[BrowserRow]:
         """See ``base.Store.browsers``."""
-        return await self._read(partial(questions.browsers_of, page=page))
+        return await self._read_rows(partial(questions.browsers_of, page=page))
 
     async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
         """See ``base.Store.keep_browser``."""
@@ -352,14 +352,14 @@ class SqlStore:
                 await heart
             try:
                 async with asyncio.timeout(CLOSING):
-                    await self._left()
+                    await self._count_left()
             except Exception as error:
                 # The next process that uses the store finds that this one does not run any more, and
                 # recovers what it left.
                 _log.warning("the end of this process could not be recorded in the store: %s", type(error).__name__)
         await self._runner.aclose()
 
-    async def _left(self) -> None:
+    async def _count_left(self) -> None:
         await self._changes.finish()
         await self._owed.pay()
         await self._runner.run(partial(leftovers.record_leaving, host=self.host))
@@ -374,7 +374,7 @@ class SqlStore:
         self.news.tell(question)
         return result
 
-    async def _read(self, work: Callable[[Connection], T], patience: float | None = None) -> T:
+    async def _read_rows(self, work: Callable[[Connection], T], patience: float | None = None) -> T:
         await self._open()
         return await self._patience.wait(self._runner.run(work, write=False), patience)
 
@@ -389,10 +389,10 @@ class SqlStore:
             elif self._heart is None:
                 if not is_own(self.host):
                     self.host = name_process()
-                await self._patience.wait(self._runner.run(self._prepared), LISTING)
+                await self._patience.wait(self._runner.run(self._prepare_change), LISTING)
                 self._heart = asyncio.create_task(self._beating(), name="antiphon-store-lease")
 
-    def _prepared(self, connection: Connection) -> None:
+    def _prepare_change(self, connection: Connection) -> None:
         tables.make_tables(connection)
         self._recover_store(connection)
 
@@ -429,10 +429,10 @@ class SqlStore:
         is_brief = not any(contents) and not any(change.define for change in changes)
         making = self._runner.run(partial(self._commit_changes, changes), brief=is_brief)
         if any(change.settle for change in changes):
-            making.add_done_callback(partial(self._made, changes))
+            making.add_done_callback(partial(self._save_later, changes))
         return making
 
-    def _made(self, changes: Sequence[Change], making: asyncio.Future[None]) -> None:
+    def _save_later(self, changes: Sequence[Change], making: asyncio.Future[None]) -> None:
         """Keep the settlements that could not be saved, to save them later: else this process would hold the money."""
         error = None if making.cancelled() else making.exception()
         if error is None or isinstance(error, money.RefusedChange):
@@ -454,13 +454,13 @@ class SqlStore:
                 standing = change.supposed
             if change.define is not None:
                 standing = None
-            records += self._changed(change, connection)
+            records += self._apply_change(change, connection)
         trail.append_records(connection, end, records)
 
-    def _changed(self, change: Change, connection: Connection) -> Sequence[Record]:
+    def _apply_change(self, change: Change, connection: Connection) -> Sequence[Record]:
         now, records = self._clock(), change.records
         if change.settle is not None:
-            records = self._settled(change.settle, records, connection) or correct_late_records(
+            records = self._settle_rows(change.settle, records, connection) or correct_late_records(
                 records, change.settle, Amount()
             )
         if change.hold is not None:
@@ -481,7 +481,7 @@ class SqlStore:
             questions.record_end(connection, change.ended)
         return records
 
-    def _settled(
+    def _settle_rows(
         self, settling: Settlement, records: Sequence[Record], connection: Connection
     ) -> Sequence[Record] | None:
         """Settle. Returns the records with the amounts charged now; ``None`` if this process had settled it before."""
@@ -493,7 +493,7 @@ class SqlStore:
     def _settle_again(self, settling: Settlement, records: Sequence[Record], connection: Connection) -> None:
         """Settle what could not be saved before. If only the reply was lost, it is saved already."""
         end = trail.lock_chain(connection)
-        trail.append_records(connection, end, self._settled(settling, records, connection) or ())
+        trail.append_records(connection, end, self._settle_rows(settling, records, connection) or ())
 
     def _undo_change(self, id: str, records: Sequence[Record], connection: Connection) -> bool:
         end = trail.lock_chain(connection)
@@ -505,7 +505,7 @@ class SqlStore:
         permits.block_server(connection, row)
         questions.withdraw_from(connection, row, but, keep_item=self._keep_content)
 
-    def _decided(self, decisions: Sequence[Decided], connection: Connection) -> None:
+    def _write_decisions(self, decisions: Sequence[Decided], connection: Connection) -> None:
         late = questions.decide_reviews(connection, decisions, self._clock())
         if late is not None:
             raise money.RefusedChange(late)

@@ -19,8 +19,8 @@ from antiphon.json_schema.validator import SchemaValidator
 from antiphon.model_api.dialects.dialect_errors import Failure
 from antiphon.model_api.dialects.members import (
     DialectMember,
+    collect_unused_members,
     make_unusable_failure,
-    noted_in,
     read_boolean,
     read_number,
     read_objects,
@@ -85,11 +85,11 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
     counts: bool = False
 
 
-def asked_for(
+def read_common_parts(
     body: Mapping[str, Any], table: tuple[DialectMember, ...], own: Own, *, offers_tools: bool
 ) -> DialectRequest:
     """Read the parts of a request that all vendors write alike, and make the request for the host."""
-    noted = noted_in(body, table)
+    noted = collect_unused_members(body, table)
     model, temperature = read_text(body.get("model"), "model"), body.get("temperature")
     params = wire.CreateMessageRequestParams(
         messages=own.messages,

@@ -15,9 +15,9 @@ from antiphon.model_api.dialects.asked import (
     DialectAnswer,
     DialectRequest,
     Own,
-    asked_for,
     content_of,
     only_tool,
+    read_common_parts,
     tools_in,
 )
 from antiphon.model_api.dialects.dialect_errors import Failure, openai_error
@@ -108,7 +108,7 @@ class Chat:
             n=n,
             counts=typed.read_boolean(options.get("include_usage") or False, "stream_options.include_usage"),
         )
-        return asked_for(body, typed.CHAT, own, offers_tools=offers_tools)
+        return read_common_parts(body, typed.CHAT, own, offers_tools=offers_tools)
 
     @staticmethod
     def respond(asked: DialectRequest, answers: Sequence[DialectAnswer]) -> bytes:

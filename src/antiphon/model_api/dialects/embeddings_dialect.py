@@ -16,8 +16,8 @@ import msgspec
 from antiphon.host.providers.vectors import MAX_TEXTS, Embedded
 from antiphon.model_api.dialects.members import (
     EMBEDDINGS,
+    collect_unused_members,
     make_unusable_failure,
-    noted_in,
     optional_text,
     read_items,
     read_text,
@@ -42,7 +42,7 @@ class EmbeddingsRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_request(body: Mapping[str, Any]) -> EmbeddingsRequest:
     """Read a request, or raise ``Failure``."""
-    noted = noted_in(body, EMBEDDINGS)
+    noted = collect_unused_members(body, EMBEDDINGS)
     wanted = body.get("dimensions")
     form = optional_text(body.get("encoding_format"), "encoding_format") or "float"
     if form not in ("float", "base64"):

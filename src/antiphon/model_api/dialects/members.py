@@ -127,7 +127,7 @@ EMBEDDINGS: tuple[DialectMember, ...] = (
 """Members of ``POST /v1/embeddings``."""
 
 
-def noted_in(body: Mapping[str, Any], table: tuple[DialectMember, ...]) -> tuple[str, ...]:
+def collect_unused_members(body: Mapping[str, Any], table: tuple[DialectMember, ...]) -> tuple[str, ...]:
     """Return the names of members without effect, unknown ones too; raise ``Failure`` if a member is refused."""
     known = {member.name: member for member in table}
     noted: list[str] = []

@@ -14,9 +14,9 @@ from antiphon.model_api.dialects.asked import (
     DialectAnswer,
     DialectRequest,
     Own,
-    asked_for,
     content_of,
     only_tool,
+    read_common_parts,
     tools_in,
 )
 from antiphon.model_api.dialects.dialect_errors import Failure, anthropic_error
@@ -96,7 +96,7 @@ class Messages:
             else None,
             schema=None if schema is None else (schema,),
         )
-        return asked_for(body, typed.MESSAGES, own, offers_tools=offers_tools)
+        return read_common_parts(body, typed.MESSAGES, own, offers_tools=offers_tools)
 
     @staticmethod
     def respond(asked: DialectRequest, answers: Sequence[DialectAnswer]) -> bytes:

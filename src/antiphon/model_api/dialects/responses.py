@@ -13,7 +13,14 @@ from typing import Any
 import msgspec
 
 from antiphon.model_api.dialects import members as typed
-from antiphon.model_api.dialects.asked import DialectAnswer, DialectRequest, Own, asked_for, content_of, tools_in
+from antiphon.model_api.dialects.asked import (
+    DialectAnswer,
+    DialectRequest,
+    Own,
+    content_of,
+    read_common_parts,
+    tools_in,
+)
 from antiphon.model_api.dialects.chat import DEFAULT_TOKENS, function_tool, image_of, read_schema, tool_choice
 from antiphon.model_api.dialects.dialect_errors import Failure, openai_error
 from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
@@ -111,7 +118,7 @@ class Responses:
             choice=choice,
             schema=read_schema(typed.read_members(body.get("text") or {}, "text").get("format") or None, "text.format"),
         )
-        return asked_for(body, typed.RESPONSES, own, offers_tools=offers_tools)
+        return read_common_parts(body, typed.RESPONSES, own, offers_tools=offers_tools)
 
     @staticmethod
     def respond(asked: DialectRequest, answers: Sequence[DialectAnswer]) -> bytes:

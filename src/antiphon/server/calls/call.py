@@ -168,9 +168,11 @@ class HandlerCall:
         notice = session.deprecation(spec, facts.revision)
         if notice is not None:
             log.info("%s", notice)
-        return self._put(spec, lowered if original is None else original.carrying(lowered), key, timeout)
+        return self._send_ask(spec, lowered if original is None else original.carrying(lowered), key, timeout)
 
-    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> CallAnswer:
+    async def _send_ask(
+        self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None
+    ) -> CallAnswer:
         """Send an ask with the params of ``check_ask``; return its answer: here by a request tied to the call's."""
         self.check_outside_steps(spec)
         if self.request is None:

@@ -225,7 +225,7 @@ class RoundCall(HandlerCall):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    def _put(
+    def _send_ask(
         self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None
     ) -> CoroutineType[Any, Any, CallAnswer]:
         """Add an ask to the next round, and wait for its answer."""

@@ -132,7 +132,9 @@ class RecordedCall(HandlerCall):
 
     # --- asks ---------------------------------------------------------------------------------------------------
 
-    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> CallAnswer:
+    async def _send_ask(
+        self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None
+    ) -> CallAnswer:
         self.check_outside_steps(spec)
         lane = "" if key is not None else lane_here() or ""
         place = self._journal.place(lane, spec.name, digest_of(spec.name, params), key)
@@ -142,7 +144,7 @@ class RecordedCall(HandlerCall):
                 if known is not None:
                     return await recall_answer(known, spec)
             try:
-                answer = await super()._put(spec, params, key, timeout)
+                answer = await super()._send_ask(spec, params, key, timeout)
             except CallTimeout:
                 await self._note(place, JournalEntry("timeout", place.digest))
                 raise

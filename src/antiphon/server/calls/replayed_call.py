@@ -131,7 +131,9 @@ class JournalledCall(RoundCall):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> CallAnswer:
+    async def _send_ask(
+        self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None
+    ) -> CallAnswer:
         """Send an ask as ``RoundCall`` does, and record the answer; in a replay, return the recorded one."""
         self.check_outside_steps(spec)
         if self._is_lost():

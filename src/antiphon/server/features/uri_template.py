@@ -71,7 +71,7 @@ class UriTemplate:
         uri = normalize_uri(uri)
         if len(uri) > MAX_URI or not uri.startswith(parts[0].lead if parts and not parts[0].optional else ""):
             return None
-        reached = self._reached(uri)
+        reached = self._compute_reach(uri)
         if not reached[0][0]:
             return None
         found: dict[str, str | list[str]] = {}
@@ -87,7 +87,7 @@ class UriTemplate:
         """Expand the template with these values (RFC 6570, section 3); undefined ones are left out."""
         return "".join(p if isinstance(p, str) else p.expand(values) for p in self._pieces)
 
-    def _reached(self, uri: str) -> list[bytearray]:
+    def _compute_reach(self, uri: str) -> list[bytearray]:
         """Compute for each part, and for the end, from which positions the rest of the URI matches."""
         last = bytearray(len(uri) + 1)
         last[-1] = 1

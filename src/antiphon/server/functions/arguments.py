@@ -74,7 +74,7 @@ class Arguments:
             # Made now, so that a type without a JSON form fails at registration.
             self._form = _Form()
             self._form.schema = input_schema(self.parameters, place)
-            self._form.decoder = self._made_decoder()
+            self._form.decoder = self._make_decoder()
 
     @property
     def schema(self) -> Schema:
@@ -102,7 +102,7 @@ class Arguments:
         form = self._form or self._find_known_form()
         decoder = form.decoder
         if decoder is None:
-            decoder = form.decoder = self._made_decoder()
+            decoder = form.decoder = self._make_decoder()
         try:
             values = _as_dict(decoder.decode(raw))
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -139,7 +139,7 @@ class Arguments:
         self._form = _forms.setdefault(key, _Form())
         return self._form
 
-    def _made_decoder(self) -> msgspec.json.Decoder[Any]:
+    def _make_decoder(self) -> msgspec.json.Decoder[Any]:
         fields = [(p.name, Raw if p.name in self._foreign else p.annotation, _make_field(p)) for p in self.parameters]
         # Python mangles no names in a class called "_", so a parameter may begin with two underscores.
         rename = {p.name: p.alias for p in self.parameters if p.alias} or None

@@ -456,7 +456,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         raise ConfigError(f"port= is a number from 0 to 65535, not {port!r}")
     import uvicorn
 
-    from antiphon.transports.http.server.connections import bounded_by
+    from antiphon.transports.http.server.connections import bound_connections
     from antiphon.transports.http.server.shutdown import GracefulServer
 
     given: dict[str, Any] = dict(options)
@@ -478,7 +478,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         host=host,
         port=port,
         lifespan="on",
-        http=bounded_by(limits),
+        http=bound_connections(limits),
         ws="websockets-sansio",
         timeout_graceful_shutdown=DRAIN,
         timeout_keep_alive=REST,

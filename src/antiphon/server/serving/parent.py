@@ -85,7 +85,7 @@ class Worker:
         shared, their_shared = socket.socketpair()
         with theirs, their_life, their_shared:
             self.process = _start_worker(theirs.fileno(), their_life.fileno(), their_shared.fileno())
-        hub.serve(shared, self._given_up)
+        hub.serve(shared, self._replace_worker)
         self.link = worker_link.WorkerLink(ours)
         self.link.start(lambda message, connection: heard(self, message, connection), lambda: None)
         loop = asyncio.get_running_loop()
@@ -114,7 +114,7 @@ class Worker:
         self.over.set()
         self.began.set()
 
-    def _given_up(self) -> None:
+    def _replace_worker(self) -> None:
         """Have another one take its place: the others cannot reach it any more, nor can it reach them."""
         log.warning("worker %d has read nothing of what the others sent for too long, and is ended", self.number)
         self._ending = asyncio.get_running_loop().create_task(self.leave())

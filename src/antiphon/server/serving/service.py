@@ -244,12 +244,12 @@ class Service:
 
     def _watch(self) -> None:
         features = self.core.features
-        features.tools.on_change(lambda: self._changed("tools"))
-        features.prompts.on_change(lambda: self._changed("prompts"))
-        features.resources.on_change(lambda: self._changed("resources"))
-        features.templates.on_change(lambda: self._changed("resources"))
+        features.tools.on_change(lambda: self._notify_everywhere("tools"))
+        features.prompts.on_change(lambda: self._notify_everywhere("prompts"))
+        features.resources.on_change(lambda: self._notify_everywhere("resources"))
+        features.templates.on_change(lambda: self._notify_everywhere("resources"))
 
-    def _changed(self, kind: ListKind) -> None:
+    def _notify_everywhere(self, kind: ListKind) -> None:
         """Notify the clients of all processes that a feature was added or removed, if the server is open."""
         self.changes.list(kind)
         if self.on_notice is not None and self.changes.loop is not None:
@@ -400,13 +400,17 @@ class Service:
         session = ServerSession(offer, None if assumed is None else offer.assumed(assumed))
         if self.core.extension is not None:
             session.offered_to = partial(self._make_offer_for, self.core.extension, principal)
-        told = None if find_current_telemetry() is None else self._told(channel, None if headers is None else "tcp")
+        told = (
+            None
+            if find_current_telemetry() is None
+            else self._observe_connection(channel, None if headers is None else "tcp")
+        )
         peer = Connection(channel, session, told.serving(self._handlers) if told else self._handlers, grace=_GRACE)
         if told is not None:
             peer.watch, session.carries = told, told.carries
         peer.on_notified = self._notify_clients
         peer.on_close = self.subscriptions.close
-        peer.on_end = self._left
+        peer.on_end = self._give_up_place
         peer.principal, peer.caller = principal, caller
         # Standard input and memory have no headers: the client has started this process, or runs in it.
         peer.is_local = headers is None and principal is None
@@ -431,7 +435,7 @@ class Service:
             finally:
                 await peer.close()
 
-    def _told(self, channel: Channel, over: str | None) -> ConnectionWatch | None:
+    def _observe_connection(self, channel: Channel, over: str | None) -> ConnectionWatch | None:
         """Return the telemetry of a connection. The module is imported only where telemetry is configured."""
         from antiphon.engine.request_telemetry import make_watch
 
@@ -485,7 +489,7 @@ class Service:
         reply = await peer.request(peer.session.ask(spec, RequestParams(), None), timeout=_ROOTS)
         return Received(passed_on(reply), read_reply(reply, spec))
 
-    def _left(self, peer: Connection[ServerSession]) -> None:
+    def _give_up_place(self, peer: Connection[ServerSession]) -> None:
         self.subscriptions.leave(peer)
         self.core.forget(peer)
 

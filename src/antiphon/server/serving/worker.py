@@ -89,12 +89,12 @@ class _Serving:
     async def serve(self) -> None:
         await self._welcome.wait()
         network = self._network
-        network.on_started, network.on_look, network.give = self._started, self._report, self._give
+        network.on_started, network.on_look, network.give = self._start_serving, self._report, self._give
         await network.serve(sockets=[])
         for task in self._taking:
             task.cancel()
 
-    def _started(self) -> None:
+    def _start_serving(self) -> None:
         signal.signal(signal.SIGINT, _leave_to_parent)
         replicas = self._service.replicas
         assert replicas is not None
@@ -194,7 +194,7 @@ _SPARE = 0.5
 """Seconds of the server's grace period left unused, so that the server never has to cancel anything."""
 
 
-def told_to_stop() -> object:
+def find_stopping_server() -> object:
     """Return the server that was told to stop, or ``None``.
 
     A server of uvicorn's kind handles SIGTERM in a method, and then sets a flag. Other servers are not detected; nor is
@@ -237,7 +237,7 @@ class StopWatch:
 
     def _look(self) -> None:
         self._timer = None
-        server = told_to_stop()
+        server = find_stopping_server()
         if server is None:
             self.start()
         else:

@@ -33,7 +33,7 @@ from antiphon.server.core import Core
 from antiphon.server.state.request_state import Seal
 from antiphon.server.tasks.stored_tasks import Change, OutOfRoom, StoredTasks, cannot_store, unknown_task
 from antiphon.server.tasks.task_call import Overtaken, TaskCall, absent_peer
-from antiphon.server.tasks.task_record import TaskAsk, TaskRecord, call_params, stored_request
+from antiphon.server.tasks.task_record import TaskAsk, TaskRecord, call_params, read_stored_request
 from antiphon.server.tasks.task_states import HELD, TaskEvent, TaskState
 from antiphon.server.tasks.task_store import MemoryTaskStore, TaskOptions, TaskRoom
 from antiphon.wire.common import ClientCapabilities
@@ -158,7 +158,7 @@ class ServedTasks:
         entries = dict(journal.entries) if journal is not None else {}
         with self._at_work(record.id):
             record = await self.stored.add(record, params, entries, self.options.room(record.owner))
-            self._run(record, stored_request(record, params), Journal(entries), handled)
+            self._run(record, read_stored_request(record, params), Journal(entries), handled)
         told = self.seen(record)
         return CreateTaskResult(
             task_id=told.task_id,
@@ -216,7 +216,7 @@ class ServedTasks:
             # Its end was written meanwhile, or now.
             return
         try:
-            request = stored_request(taken, params)
+            request = read_stored_request(taken, params)
             handled = self._find(request, absent_peer(self._offer(), taken))
         except PeerError as error:
             await self._fail(taken, error)

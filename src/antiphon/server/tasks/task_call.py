@@ -208,7 +208,9 @@ class TaskCall(HandlerCall):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> CallAnswer:
+    async def _send_ask(
+        self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None
+    ) -> CallAnswer:
         """Open an ask and wait for its answer; in a replay, return the recorded one."""
         self.check_outside_steps(spec)
         if self._why is not None:

@@ -197,7 +197,7 @@ def call_params(request: Request) -> bytes:
     return encode_value(members)
 
 
-def stored_request(record: TaskRecord, stored: bytes) -> Request:
+def read_stored_request(record: TaskRecord, stored: bytes) -> Request:
     """Return the request that became a task. ``stored``: its params."""
     agreed, method = find_revision(record.revision), METHODS["tools/call"]
     if agreed is None:

@@ -235,7 +235,7 @@ class AwaitedResults:
     async def result(self, request: Request, peer: Peer) -> CallToolResult:
         """Serve ``tasks/result``, which raises the error of a task that failed or was cancelled."""
         params: wire.TaskParams = request.params
-        with self._tasks.news(params.task_id) as news, self._held(params.task_id) as asked:
+        with self._tasks.news(params.task_id) as news, self._hold_result(params.task_id) as asked:
             waiting = _WaitingResult(self._tasks, asked, request, peer)
             try:
                 while True:
@@ -251,8 +251,8 @@ class AwaitedResults:
                 await waiting.end()
 
     @contextlib.contextmanager
-    def _held(self, id: str) -> Generator[_SentAsks]:
-        asked = self._asked.setdefault(id, _SentAsks(lambda: self._held(id)))
+    def _hold_result(self, id: str) -> Generator[_SentAsks]:
+        asked = self._asked.setdefault(id, _SentAsks(lambda: self._hold_result(id)))
         asked.holders += 1
         try:
             yield asked
@@ -313,7 +313,7 @@ class _WaitingResult:
     async def _ask(self, record: TaskRecord, ask: TaskAsk, news: asyncio.Event) -> None:
         is_answered = False
         try:
-            kind, given = await self._put(record, ask)
+            kind, given = await self._send_ask(record, ask)
             is_answered = True
             # Stored even if the waiting request is cancelled now, so that a person is not asked again.
             await asyncio.shield(self._tasks.aside(self._store(record, ask, kind, given)))
@@ -348,7 +348,7 @@ class _WaitingResult:
                 else:
                     return
 
-    async def _put(self, record: TaskRecord, ask: TaskAsk) -> tuple[Kind, bytes]:
+    async def _send_ask(self, record: TaskRecord, ask: TaskAsk) -> tuple[Kind, bytes]:
         """Ask the client; return its answer, or the error that it answers with."""
         spec, session = METHODS[ask.method], self._peer.session
         session.check_ask(spec, decode_wire(Raw(ask.params), spec.params), self._request)

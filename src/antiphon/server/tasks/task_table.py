@@ -132,7 +132,7 @@ def write(
     learnt = 0 if task.is_over else row.learnt
     new: Mapping[str, bytes] = {}
     if entries and not task.is_over:
-        there = _known(connection, task.id, list(entries))
+        there = _find_known(connection, task.id, list(entries))
         new = {place: value for place, value in entries.items() if place not in there}
         learnt += bytes_of(new)
     size = len(task.data) + learnt
@@ -162,7 +162,7 @@ def decode_notice(text: str) -> TaskNotice | None:
         return None
 
 
-def _known(connection: sa.Connection, id: str, places: list[str]) -> set[str]:
+def _find_known(connection: sa.Connection, id: str, places: list[str]) -> set[str]:
     """Return which of some entries a task has."""
     there: set[str] = set()
     for start in range(0, len(places), _AT_ONCE):

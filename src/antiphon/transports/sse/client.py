@@ -24,7 +24,7 @@ from antiphon.transports.http.client.error_replies import HttpFailure
 from antiphon.transports.http.client.http_request import (
     CONNECT_TIMEOUT,
     Web,
-    checked_url,
+    check_url,
     new_session,
     same_origin,
     show_address,
@@ -77,7 +77,7 @@ class SseClientChannel(ClosedOnce):
             ConnectionClosed: there is no such stream; the message says what the server sent instead.
             PeerError: the server let nobody in (401, 403), as for a request.
         """
-        target = checked_url(url)
+        target = check_url(url)
         own = session is None
         if own and trust_env:
             target, proxy = await find_surroundings(target, proxy)

@@ -29,7 +29,7 @@ from antiphon.transports.http.server.entrance import (
     send_preflight,
 )
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
-from antiphon.transports.http.server.legacy_session import EarlyCancellations, cancelled_by
+from antiphon.transports.http.server.legacy_session import EarlyCancellations, find_cancelled_id
 from antiphon.transports.http.server.sse_response import Carrier, Lost
 from antiphon.transports.queued import QueuedChannel
 from antiphon.wire.envelope import RequestId, decode_envelope, split_batch
@@ -114,14 +114,14 @@ class SseApp:
             await send_preflight(http, b"GET, POST")
         elif self._gate is not None and (document := document_at(self._gate, http)) is not None:
             await send_document(http, document)
-        elif (served := self._served(path := http.local_path.rstrip("/"))) is None:
+        elif (served := self._route_path(path := http.local_path.rstrip("/"))) is None:
             await asgi.send_refusal(http, _NOT_FOUND)
         elif self._gate is None or await admit_request(http, self._gate, path):
             # The token comes first: a client that tries the newer transport learns what it needs, and comes back.
             method, work = served
             await (work(http) if http.method == method else asgi.send_refusal(http, _NOT_ALLOWED))
 
-    def _served(self, path: str) -> tuple[str, Callable[[asgi.Http], Awaitable[None]]] | None:
+    def _route_path(self, path: str) -> tuple[str, Callable[[asgi.Http], Awaitable[None]]] | None:
         """Return the method and the work of a path."""
         return {self._path: ("GET", self._stream), self._post_path: ("POST", self._post)}.get(path)
 
@@ -230,7 +230,7 @@ class _Session(QueuedChannel):
             envelope = decode_envelope(message)
         except (InvalidRequest, ParseError):
             return True
-        cancelled = cancelled_by(envelope)
+        cancelled = find_cancelled_id(envelope)
         if cancelled is not None and cancelled not in self._came:
             self._cancelled.note(cancelled)
         if not rules.is_request(envelope) or not isinstance(envelope.id, int | str):

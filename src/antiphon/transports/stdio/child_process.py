@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from antiphon.errors import ConfigError
-from antiphon.transports.stdio.guardian import GUARDIAN, MARK, left_behind
+from antiphon.transports.stdio.guardian import GUARDIAN, MARK, find_left_behind
 from antiphon.transports.stdio.reaper import REAPER, Started
 
 POSIX = os.name == "posix"
@@ -89,7 +89,7 @@ class Child:
     async def _end_left_behind(self) -> None:
         """End what has left the group. A gateway starts servers again and again, so that it would accumulate."""
         for number in (TERMINATE, KILL):
-            left = [pid for pid in await asyncio.to_thread(left_behind, self._mark) if _send_signal(pid, number)]
+            left = [pid for pid in await asyncio.to_thread(find_left_behind, self._mark) if _send_signal(pid, number)]
             until = self._loop.time() + self._grace
             while left and self._loop.time() < until:
                 await asyncio.sleep(LOOK_AGAIN)

@@ -169,7 +169,7 @@ class Guardian:
             process.wait(1.0)
 
 
-def left_behind(mark: str) -> list[int]:
+def find_left_behind(mark: str) -> list[int]:
     """Return the processes that carry the mark of a child, where the system tells; reads each environment there is.
 
     Raises:

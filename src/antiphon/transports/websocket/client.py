@@ -32,8 +32,8 @@ from antiphon.transports.http.client.credentials import REFUSING, Credentials, P
 from antiphon.transports.http.client.error_replies import UNUSABLE, HttpFailure, suggest_remedy
 from antiphon.transports.http.client.http_request import (
     CONNECT_TIMEOUT,
-    checked_headers,
-    checked_url,
+    check_headers,
+    check_url,
     describe_error,
     new_session,
     same_origin,
@@ -90,8 +90,8 @@ class WebSocketClientChannel(ClosedOnce, QueuedChannel):
             ConnectionClosed: the server cannot be reached, or does not speak WebSocket there.
             PeerError: the server wants a login or more scopes (401, 403), as for a request.
         """
-        target = checked_url(url, ("ws", "wss"))
-        sent = checked_headers(headers or {})
+        target = check_url(url, ("ws", "wss"))
+        sent = check_headers(headers or {})
         session = new_session(
             ssl=ssl, proxy=proxy, trust_env=trust_env, middlewares=(_staying_at(target),), access=access
         )

@@ -21,7 +21,7 @@ from tests.host.asks import CHOICES, request
 from tests.web.hostile import HOSTILE
 
 
-def asked_by(text: str) -> Origin:
+def find_ask_method(text: str) -> Origin:
     """Have a text everywhere a server, or a call to it, can put one."""
     call = OriginCall(id="call", method="tools/call", name=text, arguments={text: text})
     return Origin(
@@ -33,7 +33,7 @@ def sampling(text: str) -> ReviewItem:
     """Ask for a completion with it."""
     tool = Tool(name="t", description=text, input_schema={"type": "object", "description": text})
     sent = request(text, system_prompt=text, tools=[tool], stop_sequences=[text], metadata={text: text})
-    who = asked_by(text)
+    who = find_ask_method(text)
     return ReviewItem(
         origin=who,
         params=sent,
@@ -51,7 +51,7 @@ def form(text: str) -> ElicitItem:
     text = text[:30_000]
     field = {"type": "string", "title": text, "description": text, "default": text}
     params = ElicitRequestParams.form(text, {"properties": {text: field}})
-    who = asked_by(text)
+    who = find_ask_method(text)
     return ElicitItem(origin=who, params=params, risks=tuple(assess_elicitation(params, who)))
 
 

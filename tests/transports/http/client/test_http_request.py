@@ -25,7 +25,7 @@ from antiphon.transports.http.client.http_request import (
     MAX_AT_ONCE,
     Places,
     are_used_up,
-    checked_url,
+    check_url,
     client_tls,
     most_at_once,
     same_origin,
@@ -210,7 +210,7 @@ def test_tls_files_that_cannot_be_used_are_said(tmp_path):
 
 def test_an_address_is_shown_without_secrets():
     """Neither user, password nor query."""
-    assert show_address(checked_url("https://me:secret@host:8443/mcp?key=1#x")) == "https://host:8443/mcp"
+    assert show_address(check_url("https://me:secret@host:8443/mcp?key=1#x")) == "https://host:8443/mcp"
 
 
 def test_an_origin_is_scheme_host_and_port():

@@ -12,8 +12,8 @@ from antiphon.transports.http.client.error_replies import http_status
 from antiphon.transports.http.client.message import (
     OutgoingMessage,
     RefusedRequest,
-    agreed_version,
     error_of,
+    find_agreed_version,
     look_at,
     replies_to,
 )
@@ -80,9 +80,9 @@ def test_a_reply_is_recognised_by_its_id(data, answer):
 
 def test_the_agreed_revision_is_read_from_the_reply():
     """Or it is unknown."""
-    assert agreed_version(b'{"id":1,"result":{"protocolVersion":"2025-06-18","x":1}}') == "2025-06-18"
-    assert agreed_version(b'{"id":1,"result":{"protocolVersion":5}}') is None
-    assert agreed_version(b'{"id":1,"error":{"code":1,"message":""}}') is None
+    assert find_agreed_version(b'{"id":1,"result":{"protocolVersion":"2025-06-18","x":1}}') == "2025-06-18"
+    assert find_agreed_version(b'{"id":1,"result":{"protocolVersion":5}}') is None
+    assert find_agreed_version(b'{"id":1,"error":{"code":1,"message":""}}') is None
 
 
 def test_the_body_of_a_refusal_may_be_an_error():

@@ -9,7 +9,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from antiphon import Server
-from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits, Sweep, bounded_by
+from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits, Sweep, bound_connections
 from tests.support.network import INITIALIZE, Bare, let_time_pass, listening, request_bytes, until
 
 LIMITS = ConnectionLimits(head_timeout=10, stall=30)
@@ -86,7 +86,7 @@ def test_a_connection_that_is_well_is_not_looked_at_again(swept):
 
 def test_the_class_of_connections_has_its_limits():
     """One class for each server."""
-    small = bounded_by(ConnectionLimits(max_connections=1))
+    small = bound_connections(ConnectionLimits(max_connections=1))
     assert small.limits.max_connections == 1
     assert BoundedConnection.limits.max_connections == ConnectionLimits().max_connections
 
@@ -166,7 +166,7 @@ async def test_an_application_sees_all_values_of_a_header_in_their_order():
 
     config = uvicorn.Config(application, lifespan="off", log_config=None, proxy_headers=False)
     config.load()
-    connection = bounded_by(ConnectionLimits())(config, ServerState(), {})
+    connection = bound_connections(ConnectionLimits())(config, ServerState(), {})
     connection.connection_made(Wire())
     connection.data_received(b"GET / HTTP/1.1\r\nhost: a\r\nx-a: 1\r\nX-A: 2\r\nx-b: 0\r\nx-a: 3\r\n\r\n")
     await asyncio.gather(*connection.tasks)

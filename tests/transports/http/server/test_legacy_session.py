@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.transports.http.server.legacy_session import EarlyCancellations, cancelled_by
+from antiphon.transports.http.server.legacy_session import EarlyCancellations, find_cancelled_id
 from antiphon.wire.envelope import decode_envelope
 from antiphon.wire.lists import readable_list
 from antiphon.wire.roots import ListRootsResult
@@ -282,4 +282,4 @@ async def test_the_oldest_makes_room():
 )
 def test_a_message_says_which_request_it_cancels(said: str, id: int | str | None):
     """If it can be read."""
-    assert cancelled_by(decode_envelope(f'{{"jsonrpc":"2.0",{said}}}'.encode())) == id
+    assert find_cancelled_id(decode_envelope(f'{{"jsonrpc":"2.0",{said}}}'.encode())) == id

@@ -13,7 +13,7 @@ import uvicorn
 import uvloop
 
 from antiphon.transports.http.server import shutdown
-from antiphon.transports.http.server.connections import ConnectionLimits, bounded_by
+from antiphon.transports.http.server.connections import ConnectionLimits, bound_connections
 from antiphon.transports.http.server.shutdown import GracefulServer
 from tests.transports.http.server.fakes import Bench, initialize
 
@@ -44,7 +44,7 @@ async def test_a_stream_that_is_open_does_not_hold_up_the_end():
 async def test_a_request_that_has_come_and_was_not_seen_yet_is_answered(monkeypatch: pytest.MonkeyPatch):
     """On a busy machine the loop wakes to close an idle connection while a request waits in it: it is served first."""
     bench = Bench()
-    kind = bounded_by(ConnectionLimits())
+    kind = bound_connections(ConnectionLimits())
     config = uvicorn.Config(bench.app, port=0, log_level="warning", loop="none", lifespan="on", http=kind)
     server = GracefulServer(config, bench.app.close)
     running = asyncio.ensure_future(server.serve())
@@ -96,7 +96,7 @@ def test_connections_that_nobody_has_accepted_yet_are_answered(factory: Callable
 
     async def run() -> list[bytes]:
         bench = Bench()
-        kind = bounded_by(ConnectionLimits())
+        kind = bound_connections(ConnectionLimits())
         config = uvicorn.Config(
             bench.app, port=0, log_level="error", loop="none", lifespan="on", http=kind, timeout_graceful_shutdown=2
         )

@@ -29,7 +29,7 @@ from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store
 from antiphon.host.store.chain import Fault, Head, verify_entries
-from antiphon.machine.files import open_file, replaced_file
+from antiphon.machine.files import open_file, open_replacement
 
 _HEAD = re.compile(r"(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64})")
 _LONGEST_LINE = 64 * 1024 * 1024
@@ -215,7 +215,7 @@ def _open_output(output: Path | None) -> Generator[Callable[[str], object]]:
     if output is None or str(output) == "-":
         yield _print_line
         return
-    with replaced_file(output) as file:
+    with open_replacement(output) as file:
         yield lambda line: file.write(line.encode())
 
 

@@ -123,7 +123,7 @@ class Demo:
     async def run(self) -> int:
         """Have products described; return the exit code. The last events say what is stored, and what it took."""
         done: dict[str, Any] = {"stored": None, "wanted": self._run.products}
-        began, spent = time.monotonic(), await self._spent()
+        began, spent = time.monotonic(), await self._sum_spending()
         try:
             await self._describe(done)
         except ConfigError:
@@ -135,14 +135,14 @@ class Demo:
             "summary",
             calls=self._calls,
             **{name: self._asked[name] for name in ("asks", "answered", "refused")},
-            cost=format_dollars(await self._spent() - spent),
+            cost=format_dollars(await self._sum_spending() - spent),
             decisions=", ".join(f"{each} ({count})" for each, count in self._decisions.items()) or "none",
             record=self._run.record,
             next=self._run.next,
         )
         return 0 if done["stored"] == done["wanted"] else FAILED
 
-    async def _spent(self) -> int:
+    async def _sum_spending(self) -> int:
         """Return the sum of all spending, in nano-dollars."""
         return sum(balance.spent.money for balance in await self._host.store.balances_of(["total"]))
 

@@ -30,7 +30,7 @@ from antiphon.host.checks.redact import mask_text
 from antiphon.host.config.toml_files import config_paths
 from antiphon.host.store.chain import RecordSearch, Step
 from antiphon.host.store.store_location import state_folder
-from antiphon.machine.files import replaced_file
+from antiphon.machine.files import open_replacement
 from antiphon.machine.toml import parse_toml
 from antiphon.wire.revisions import REVISIONS
 
@@ -85,7 +85,7 @@ def write_report(sections: Mapping[str, Sequence[str]], file: Path) -> None:
     print_text(f"{file} will contain:")
     for title, lines in sections.items():
         print_text(f"  {title}: {sum(line.count(chr(10)) + 1 for line in lines)} lines")
-    with replaced_file(file) as report:
+    with open_replacement(file) as report:
         report.write(text.encode())
     print_text(f"{file}: written. Read it before you attach it to a report.")
 

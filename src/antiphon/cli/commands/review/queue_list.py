@@ -19,7 +19,7 @@ from antiphon.host.budget import Amount, Costs, format_dollars
 from antiphon.host.checks.form_fields import Field, fields_of
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.models.selection import Candidate, Selection, kept_selection
+from antiphon.host.models.selection import Candidate, Selection, read_selection
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AnyItem
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
@@ -204,7 +204,7 @@ def _format_cost(amount: Amount) -> str:
 
 
 def _draw_selection(item: ReviewItem, layout: Layout) -> Iterator[str]:
-    selection = kept_selection(item.selection)
+    selection = read_selection(item.selection)
     if selection is None:
         return
     yield from layout.labelled("model", describe_verdict(selection))

@@ -23,7 +23,7 @@ from antiphon.cli.output.formats import is_interactive
 from antiphon.cli.quantities import format_time
 from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
-from antiphon.host.budget import brief_dollars, format_dollars, rounded_dollars
+from antiphon.host.budget import brief_dollars, format_dollars, format_rounded_dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.given_grants import Given, Grants, approve_covered, find_covered
 from antiphon.host.review.history import server_names, sought_by
@@ -136,7 +136,7 @@ class ReviewQueue:
     async def run(self) -> None:
         """List and decide until the person leaves."""
         self._queue = Queue(self._store, clock=self._clock, undo=self.undo_seconds)
-        async with self._watched():
+        async with self._watch_queue():
             while (typed := await self._pick()) is not None:
                 action = next((key.action for key in keys_on("queue") if typed == key.keys[0]), None)
                 if action == "quit":
@@ -147,7 +147,7 @@ class ReviewQueue:
                     await self._decide(typed)
 
     @asynccontextmanager
-    async def _watched(self) -> AsyncGenerator[None]:
+    async def _watch_queue(self) -> AsyncGenerator[None]:
         watching = asyncio.create_task(self._watch())
         try:
             yield
@@ -209,7 +209,7 @@ class ReviewQueue:
             else format_duration(now - row.created, words)
         )
         flags = f"! {row.warnings}" if row.warnings else ""
-        cost = rounded_dollars(row.worst) if row.worst else ""
+        cost = format_rounded_dollars(row.worst) if row.worst else ""
         gone = "" if row.waited_for else words("queue.nobody")
         facts = "  ".join(filter(None, (words(f"kind.{row.kind}"), when, cost, flags, gone)))
         yield from layout.labelled(name, facts, "1;36" if not row.warnings else "1;33")

@@ -22,7 +22,7 @@ from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http.client.credentials import Credentials, Pause
 from antiphon.transports.http.client.error_replies import HttpFailure, SessionGone
-from antiphon.transports.http.client.http_request import CONNECT_TIMEOUT, Web, checked_url, new_session
+from antiphon.transports.http.client.http_request import CONNECT_TIMEOUT, Web, check_url, new_session
 from antiphon.transports.http.client.line import (
     ClientLine,
     Deliveries,
@@ -99,7 +99,7 @@ class HttpClientChannel(ClosedOnce, Receiving):
         Raises:
             ConfigError: the address or a header cannot be used.
         """
-        target = checked_url(url)
+        target = check_url(url)
         own = session is None
         if own and trust_env:
             target, proxy = await find_surroundings(target, proxy)
@@ -284,7 +284,7 @@ class Listener:
                 return self._decline_connection(response)
             self._was_open = True
             self.settled.set()
-            await self._read(response)
+            await self._read_stream(response)
         except HttpFailure as failure:
             log.warning("the stream for unrelated messages: %s", failure.message)
         finally:
@@ -298,7 +298,7 @@ class Listener:
             return False
         return self._was_open and response.status >= 500
 
-    async def _read(self, response: ClientResponse) -> None:
+    async def _read_stream(self, response: ClientResponse) -> None:
         async with aclosing(read_events(response, self._cursor, self._line.max_frame)) as arriving:
             async for event in arriving:
                 if event.event == "message":

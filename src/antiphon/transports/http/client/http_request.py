@@ -58,7 +58,7 @@ _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _BAD_VALUE = re.compile(r"[\r\n\0]")
 
 
-def checked_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> URL:
+def check_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> URL:
     """Parse the address of a server.
 
     Raises:
@@ -79,7 +79,7 @@ def show_address(url: URL) -> str:
     return str(url.with_user(None).with_query(None))
 
 
-def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Copy the headers a user wants to send.
 
     Raises:
@@ -176,7 +176,7 @@ class Web:
         """Where requests are sent; a redirect within the origin changes it."""
         self.session = session
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout)
-        self._headers = checked_headers(headers or {})
+        self._headers = check_headers(headers or {})
         self._access = access
         self._pause = pause
         if access is not None or any(name.lower() == "authorization" for name in self._headers):
@@ -209,7 +209,7 @@ class Web:
                 (``UNUSABLE``), or the server refused our credentials and more is known than the status.
         """
         if self._access is None:
-            return self._followed(method, headers, data, url)
+            return self._follow_redirect(method, headers, data, url)
         return self._admit_caller(self._access.begin(), method, headers, data, url, ask=ask)
 
     async def _admit_caller(
@@ -223,7 +223,7 @@ class Web:
         ask: bool,
     ) -> aiohttp.ClientResponse:
         while True:
-            response = await self._followed(method, headers, data, url, entry)
+            response = await self._follow_redirect(method, headers, data, url, entry)
             entry.answered(response.headers)
             if response.status not in REFUSING or not await self._let_in(entry, response, ask=ask):
                 return response
@@ -261,7 +261,7 @@ class Web:
             # Stored logins that cannot be read, say: nothing was sent.
             raise HttpFailure(UNUSABLE, f"no request was sent to {self.where}: {error}") from None
 
-    async def _followed(
+    async def _follow_redirect(
         self,
         method: str,
         headers: Mapping[str, str],

@@ -27,7 +27,7 @@ from antiphon.errors import AntiphonError, ConfigError, InvalidParams
 from antiphon.protocol.http.param_headers import encode_value
 from antiphon.transports.http.client.error_replies import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure
 from antiphon.transports.http.client.http_request import Places, Web
-from antiphon.transports.http.client.message import OutgoingMessage, agreed_version, read_refusal
+from antiphon.transports.http.client.message import OutgoingMessage, find_agreed_version, read_refusal
 from antiphon.transports.inbox import Inbox, Room
 
 # An ``istr`` keeps itself in lower case, in which headers are compared each time they are copied.
@@ -134,7 +134,7 @@ class ClientLine:
 
     def agreed(self, reply: bytes) -> None:
         """Note the revision that the reply to ``initialize`` chooses: "all subsequent requests" name it."""
-        version = agreed_version(reply)
+        version = find_agreed_version(reply)
         # Text that does not fit into a header is no revision; the session will refuse it.
         if version is not None and encode_value(version) == version:
             self._agreed[_VERSION] = version
@@ -238,7 +238,7 @@ class Deliveries:
         self._tasks.add(task)
         if len(self._tasks) > _MAX_DELIVERIES:
             self._room.shut()
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._note_end)
         return task
 
     @property
@@ -246,7 +246,7 @@ class Deliveries:
         """What a sender should await, if too many are in flight."""
         return self._room.full
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _note_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if self._room.full is not None and len(self._tasks) <= _MAX_DELIVERIES // 2:
             self._room.open()

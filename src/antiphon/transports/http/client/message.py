@@ -160,7 +160,7 @@ def fits_no_request(data: bytes, is_open: Callable[[RequestId], bool]) -> bool:
     return remains.is_reply and (remains.request is None or not is_open(remains.request))
 
 
-def agreed_version(data: bytes) -> str | None:
+def find_agreed_version(data: bytes) -> str | None:
     """Return the revision that a reply to ``initialize`` chooses, or ``None``."""
     try:
         return read_mended(_decode_initialized, data).result.protocol_version

@@ -92,7 +92,7 @@ class PostCall:
     async def _take(self, response: ClientResponse) -> bool:
         """Deliver the messages of a response; tell whether the reply was among them."""
         if response.status >= 300:
-            await self._refused(response)
+            await self._make_error_reply(response)
             return True
         self.has_begun = True
         if self._opens and response.method == "POST":
@@ -146,7 +146,7 @@ class PostCall:
         # A batch may hold asks beside the reply.
         return self._line.put(Related.of(reply, self._id))
 
-    async def _refused(self, response: ClientResponse) -> None:
+    async def _make_error_reply(self, response: ClientResponse) -> None:
         """Make the reply from an error status: the JSON-RPC error in the body, or one made here."""
         refusal = await read_refusal(self._line.web, response)
         gone = self._has_lost_session(response, refusal.code)

@@ -162,7 +162,7 @@ class HttpApp:
         try:
             if http.method == "POST":
                 if body is None:
-                    body = await self._read(http)
+                    body = await self._read_body(http)
                 if body is not None:
                     await self._post(http, body)
             else:
@@ -172,7 +172,7 @@ class HttpApp:
             if self._draining:
                 self._note_quiet()
 
-    async def _read(self, http: asgi.Http) -> bytes | None:
+    async def _read_body(self, http: asgi.Http) -> bytes | None:
         """Return the body of a request, or ``None`` after it was refused."""
         body = rules.check_media(http.headers, json_only=self.settings.json_only) or await read_body(
             http, self.settings.max_body, self.settings.body_timeout

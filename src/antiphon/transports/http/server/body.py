@@ -16,7 +16,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.protocol.http.rules import HttpRefusal
 from antiphon.transports.http.server.asgi import Http, Message, send_empty
 from antiphon.transports.http.server.endpoint_settings import EndpointSettings
-from antiphon.transports.http.server.legacy_session import LegacyExchange, LegacySession, cancelled_by
+from antiphon.transports.http.server.legacy_session import LegacyExchange, LegacySession, find_cancelled_id
 from antiphon.wire.envelope import Envelope
 
 GONE = HttpRefusal(400, InvalidRequest("The request was not finished"))
@@ -140,7 +140,7 @@ async def serve_batch(
     exchange = _BatchExchange(http, settings, _session=session, _replies=list(refused))
     requests = [each for each in messages if isinstance(each.id, int | str) and isinstance(each.method, str)]
     for each in messages:
-        if (cancelled := cancelled_by(each)) is not None and all(cancelled != request.id for request in requests):
+        if (cancelled := find_cancelled_id(each)) is not None and all(cancelled != request.id for request in requests):
             session.note_cancelled(cancelled)
     for each in requests:
         assert isinstance(each.id, int | str)

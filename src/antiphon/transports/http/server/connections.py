@@ -45,7 +45,7 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """One connection. ``bounded_by`` makes the class that is given to uvicorn. Needs a ``Sweep``.
+    """One connection. ``bound_connections`` makes the class that is given to uvicorn. Needs a ``Sweep``.
 
     uvicorn reads requests and writes responses (its cycles). This notes how far a request has arrived, which says what
     the connection waits for, and may hand the connection to another process.
@@ -222,7 +222,7 @@ def _encode_request(scope: Scope, body: bytes) -> bytes | None:
     return request if len(request) <= MAX_MOVED else None
 
 
-def bounded_by(limits: ConnectionLimits) -> type[BoundedConnection]:
+def bound_connections(limits: ConnectionLimits) -> type[BoundedConnection]:
     """Make the class of connections with these limits."""
     limited = limits
 

@@ -284,7 +284,7 @@ class LegacySession:
         if self._early is not None:
             self._early.note(envelope)
         wait = self.peer.tell(envelope)
-        id = cancelled_by(envelope)
+        id = find_cancelled_id(envelope)
         exchange = self._exchanges.get(id) if id is not None else None
         if exchange is not None:
             exchange.withdrawn()
@@ -526,7 +526,7 @@ class _Cancelled(Struct, rename="camel"):
 _decode = msgspec.json.Decoder(_Cancelled).decode
 
 
-def cancelled_by(envelope: Envelope) -> RequestId | None:
+def find_cancelled_id(envelope: Envelope) -> RequestId | None:
     """Return the id of the request that a message cancels; ``None`` if it cancels none."""
     if envelope.method != "notifications/cancelled":
         return None

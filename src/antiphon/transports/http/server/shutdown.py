@@ -38,8 +38,8 @@ _TICKS = 10
 class GracefulServer(uvicorn.Server):
     """A uvicorn server that closes its application as soon as it no longer accepts connections.
 
-    ``limits`` has the time limits of its connections; the other limits are in the class that ``connections.bounded_by``
-    makes.
+    ``limits`` has the time limits of its connections; the other limits are in the class that
+    ``connections.bound_connections`` makes.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ class Carrier:
 
     async def open(self) -> None:
         """Send the head of the response."""
-        await self._put({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+        await self._send_event({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
         self._is_bare, self._is_complete = True, False
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
@@ -60,14 +60,14 @@ class Carrier:
         Raises ``Lost`` if the client is gone, or has read nothing for half a minute.
         """
         self._is_complete, self._is_bare = last, False
-        await self._put({"type": "http.response.body", "body": data, "more_body": not last})
+        await self._send_event({"type": "http.response.body", "body": data, "more_body": not last})
 
     async def end(self) -> None:
         """End the response, if its connection still exists."""
         self.stopped = True
         try:
             if not self._lost and not self._is_complete:
-                await self._put({"type": "http.response.body", "body": b""})
+                await self._send_event({"type": "http.response.body", "body": b""})
         except Lost:
             pass
         finally:
@@ -82,7 +82,7 @@ class Carrier:
             # A client may wait for the head before it sends anything else. ASGI servers keep it back until a part of
             # the body follows, as they do with the head of any response, even if that is empty.
             self._is_bare = False
-            await self._put({"type": "http.response.body", "body": b"", "more_body": True})
+            await self._send_event({"type": "http.response.body", "body": b"", "more_body": True})
         elif not self.stopped and not await self._woken():
             await self.write(COMMENT)
 
@@ -122,7 +122,7 @@ class Carrier:
             timer.cancel()
             self._wake = None
 
-    async def _put(self, message: dict[str, object]) -> None:
+    async def _send_event(self, message: dict[str, object]) -> None:
         try:
             await at_once_or_within(STALL, self._http.send(message))
         except (TimeoutError, OSError):
