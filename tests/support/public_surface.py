@@ -122,7 +122,9 @@ def _described(name: str, value: object) -> Iterator[tuple[str, Callable[..., An
             made = member == "__init__" and value.__name__ not in GIVEN and not getattr(value, "_is_protocol", False)
             if inspect.isfunction(function) and (made or not member.startswith("_")) and _is_ours(what):
                 owner = next(kind for kind in value.__mro__ if member in vars(kind))
-                words = f"{value.__doc__}\n{owner.__doc__}\n{function.__doc__}" if made else function.__doc__ or ""
+                # That of the interface, if the method implements one and has no words of its own.
+                own = inspect.getdoc(getattr(value, member)) or ""
+                words = f"{value.__doc__}\n{owner.__doc__}\n{function.__doc__}" if made else own
                 yield f"{name}.{member}", function, words
 
 

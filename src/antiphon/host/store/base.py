@@ -360,20 +360,12 @@ class Store(Protocol):
     ``OSError``, or an error of the database. Cancelling a method does not undo its change.
     """
 
-    @property
-    def host(self) -> str:
-        """The name of this process in the store."""
-        ...
-
-    @property
-    def bounded(self) -> bool:
-        """Whether old audit records are dropped, so that the chain need not begin with the first record."""
-        ...
-
-    @property
-    def news(self) -> News:
-        """Notices of changed questions, whichever process changed them."""
-        ...
+    host: str
+    """The name of this process in the store."""
+    bounded: bool
+    """Whether old audit records are dropped, so that the chain need not begin with the first record."""
+    news: News
+    """Notices of changed questions, whichever process changed them."""
 
     async def commit(self, change: Change) -> str | None:
         """Make a change, completely or not at all; cancelling the wait does not undo it.

@@ -45,6 +45,7 @@ from antiphon.host.store.base import (
     ReviewRow,
     ReviewState,
     Standing,
+    Store,
     Supposed,
     TaskSoFar,
     correct_late_records,
@@ -68,7 +69,7 @@ MAX_REVIEWS = 1_000
 """Most reviews that are over: a history for the review page."""
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """A ``Store`` in memory, which ends with the process. No method awaits anything, so each is atomic.
 
     Args:
@@ -105,7 +106,6 @@ class MemoryStore:
         self._version = 0
 
     async def commit(self, change: Change) -> str | None:
-        """See ``base.Store.commit``."""
         refusal = self._refusal(change)
         if refusal is not None:
             return refusal
@@ -138,15 +138,12 @@ class MemoryStore:
             self._keep_call(call)
 
     async def balances(self, prefix: str = "") -> list[Balance]:
-        """See ``base.Store.balances``."""
         return [self._accounts[key] for key in sorted(self._accounts) if key.startswith(prefix)]
 
     async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
-        """See ``base.Store.balances_of``."""
         return [self._accounts[key] for key in keys if key in self._accounts]
 
     async def task_so_far(self, task: str, ask: str) -> TaskSoFar:
-        """See ``base.Store.task_so_far``."""
         asks = self._task_asks.setdefault(task, {})
         asks.setdefault(ask, self._clock())
         if len(self._task_asks) > MAX_ACCOUNTS:
@@ -156,32 +153,26 @@ class MemoryStore:
         return TaskSoFar(first=next(iter(asks.values())), asks=list(asks).index(ask), spent=spent)
 
     async def holds(self) -> list[HoldRow]:
-        """See ``base.Store.holds``."""
         return list(self._holds.values())
 
     async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
-        """See ``base.Store.entries``."""
         first = self._head.seq - len(self._entries) + 1
         at = max(after + 1 - first, 0)
         return [self._entries[index] for index in range(at, min(at + limit, len(self._entries)))]
 
     async def head(self) -> Head:
-        """See ``base.Store.head``."""
         return self._head
 
     async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
-        """See ``base.Store.entries_at``."""
         wanted = set(seqs)
         return [entry for entry in self._entries if entry.seq in wanted]
 
     async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
-        """See ``base.Store.find_records``."""
         entries = self._entries if search.after is not None else reversed(self._entries)
         before, after = search.before or self._head.seq + 1, search.after or 0
         return list(islice((one for one in entries if after < one.seq < before and one.record in search), limit))
 
     async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
-        """See ``base.Store.record_keys``."""
         return [key_of(entry.seq, entry.record) for entry in await self.entries(after, limit)]
 
     async def gather(self, limit: int = 2000) -> int:
@@ -192,40 +183,32 @@ class MemoryStore:
         return 0
 
     async def asks(self, sought: Sought) -> Found:
-        """See ``base.Store.asks``."""
         found = [row for row in reversed(self._asks.values()) if row in sought]
         page = (row for row in found if sought.before is None or row.seq < sought.before)
         rows, behind = list(islice(page, sought.limit)), self._head.seq - self._gathered
         return Found(rows=rows, count=len(found), behind=behind, gathered=self._gathered)
 
     async def calls(self, since: float) -> dict[str, int]:
-        """See ``base.Store.calls``."""
         calls = (row for row in self._asks.values() if row.method == "tools/call" and row.at >= since)
         return Counter(row.identity for row in calls)
 
     async def servers(self, identities: Collection[str]) -> dict[str, str]:
-        """See ``base.Store.servers``."""
         return {row.identity: row.server for row in self._asks.values() if row.identity in identities and row.server}
 
     async def ask(self, seq: int) -> AskRow | None:
-        """See ``base.Store.ask``."""
         return next((row for row in self._asks.values() if row.seq == seq), None)
 
     async def spending(self) -> tuple[list[SpentRow], int]:
-        """See ``base.Store.spending``."""
         return [msgspec.structs.replace(row) for row in self._spent.values()], self._head.seq
 
     async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
-        """See ``base.Store.definition``."""
         return self._definitions.get((identity, tool))
 
     async def standing(self, identities: Sequence[str], tool: str) -> Standing:
-        """See ``base.Store.standing``."""
         blocked = any(row.covers(identities) for row in self._blocks.values())
         return Standing(blocked=blocked, definition=self._definitions.get((identities[0], tool)))
 
     async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
-        """See ``base.Store.definitions``."""
         return [row for key, row in sorted(self._definitions.items()) if identity in (None, key[0])]
 
     async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
@@ -235,30 +218,24 @@ class MemoryStore:
         self._definitions[identity, tool] = msgspec.structs.replace(known, off=off)
 
     async def add_grant(self, row: GrantRow) -> None:
-        """See ``base.Store.add_grant``."""
         self._grants.pop(row.id, None)
         self._grants[row.id] = row
         while len(self._grants) > MAX_GRANTS:
             del self._grants[next(iter(self._grants))]
 
     async def grants(self, identity: str | None = None) -> list[GrantRow]:
-        """See ``base.Store.grants``."""
         return [row for row in self._grants.values() if self._in_force(row) and identity in (None, row.identity)]
 
     async def revoke(self, grant: str) -> bool:
-        """See ``base.Store.revoke``."""
         return self._grants.pop(grant, None) is not None
 
     async def block(self, row: BlockRow) -> None:
-        """See ``base.Store.block``."""
         self._block(row, ())
 
     async def unblock(self, identity: str) -> bool:
-        """See ``base.Store.unblock``."""
         return self._blocks.pop(identity, None) is not None
 
     async def blocks(self, *identities: str) -> list[BlockRow]:
-        """See ``base.Store.blocks``."""
         return [row for row in self._blocks.values() if not identities or row.covers(identities)]
 
     async def put_review(self, row: ReviewRow, *, joins: bool = False) -> ReviewRow:
@@ -283,7 +260,6 @@ class MemoryStore:
         return kept.fingerprint == row.fingerprint and kept.state in OPEN and is_free and is_valid
 
     async def leave_review(self, call: PendingCallRow, *, most: int) -> bool:
-        """See ``base.Store.leave_review``."""
         row, now = self._reviews.get(call.id), self._clock()
         self._calls = {id: each for id, each in self._calls.items() if each.until > now}
         kept = sum(each.owner == call.owner and not each.sent for id, each in self._calls.items() if id != call.id)
@@ -295,7 +271,6 @@ class MemoryStore:
         return True
 
     async def pending_call(self, *, id: str = "", fingerprint: str = "") -> PendingCallRow | None:
-        """See ``base.Store.pending_call``."""
         now, calls = self._clock(), reversed(self._calls.values())
         return next(
             (
@@ -307,7 +282,6 @@ class MemoryStore:
         )
 
     async def settle_call(self, call: PendingCallRow) -> None:
-        """See ``base.Store.settle_call``."""
         self._keep_call(call)
         self._changed(call.id)
 
@@ -318,7 +292,6 @@ class MemoryStore:
             del self._calls[next(iter(self._calls))]
 
     async def review(self, id: str) -> ReviewRow | None:
-        """See ``base.Store.review``."""
         return self._reviews.get(id)
 
     async def reviews(
@@ -337,12 +310,10 @@ class MemoryStore:
         return list(islice((row for row in rows if row.state in states), limit))
 
     async def waiting(self) -> int:
-        """See ``base.Store.waiting``."""
         now, rows = self._clock(), self._reviews.values()
         return sum(row.state == "pending" and not row.held and (row.expires or now + 1) > now for row in rows)
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
-        """See ``base.Store.decide``."""
         rows = [self._reviews[decided.id] for decided in decisions]
         now, pairs = self._clock(), list(zip(rows, decisions, strict=True))
         late = next((row for row, decided in pairs if not self._can_decide(row, decided)), None)
@@ -360,7 +331,6 @@ class MemoryStore:
         return None
 
     async def undo(self, id: str, *records: Record) -> bool:
-        """See ``base.Store.undo``."""
         row = self._reviews.get(id)
         if row is None or not row.held or (row.release or 0) <= self._clock():
             return False
@@ -369,7 +339,6 @@ class MemoryStore:
         return True
 
     async def release(self, id: str) -> bool:
-        """See ``base.Store.release``."""
         row, now = self._reviews.get(id), self._clock()
         if row is None or not row.held or (row.release or 0) > now or (row.expires or now + 1) <= now:
             return False
@@ -377,7 +346,6 @@ class MemoryStore:
         return True
 
     async def keep_draft(self, id: str, body: str | None) -> bool:
-        """See ``base.Store.keep_draft``."""
         self._drafts.pop(id, None)
         row = self._reviews.get(id)
         if body is None or row is None or row.state != "pending":
@@ -386,11 +354,9 @@ class MemoryStore:
         return True
 
     async def draft(self, id: str) -> str | None:
-        """See ``base.Store.draft``."""
         return self._drafts.get(id)
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
-        """See ``base.Store.close_review``."""
         row = self._reviews.get(id)
         if row is None or row.state not in OPEN:
             return
@@ -401,41 +367,32 @@ class MemoryStore:
         """See ``base.Store.claim_review``. No other process uses this store."""
 
     async def reviews_version(self) -> int:
-        """See ``base.Store.reviews_version``."""
         return self._version
 
     async def undecided(self) -> set[str]:
-        """See ``base.Store.undecided``."""
         return {id for id, row in self._reviews.items() if row.state == "pending" and not row.held}
 
     async def watch(self, until: float) -> None:
-        """See ``base.Store.watch``."""
         self._watched = until
 
     async def watched(self) -> bool:
-        """See ``base.Store.watched``."""
         return self._watched > self._clock()
 
     async def keep_partial(self, row: PartialRow) -> None:
-        """See ``base.Store.keep_partial``."""
         if row.id not in self._partials:
             self._changed(row.id)
         self._partials[row.id] = row
 
     async def drop_partial(self, id: str) -> None:
-        """See ``base.Store.drop_partial``."""
         self._partials.pop(id, None)
 
     async def partials(self) -> list[PartialRow]:
-        """See ``base.Store.partials``."""
         return list(self._partials.values())
 
     async def pages(self) -> list[PageRow]:
-        """See ``base.Store.pages``."""
         return list(reversed(self._pages.values()))
 
     async def keep_page(self, row: PageRow, *, most: int) -> None:
-        """See ``base.Store.keep_page``."""
         self._pages.pop(row.name, None)
         self._pages[row.name] = row
         for name in list(self._pages)[:-most]:
@@ -443,11 +400,9 @@ class MemoryStore:
         self._browsers = {key: kept for key, kept in self._browsers.items() if kept.page in self._pages}
 
     async def browsers(self, page: str) -> list[BrowserRow]:
-        """See ``base.Store.browsers``."""
         return [row for row in self._browsers.values() if row.page == page]
 
     async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
-        """See ``base.Store.keep_browser``."""
         self._browsers[row.digest] = row
         for old in (await self.browsers(row.page))[:-most]:
             del self._browsers[old.digest]

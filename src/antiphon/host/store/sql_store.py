@@ -42,6 +42,7 @@ from antiphon.host.store.base import (
     ReviewState,
     Settlement,
     Standing,
+    Store,
     Supposed,
     TaskSoFar,
     correct_late_records,
@@ -65,7 +66,7 @@ LISTING = 60.0
 _log = logging.getLogger("antiphon.host")
 
 
-class SqlStore:
+class SqlStore(Store):
     """See ``base.Store``. It opens on first use."""
 
     bounded = False
@@ -104,7 +105,6 @@ class SqlStore:
         """Set when a newer release has added to the store what this one must not ignore; every method raises it."""
 
     async def commit(self, change: Change) -> str | None:
-        """See ``base.Store.commit``."""
         try:
             await self._open()
             await self._patience.wait(self._changes.add(change))
@@ -116,125 +116,95 @@ class SqlStore:
         return None
 
     async def balances(self, prefix: str = "") -> list[Balance]:
-        """See ``base.Store.balances``."""
         return await self._read_rows(partial(money.list_balances, prefix=prefix))
 
     async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
-        """See ``base.Store.balances_of``."""
         return await self._read_rows(partial(money.balances_of, keys=keys))
 
     async def task_so_far(self, task: str, ask: str) -> TaskSoFar:
-        """See ``base.Store.task_so_far``."""
         return await self._write(partial(money.task_so_far, task=task, ask=ask, now=self._clock()))
 
     async def holds(self) -> list[HoldRow]:
-        """See ``base.Store.holds``."""
         return await self._read_rows(money.find_holds)
 
     async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
-        """See ``base.Store.entries``."""
         return await self._read_rows(partial(trail.list_entries, after=after, limit=limit), LISTING)
 
     async def head(self) -> Head:
-        """See ``base.Store.head``."""
         return await self._read_rows(trail.read_head)
 
     async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
-        """See ``base.Store.entries_at``."""
         return await self._read_rows(partial(trail.entries_at, seqs=seqs))
 
     async def find_records(self, search: RecordSearch, limit: int = 400) -> list[Entry]:
-        """See ``base.Store.find_records``."""
         return await self._read_rows(partial(trail.find, search=search, limit=limit))
 
     async def record_keys(self, after: int = 0, limit: int = 1000) -> list[RecordKey]:
-        """See ``base.Store.record_keys``."""
         return await self._read_rows(partial(trail.keys, after=after, limit=limit), LISTING)
 
     async def gather(self, limit: int = 2000) -> int:
-        """See ``base.Store.gather``."""
         return await self._write(partial(trail.gather_more, limit=limit))
 
     async def asks(self, sought: Sought) -> Found:
-        """See ``base.Store.asks``."""
         return await self._read_rows(partial(trail.find_asks, sought=sought))
 
     async def ask(self, seq: int) -> AskRow | None:
-        """See ``base.Store.ask``."""
         return await self._read_rows(partial(trail.find_ask, seq=seq))
 
     async def spending(self) -> tuple[list[SpentRow], int]:
-        """See ``base.Store.spending``."""
         return await self._read_rows(trail.read_spending)
 
     async def calls(self, since: float) -> dict[str, int]:
-        """See ``base.Store.calls``."""
         return await self._read_rows(partial(trail.count_calls, since=since))
 
     async def servers(self, identities: Collection[str]) -> dict[str, str]:
-        """See ``base.Store.servers``."""
         return await self._read_rows(partial(trail.find_servers, identities=identities))
 
     async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
-        """See ``base.Store.definition``."""
         return await self._read_rows(partial(permits.find_definition, identity=identity, tool=tool))
 
     async def standing(self, identities: Sequence[str], tool: str) -> Standing:
-        """See ``base.Store.standing``."""
         return await self._read_rows(partial(permits.find_standing, identities=identities, tool=tool))
 
     async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
-        """See ``base.Store.definitions``."""
         return await self._read_rows(partial(permits.list_definitions, identity=identity))
 
     async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
-        """See ``base.Store.switch_tool``."""
         await self._write(partial(permits.switch_tool, identity=identity, tool=tool, off=off, by=by))
 
     async def add_grant(self, row: GrantRow) -> None:
-        """See ``base.Store.add_grant``."""
         await self._write(partial(permits.add_grant, row=row))
 
     async def grants(self, identity: str | None = None) -> list[GrantRow]:
-        """See ``base.Store.grants``."""
         return await self._read_rows(partial(permits.in_force, identity=identity, now=self._clock()))
 
     async def revoke(self, grant: str) -> bool:
-        """See ``base.Store.revoke``."""
         return await self._write(partial(permits.revoke_grant, id=grant))
 
     async def block(self, row: BlockRow) -> None:
-        """See ``base.Store.block``."""
         await self._change(partial(self._block, row, ()))
 
     async def unblock(self, identity: str) -> bool:
-        """See ``base.Store.unblock``."""
         return await self._write(partial(permits.unblock_server, identity=identity))
 
     async def blocks(self, *identities: str) -> list[BlockRow]:
-        """See ``base.Store.blocks``."""
         return await self._read_rows(partial(permits.list_blocks, identities=identities))
 
     async def put_review(self, row: ReviewRow, *, joins: bool = False) -> ReviewRow:
-        """See ``base.Store.put_review``."""
         return await self._change(partial(questions.put_review, row=row, now=self._clock(), joins=joins), row.id)
 
     async def leave_review(self, call: PendingCallRow, *, most: int) -> bool:
-        """See ``base.Store.leave_review``."""
         leaving = partial(outcomes.leave_review, call=call, host=self.host, most=most)
         return await self._change(leaving, call.id)
 
     async def pending_call(self, *, id: str = "", fingerprint: str = "") -> PendingCallRow | None:
-        """See ``base.Store.pending_call``."""
         finding = partial(outcomes.find_call, id=id, fingerprint=fingerprint, now=self._clock())
         return await self._read_rows(finding)
 
     async def settle_call(self, call: PendingCallRow) -> None:
-        """See ``base.Store.settle_call``."""
         await self._change(partial(outcomes.keep_call, row=call), call.id)
 
     async def review(self, id: str) -> ReviewRow | None:
-        """See ``base.Store.review``."""
         return await self._read_rows(partial(questions.find_review, id=id))
 
     async def reviews(
@@ -246,16 +216,13 @@ class SqlStore:
         contents: bool = True,
         after: str | None = None,
     ) -> list[ReviewRow]:
-        """See ``base.Store.reviews``."""
         order = {"latest": latest, "contents": contents, "after": after}
         return await self._read_rows(partial(questions.in_states, states=states, limit=limit, **order))
 
     async def waiting(self) -> int:
-        """See ``base.Store.waiting``."""
         return await self._read_rows(partial(questions.count_waiting, now=self._clock()))
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
-        """See ``base.Store.decide``."""
         try:
             await self._write(partial(self._write_decisions, decisions))
         except money.RefusedChange as refused:
@@ -265,23 +232,18 @@ class SqlStore:
         return None
 
     async def undo(self, id: str, *records: Record) -> bool:
-        """See ``base.Store.undo``."""
         return await self._change(partial(self._undo_change, id, records), id)
 
     async def release(self, id: str) -> bool:
-        """See ``base.Store.release``."""
         return await self._change(partial(questions.release_decision, id=id, now=self._clock()), id)
 
     async def keep_draft(self, id: str, body: str | None) -> bool:
-        """See ``base.Store.keep_draft``."""
         return await self._write(partial(questions.keep_draft, id=id, body=body))
 
     async def draft(self, id: str) -> str | None:
-        """See ``base.Store.draft``."""
         return await self._read_rows(partial(questions.read_draft, id=id))
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
-        """See ``base.Store.close_review``."""
         closing = partial(questions.close_review, id=id, state=state, keep_item=keep_item)
         try:
             await self._change(closing, id)
@@ -289,55 +251,42 @@ class SqlStore:
             self._owed.add(f"review:{id}", closing)
 
     async def claim_review(self, id: str) -> None:
-        """See ``base.Store.claim_review``."""
         await self._change(partial(questions.claim_review, id=id, host=self.host), id)
 
     async def reviews_version(self) -> int:
-        """See ``base.Store.reviews_version``."""
         return await self._read_rows(questions.read_version)
 
     async def undecided(self) -> set[str]:
-        """See ``base.Store.undecided``."""
         return await self._read_rows(partial(questions.list_undecided, host=self.host))
 
     async def watch(self, until: float) -> None:
-        """See ``base.Store.watch``."""
         await self._write(partial(questions.watch_process, host=self.host, until=until))
 
     async def watched(self) -> bool:
-        """See ``base.Store.watched``."""
         return await self._read_rows(partial(questions.is_watched, now=self._clock()))
 
     async def keep_partial(self, row: PartialRow) -> None:
-        """See ``base.Store.keep_partial``."""
         await self._write(partial(questions.keep_partial, row=row))
 
     async def drop_partial(self, id: str) -> None:
-        """See ``base.Store.drop_partial``."""
         await self._write(partial(questions.drop_partial, id=id))
 
     async def partials(self) -> list[PartialRow]:
-        """See ``base.Store.partials``."""
         return await self._read_rows(questions.find_partials)
 
     async def pages(self) -> list[PageRow]:
-        """See ``base.Store.pages``."""
         return await self._read_rows(questions.find_pages)
 
     async def keep_page(self, row: PageRow, *, most: int) -> None:
-        """See ``base.Store.keep_page``."""
         await self._write(partial(questions.keep_page, row=row, most=most))
 
     async def browsers(self, page: str) -> list[BrowserRow]:
-        """See ``base.Store.browsers``."""
         return await self._read_rows(partial(questions.browsers_of, page=page))
 
     async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
-        """See ``base.Store.keep_browser``."""
         await self._write(partial(questions.keep_browser, row=row, most=most))
 
     async def recover(self) -> int:
-        """See ``base.Store.recover``."""
         done = await self._write(self._recover_store)
         await self._owed.pay()
         return done

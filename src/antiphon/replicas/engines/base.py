@@ -208,7 +208,7 @@ class Cluster(Protocol):
         ...
 
 
-class ClusterMember(ABC):
+class ClusterMember(Cluster, ABC):
     """What every engine's replica does in the same way: who listens, how often it was opened, its signs of life."""
 
     joins_processes = True
@@ -225,7 +225,6 @@ class ClusterMember(ABC):
         """When the last sign of life was given that has arrived, by the loop's clock."""
 
     async def open(self) -> None:
-        """See ``Cluster.open``."""
         async with self._gate:
             if self._users == 0:
                 self._signed = asyncio.get_running_loop().time()
@@ -234,7 +233,6 @@ class ClusterMember(ABC):
             self._users += 1
 
     async def close(self) -> None:
-        """See ``Cluster.close``."""
         async with self._gate:
             if self._users == 0:
                 return
@@ -246,7 +244,6 @@ class ClusterMember(ABC):
                 self.replica = secrets.token_hex(8)
 
     def listen(self, topic: str, deliver: Deliver) -> Callable[[], None]:
-        """See ``Cluster.listen``."""
         self._listeners[topic] = deliver
 
         def end() -> None:
@@ -256,7 +253,6 @@ class ClusterMember(ABC):
         return end
 
     def on_lapse(self, function: Callable[[], object]) -> Callable[[], None]:
-        """See ``Cluster.on_lapse``."""
         self._lapses.append(function)
 
         def end() -> None:
@@ -292,7 +288,6 @@ class ClusterMember(ABC):
 
     @property
     def is_past_lease(self) -> bool:
-        """See ``Cluster.is_past_lease``."""
         return asyncio.get_running_loop().time() - self._signed > self._lease
 
     async def give_sign(self) -> None:

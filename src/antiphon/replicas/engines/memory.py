@@ -60,20 +60,17 @@ class MemoryCluster(ClusterMember):
         return True
 
     async def is_alive(self, replica: str) -> bool:
-        """See ``Cluster.is_alive``."""
         return replica in self._reach().members
 
     # --- messages -----------------------------------------------------------------------------------------------
 
     async def send(self, replica: str, topic: str, data: bytes) -> None:
-        """See ``Cluster.send``."""
         check_size(data)
         member = self._reach().members.get(replica)
         if member is not None:
             asyncio.get_running_loop().call_soon(member.take, self.replica, topic, data)
 
     async def publish(self, topic: str, data: bytes) -> None:
-        """See ``Cluster.publish``."""
         for replica in self._reach().members:
             if replica != self.replica:
                 await self.send(replica, topic, data)
@@ -81,12 +78,10 @@ class MemoryCluster(ClusterMember):
     # --- records ------------------------------------------------------------------------------------------------
 
     async def get(self, key: str) -> bytes | None:
-        """See ``Cluster.get``."""
         value, until = self._reach().records.get(key, (None, 0.0))
         return value if until > _read_clock() else None
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
-        """See ``Cluster.put``."""
         check_size(value)
         await self.delete(key)
         shared = self._shared
@@ -96,21 +91,18 @@ class MemoryCluster(ClusterMember):
             await self.delete(next(iter(shared.records)))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """See ``Cluster.add``."""
         if await self.get(key) is not None:
             return False
         await self.put(key, value, ttl)
         return True
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        """See ``Cluster.replace``."""
         if await self.get(key) != expected:
             return False
         await self.put(key, value, ttl)
         return True
 
     async def delete(self, key: str) -> None:
-        """See ``Cluster.delete``."""
         gone = self._reach().records.pop(key, None)
         if gone is not None:
             self._shared.record_bytes -= len(key) + len(gone[0]) + _OVERHEAD
@@ -118,7 +110,6 @@ class MemoryCluster(ClusterMember):
     # --- events -------------------------------------------------------------------------------------------------
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
-        """See ``Cluster.append``."""
         check_size(data)
         shared = self._reach()
         kept = shared.events.setdefault(stream, OrderedDict())
@@ -134,12 +125,10 @@ class MemoryCluster(ClusterMember):
             shared.event_bytes -= len(oldest) + _OVERHEAD
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
-        """See ``Cluster.after``."""
         kept = self._reach().events.get(stream, OrderedDict())
         return [(each, data) for each, data in kept.items() if each > number]
 
     async def forget(self, stream: str) -> None:
-        """See ``Cluster.forget``."""
         for data in self._reach().events.pop(stream, OrderedDict()).values():
             self._shared.event_bytes -= len(data) + _OVERHEAD
 

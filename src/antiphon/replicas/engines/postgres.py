@@ -179,14 +179,12 @@ class PostgresCluster(ClusterMember):
         return bool(was_known)
 
     async def is_alive(self, replica: str) -> bool:
-        """See ``Cluster.is_alive``."""
         statement = "SELECT 1 FROM ~replicas WHERE replica = $1 AND until > clock_timestamp()"
         return bool(await self._do("fetchval", statement, replica))
 
     # --- messages -----------------------------------------------------------------------------------------------
 
     async def send(self, replica: str, topic: str, data: bytes) -> None:
-        """See ``Cluster.send``."""
         check_size(data)
         await self._do(
             "execute",
@@ -201,7 +199,6 @@ class PostgresCluster(ClusterMember):
         )
 
     async def publish(self, topic: str, data: bytes) -> None:
-        """See ``Cluster.publish``."""
         check_size(data)
         # Also to those that gave no sign of life lately: they may only have been cut off.
         await self._do(
@@ -258,16 +255,13 @@ class PostgresCluster(ClusterMember):
     # --- records ------------------------------------------------------------------------------------------------
 
     async def get(self, key: str) -> bytes | None:
-        """See ``Cluster.get``."""
         statement = "SELECT value FROM ~records WHERE key = $1 AND until > clock_timestamp()"
         return await self._do("fetchval", statement, key)
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
-        """See ``Cluster.put``."""
         await self._store(key, value, ttl, replaces=True)
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """See ``Cluster.add``."""
         return await self._store(key, value, ttl, replaces=False)
 
     async def _store(self, key: str, value: bytes, ttl: float, *, replaces: bool) -> bool:
@@ -280,7 +274,6 @@ class PostgresCluster(ClusterMember):
         return bool(await self._do("fetchval", statement, key, value, ttl, replaces))
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        """See ``Cluster.replace``."""
         check_size(value)
         statement = (
             "UPDATE ~records SET value = $2, until = clock_timestamp() + make_interval(secs => $3) "
@@ -289,13 +282,11 @@ class PostgresCluster(ClusterMember):
         return bool(await self._do("fetchval", statement, key, value, ttl, expected))
 
     async def delete(self, key: str) -> None:
-        """See ``Cluster.delete``."""
         await self._do("execute", "DELETE FROM ~records WHERE key = $1", key)
 
     # --- events -------------------------------------------------------------------------------------------------
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
-        """See ``Cluster.append``."""
         check_size(data)
         statement = (
             "INSERT INTO ~events VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4)) "
@@ -307,7 +298,6 @@ class PostgresCluster(ClusterMember):
             await self._do("execute", oldest, stream, number - _EVENTS)
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
-        """See ``Cluster.after``."""
         statement = (
             "SELECT number, data FROM ~events WHERE stream = $1 AND number > $2 "
             "AND until > clock_timestamp() ORDER BY number"
@@ -315,7 +305,6 @@ class PostgresCluster(ClusterMember):
         return [(row[0], row[1]) for row in await self._do("fetch", statement, stream, number)]
 
     async def forget(self, stream: str) -> None:
-        """See ``Cluster.forget``."""
         await self._do("execute", "DELETE FROM ~events WHERE stream = $1", stream)
 
     async def _do(self, how: str, statement: str, *values: object) -> Any:

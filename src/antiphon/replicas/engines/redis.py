@@ -139,13 +139,11 @@ class RedisCluster(ClusterMember):
         return before is not None
 
     async def is_alive(self, replica: str) -> bool:
-        """See ``Cluster.is_alive``."""
         return bool(await self._done(self._redis.exists(self._life(replica))))
 
     # --- messages -----------------------------------------------------------------------------------------------
 
     async def send(self, replica: str, topic: str, data: bytes) -> None:
-        """See ``Cluster.send``."""
         key = self._to(replica)
         steps = self._redis.pipeline(transaction=False)
         steps.xadd(key, self._message(topic, data))
@@ -154,7 +152,6 @@ class RedisCluster(ClusterMember):
         await self._done(steps.execute())
 
     async def publish(self, topic: str, data: bytes) -> None:
-        """See ``Cluster.publish``."""
         await self._done(self._redis.xadd(self._to_all, self._message(topic, data), maxlen=_PUBLISHED))
 
     def _message(self, topic: str, data: bytes) -> dict[Any, Any]:
@@ -197,33 +194,27 @@ class RedisCluster(ClusterMember):
     # --- records ------------------------------------------------------------------------------------------------
 
     async def get(self, key: str) -> bytes | None:
-        """See ``Cluster.get``."""
         return await self._done(self._redis.get(self._record(key)))
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
-        """See ``Cluster.put``."""
         check_size(value)
         await self._done(self._redis.set(self._record(key), value, px=_convert_to_ms(ttl)))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """See ``Cluster.add``."""
         check_size(value)
         return bool(await self._done(self._redis.set(self._record(key), value, px=_convert_to_ms(ttl), nx=True)))
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        """See ``Cluster.replace``."""
         check_size(value)
         script = self._redis.eval(_REPLACE, 1, self._record(key), expected, value, _convert_to_ms(ttl))
         return bool(await self._done(script))
 
     async def delete(self, key: str) -> None:
-        """See ``Cluster.delete``."""
         await self._done(self._redis.delete(self._record(key)))
 
     # --- events -------------------------------------------------------------------------------------------------
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
-        """See ``Cluster.append``."""
         check_size(data)
         key = self._stream(stream)
         steps = self._redis.pipeline(transaction=False)
@@ -235,13 +226,11 @@ class RedisCluster(ClusterMember):
             raise self._failed(added)
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
-        """See ``Cluster.after``."""
         first = f"({number}-1" if number >= 0 else "-"
         found = await self._done(self._redis.xrange(self._stream(stream), min=first, count=_EVENTS))
         return [(int(id.partition(b"-")[0]), fields[b"d"]) for id, fields in found]
 
     async def forget(self, stream: str) -> None:
-        """See ``Cluster.forget``."""
         await self._done(self._redis.delete(self._stream(stream)))
 
     # --- names --------------------------------------------------------------------------------------------------

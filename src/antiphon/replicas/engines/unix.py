@@ -169,57 +169,46 @@ class UnixCluster(ClusterMember):
         return known
 
     async def is_alive(self, replica: str) -> bool:
-        """See ``Cluster.is_alive``."""
         alive: bool = await self._do("is_alive", replica)
         return alive
 
     # --- messages -----------------------------------------------------------------------------------------------
 
     async def send(self, replica: str, topic: str, data: bytes) -> None:
-        """See ``Cluster.send``."""
         await self._do("send", replica, topic, data)
 
     async def publish(self, topic: str, data: bytes) -> None:
-        """See ``Cluster.publish``."""
         await self._do("publish", topic, data)
 
     # --- records ------------------------------------------------------------------------------------------------
 
     async def get(self, key: str) -> bytes | None:
-        """See ``Cluster.get``."""
         value: bytes | None = await self._do("get", key)
         return value
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
-        """See ``Cluster.put``."""
         await self._do("put", key, value, ttl)
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """See ``Cluster.add``."""
         added: bool = await self._do("add", key, value, ttl)
         return added
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        """See ``Cluster.replace``."""
         replaced: bool = await self._do("swap", key, value, ttl, expected)
         return replaced
 
     async def delete(self, key: str) -> None:
-        """See ``Cluster.delete``."""
         await self._do("delete", key)
 
     # --- events -------------------------------------------------------------------------------------------------
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
-        """See ``Cluster.append``."""
         await self._do("append", stream, number, data)
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
-        """See ``Cluster.after``."""
         return [(each, data) for each, data in await self._do("after", stream, number)]
 
     async def forget(self, stream: str) -> None:
-        """See ``Cluster.forget``."""
         await self._do("forget", stream)
 
     # --- operations of the hub ----------------------------------------------------------------------------------

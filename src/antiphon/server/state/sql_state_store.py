@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from antiphon.errors import ConfigError
+from antiphon.server.state.state_store import CompareAndSetStore
 from antiphon.sql.database_store import DatabaseStore
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ SWEEP = 60.0
 _log = logging.getLogger("antiphon.server")
 
 
-class SqlStateStore(DatabaseStore):
+class SqlStateStore(DatabaseStore, CompareAndSetStore):
     """A ``CompareAndSetStore`` in SQLite or PostgreSQL: for the processes of one server, on one machine or several.
 
     It opens when first used, and creates its table, ``server_states``, if that is missing. What is committed survives
@@ -63,24 +64,19 @@ class SqlStateStore(DatabaseStore):
         self._sweeping: asyncio.Task[None] | None = None
 
     async def get(self, key: str) -> bytes | None:
-        """See ``StateStore.get``."""
         return await self._run(partial(self._table.get, key=key, at=self._now()), write=False)
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
-        """See ``StateStore.put``."""
         await self._store(partial(self._table.put, key=key, value=value, ttl=ttl, at=self._now()))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """See ``StateStore.add``."""
         return await self._store(partial(self._table.add, key=key, value=value, ttl=ttl, at=self._now()))
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        """See ``CompareAndSetStore.replace``."""
         replacing = partial(self._table.replace, key=key, value=value, ttl=ttl, expected=expected, at=self._now())
         return await self._store(replacing)
 
     async def delete(self, key: str) -> None:
-        """See ``StateStore.delete``."""
         await self._run(partial(self._table.delete, key=key))
 
     async def sweep(self) -> None:

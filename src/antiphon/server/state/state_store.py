@@ -82,7 +82,7 @@ class CompareAndSetStore(StateStore, Protocol):
         ...
 
 
-class MemoryStateStore:
+class MemoryStateStore(CompareAndSetStore):
     """A ``CompareAndSetStore`` in memory, for several servers in one process.
 
     Args:
@@ -100,12 +100,10 @@ class MemoryStateStore:
         return len(self._values)
 
     async def get(self, key: str) -> bytes | None:
-        """See ``StateStore.get``."""
         value, until = self._values.get(key, (None, 0.0))
         return value if until > self._clock() else None
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
-        """See ``StateStore.put``."""
         await self.delete(key)
         self._values[key] = value, self._clock() + ttl
         self._size += weigh_entry(key, value)
@@ -113,14 +111,12 @@ class MemoryStateStore:
             await self.delete(next(iter(self._values)))
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """See ``StateStore.add``."""
         if await self.get(key) is not None:
             return False
         await self.put(key, value, ttl)
         return True
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        """See ``CompareAndSetStore.replace``."""
         # Nothing below awaits, so no other task can change the entry in between.
         if await self.get(key) != expected:
             return False
@@ -128,7 +124,6 @@ class MemoryStateStore:
         return True
 
     async def delete(self, key: str) -> None:
-        """See ``StateStore.delete``."""
         gone = self._values.pop(key, None)
         if gone is not None:
             self._size -= weigh_entry(key, gone[0])

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from antiphon.server.tasks.task_store import StoredTask, TaskNotice, TaskRoom, TasksFull
+from antiphon.server.tasks.task_store import StoredTask, TaskNotice, TaskRoom, TasksFull, TaskStore
 from antiphon.sql.database_store import DatabaseStore
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class SqlTaskStore(DatabaseStore):
+class SqlTaskStore(DatabaseStore, TaskStore):
     """A ``TaskStore`` in SQLite or PostgreSQL: tasks survive their process, and another one goes on with them.
 
     It opens when first used, and creates its tables, ``server_tasks``, ``server_task_entries`` and
@@ -54,7 +54,6 @@ class SqlTaskStore(DatabaseStore):
         return bool(self._notices) and all(notices.are_heard for notices in self._notices)
 
     async def watch(self, hear: Callable[[TaskNotice | None], None]) -> None:
-        """See ``TaskStore.watch``."""
         notices = self._runner.notices(self._table.CHANNEL)
         if notices is None:
             return
@@ -65,49 +64,38 @@ class SqlTaskStore(DatabaseStore):
             self._notices.remove(notices)
 
     async def clock(self) -> float:
-        """See ``TaskStore.clock``."""
         return await self._run(self._table.clock, write=False)
 
     async def add(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom) -> None:
-        """See ``TaskStore.add``."""
         await self._run_in_room(partial(self._table.add, task=task, entries=entries, room=room))
 
     async def get(self, id: str) -> StoredTask | None:
-        """See ``TaskStore.get``."""
         return await self._run(partial(self._table.get, id=id), write=False)
 
     async def write(
         self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None, *, tell: bool = False
     ) -> bool:
-        """See ``TaskStore.write``."""
         return await self._run_in_room(partial(self._table.write, task=task, entries=entries, room=room, tell=tell))
 
     async def journal(self, id: str) -> Mapping[str, bytes]:
-        """See ``TaskStore.journal``."""
         return await self._run(partial(self._table.journal, id=id), write=False)
 
     async def due(self, at: float, limit: int) -> Sequence[StoredTask]:
-        """See ``TaskStore.due``."""
         return await self._run(partial(self._table.due, at=at, limit=limit), write=False)
 
     async def next_due(self, after: float) -> float | None:
-        """See ``TaskStore.next_due``."""
         return await self._run(partial(self._table.next_due, after=after), write=False)
 
     async def renew(self, holder: str, until: float) -> None:
-        """See ``TaskStore.renew``."""
         await self._run(partial(self._table.renew, holder=holder, until=until))
 
     async def held(self, holder: str) -> Mapping[str, int]:
-        """See ``TaskStore.held``."""
         return await self._run(partial(self._table.held, holder=holder), write=False)
 
     async def versions(self, ids: Collection[str]) -> Mapping[str, int]:
-        """See ``TaskStore.versions``."""
         return await self._run(partial(self._table.versions, ids=list(ids)), write=False)
 
     async def sweep(self, at: float) -> None:
-        """See ``TaskStore.sweep``."""
         await self._run(partial(self._table.sweep, at=at))
 
     async def _run_in_room(self, work: Callable[[Connection], T]) -> T:

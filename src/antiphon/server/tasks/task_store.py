@@ -259,7 +259,7 @@ class TaskStore(Protocol):
         ...
 
 
-class MemoryTaskStore:
+class MemoryTaskStore(TaskStore):
     """A ``TaskStore`` in memory: tasks end with the process.
 
     Args:
@@ -267,7 +267,6 @@ class MemoryTaskStore:
     """
 
     shared = False
-    tells = True
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -284,12 +283,14 @@ class MemoryTaskStore:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    @property
+    def tells(self) -> bool:
+        return True
+
     async def clock(self) -> float:
-        """See ``TaskStore.clock``."""
         return self._clock()
 
     async def watch(self, hear: Callable[[TaskNotice | None], None]) -> None:
-        """See ``TaskStore.watch``."""
         self._watching.append(hear)
         try:
             await asyncio.Event().wait()
@@ -297,7 +298,6 @@ class MemoryTaskStore:
             self._watching.remove(hear)
 
     async def add(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom) -> None:
-        """See ``TaskStore.add``."""
         size = len(task.data) + bytes_of(entries)
         try:
             self._check(task, size, room, is_new=True)
@@ -323,14 +323,12 @@ class MemoryTaskStore:
             self._sizes[task.id] = size
 
     async def get(self, id: str) -> StoredTask | None:
-        """See ``TaskStore.get``."""
         task = self._tasks.get(id)
         return task if task is not None and task.expires > self._clock() else None
 
     async def write(
         self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None, *, tell: bool = False
     ) -> bool:
-        """See ``TaskStore.write``."""
         before = self._tasks.get(task.id)
         if before is None or before.version != task.version - 1 or before.expires <= self._clock():
             return False
@@ -352,36 +350,29 @@ class MemoryTaskStore:
         return True
 
     async def journal(self, id: str) -> Mapping[str, bytes]:
-        """See ``TaskStore.journal``."""
         return dict(self._journals.get(id, {}))
 
     async def due(self, at: float, limit: int) -> Sequence[StoredTask]:
-        """See ``TaskStore.due``."""
         found = [task for task in self._tasks.values() if task.due is not None and task.due <= at < task.expires]
         return sorted(found, key=lambda task: task.due or 0.0)[:limit]
 
     async def next_due(self, after: float) -> float | None:
-        """See ``TaskStore.next_due``."""
         ahead = [task.due for task in self._tasks.values() if task.due is not None and after < task.due]
         return min(ahead, default=None)
 
     async def renew(self, holder: str, until: float) -> None:
-        """See ``TaskStore.renew``."""
         for id, task in list(self._tasks.items()):
             if task.holder == holder:
                 self._tasks[id] = structs.replace(task, due=until)
         await asyncio.sleep(0)
 
     async def held(self, holder: str) -> Mapping[str, int]:
-        """See ``TaskStore.held``."""
         return {task.id: task.version for task in self._tasks.values() if task.holder == holder}
 
     async def versions(self, ids: Collection[str]) -> Mapping[str, int]:
-        """See ``TaskStore.versions``."""
         return {id: self._tasks[id].version for id in ids if id in self._tasks}
 
     async def sweep(self, at: float) -> None:
-        """See ``TaskStore.sweep``."""
         for id in [id for id, task in self._tasks.items() if task.expires <= at]:
             gone = self._tasks.pop(id)
             self._journals.pop(id, None)
