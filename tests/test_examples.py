@@ -68,7 +68,7 @@ def test_an_example_prints_what_it_should(name: str):
 WITHOUT_EXTRAS = """
 import runpy, sys
 for name in ("joserfc", "keyring", "filelock", "tomlkit", "ruamel", "pydantic_ai", "genai_prices", "httpx2",
-             "sqlalchemy", "alembic", "starlette", "h11", "jinja2", "asyncpg", "redis", "opentelemetry"):
+             "sqlalchemy", "alembic", "starlette", "jinja2", "asyncpg", "redis", "opentelemetry"):
     sys.modules[name] = None
 runpy.run_path(sys.argv[1], run_name="__main__")
 """

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import pytest
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from antiphon.errors import ConfigError
 from antiphon.host import MemoryStore
 from antiphon.host.config.settings import Config, Reviewing
+from antiphon.transports.http.server.connections import BoundedConnection
 from antiphon.web import running_page, serve_page
 from antiphon.web.page_server import serve_and_open_page
 from tests.web.pages import desk, visitor
@@ -109,13 +109,13 @@ async def test_a_permission_can_be_undone_for_as_long_as_is_configured():
 async def test_what_is_small_is_sent_at_once(monkeypatch: pytest.MonkeyPatch):
     """Nothing waits for the acknowledgement of what was sent before it, which takes 40 ms."""
     seen: list[int] = []
-    made = H11Protocol.connection_made
+    made = BoundedConnection.connection_made
 
-    def connected(self: H11Protocol, transport: asyncio.Transport) -> None:
+    def connected(self: BoundedConnection, transport: asyncio.Transport) -> None:
         seen.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         made(self, transport)
 
-    monkeypatch.setattr(H11Protocol, "connection_made", connected)
+    monkeypatch.setattr(BoundedConnection, "connection_made", connected)
     async with desk():
         assert seen
     assert all(seen)

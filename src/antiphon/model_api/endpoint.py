@@ -6,17 +6,16 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 import msgspec
-import uvicorn
 
 from antiphon.host.host import Host
 from antiphon.model_api.access_tokens import Tokens, protect_memory
 from antiphon.model_api.model_app import CROWDED, TRACED, App
 from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits
-from antiphon.transports.http.server.shutdown import GracefulServer
+from antiphon.transports.http.server.shutdown import serve_embedded
 from antiphon.wire.origin import Equipment, Origin
 
 GIVEN: Mapping[str, str] = {
@@ -118,24 +117,8 @@ async def open_endpoint(host: Host, tokens: Tokens) -> AsyncGenerator[int]:
         class Connection(_ModelConnection):
             limits = limited
 
-        config = uvicorn.Config(
-            app,
-            http=Connection,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=1,
-        )
-        server = _QuietModelServer(config, app.wait_reported, limited)
-        serving = asyncio.create_task(server.serve(sockets=[opened]))
-        try:
+        async with serve_embedded(app, [opened], Connection, close=app.wait_reported, grace=1):
             yield port
-        finally:
-            server.should_exit = True
-            await asyncio.shield(serving)
 
 
 def _count_file_limit() -> int:
@@ -160,14 +143,6 @@ class _ModelConnection(BoundedConnection):
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self.app_state[CROWDED] = len(self.connections) > SERVED
-
-
-class _QuietModelServer(GracefulServer):
-    """Leaves signals to the owner of the event loop."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
 
 
 class _Equipment:

@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 import webbrowser
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from html import escape
@@ -26,10 +26,6 @@ from tempfile import mkstemp
 from threading import Thread
 from typing import cast
 
-import h11
-import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
@@ -38,6 +34,8 @@ from antiphon.host.review.queue import UNDO
 from antiphon.host.store.base import PageRow, Store
 from antiphon.machine.browser import has_browser
 from antiphon.machine.loopback import LOOPBACK, is_loopback
+from antiphon.transports.http.server.connections import BoundedConnection, ConnectionLimits
+from antiphon.transports.http.server.shutdown import serve_embedded
 from antiphon.web.page import ReviewPage
 
 _STREAMS = 200
@@ -124,88 +122,33 @@ async def running_page(
             store, name=row.name, named=named, plain=plain, config=config, undo=undo, asker=asker, servers=servers
         )
         await page.access.load()
-        server = _QuietPageServer(_make_config(page))
-        serving = asyncio.create_task(server.serve(sockets=listening))
-        try:
-            yield RunningPage(page, f"http://{named}", f"http://{own}:{row.port}")
-        finally:
+
+        async def close() -> None:
             page.site.closing.set()
-            server.should_exit = True
-            await asyncio.shield(serving)
+
+        try:
+            async with serve_embedded(page, listening, _PageConnection, close=close, grace=2, most=_STREAMS):
+                yield RunningPage(page, f"http://{named}", f"http://{own}:{row.port}")
+        finally:
             await page.site.own.aclose()
 
 
-class _QuietPageServer(uvicorn.Server):
-    """Leaves signals to the owner of the event loop."""
+class _PageConnection(BoundedConnection):
+    """A connection that gives way if too many have not sent a request yet."""
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
-class _PageConnection(H11Protocol):
-    """A connection that is closed if no head of a request comes."""
-
+    limits = ConnectionLimits(head_timeout=HEAD_SECONDS)
     since = 0.0
-    late: asyncio.TimerHandle | None = None
-    """Set while a head is awaited."""
-    served = False
-    """Whether a complete request has come before, so that other connections are closed first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        self._await_head()
-        waiting = [each for each in self._others() if each.late is not None and not each.served]
+        self.since = self.loop.time()
+        connections = cast("set[_PageConnection]", self.connections)
+        waiting = [each for each in connections if each.reads_head and not each.served]
         if len(waiting) > MAX_HALF_OPEN:
             oldest = min(waiting, key=lambda each: each.since)
             # Stop counting it now, since its end is reported only later.
-            oldest.came()
-            self.connections.discard(oldest)
+            connections.discard(oldest)
             oldest.transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self.served = True
-            self.came()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if not self.transport.is_closing() and self.conn.their_state is h11.IDLE:
-            self._await_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.came()
-        super().connection_lost(exc)
-
-    def _others(self) -> list[_PageConnection]:
-        return [cast("_PageConnection", each) for each in self.connections]
-
-    def _await_head(self) -> None:
-        self.came()
-        self.since = self.loop.time()
-        self.late = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
-
-    def came(self) -> None:
-        """Stop waiting for a head."""
-        if self.late is not None:
-            self.late.cancel()
-        self.late = None
-
-
-def _make_config(page: ReviewPage) -> uvicorn.Config:
-    return uvicorn.Config(
-        page,
-        http=_PageConnection,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=_STREAMS,
-        timeout_graceful_shutdown=2,
-    )
 
 
 def _place_page(host: str, port: int, kept: list[PageRow]) -> tuple[PageRow, list[socket.socket]]:

@@ -12,7 +12,7 @@ import contextlib
 import selectors
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from types import FrameType
 from typing import Any
 
@@ -209,6 +209,50 @@ class GracefulServer(uvicorn.Server):
         with super().capture_signals():
             yield
             self._captured_signals.clear()
+
+
+class _EmbeddedServer(GracefulServer):
+    """Leaves signals to the owner of the event loop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serve_embedded(
+    app: Any,
+    sockets: list[socket.socket],
+    connection: type[BoundedConnection],
+    *,
+    close: Callable[..., Awaitable[object]],
+    grace: int,
+    most: int | None = None,
+) -> AsyncGenerator[None]:
+    """Serve an application in the background of a block, within a program of somebody else: no log, no signals.
+
+    ``close`` ends the streams of the application. ``grace``: seconds for the responses that are still open then.
+    ``most``: connections beyond which requests are answered with status 503.
+    """
+    config = uvicorn.Config(
+        app,
+        http=connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=most,
+        timeout_graceful_shutdown=grace,
+    )
+    server = _EmbeddedServer(config, close, connection.limits)
+    serving = asyncio.create_task(server.serve(sockets=sockets))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.shield(serving)
 
 
 def _has_come(transport: asyncio.BaseTransport) -> bool:
