@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import Connection, text
@@ -337,11 +338,21 @@ async def test_transactions_go_on_during_every_other_merge(runner: SqliteRunner,
 
 
 async def test_a_slow_disk_keeps_transactions_off_the_event_loop(runner: SqliteRunner, monkeypatch: pytest.MonkeyPatch):
-    """After a transaction that took too long there, the next ones run in the thread."""
-    monkeypatch.setattr(module, "_BRIEF", -1.0)
+    """After a transaction that took too long there, the next ones run in the thread for ten times as long."""
+    now = 1_000.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     here = threading.current_thread().name
-    assert await runner.run(on_thread, brief=True) == here
+
+    def take_long(connection: Connection) -> str:
+        nonlocal now
+        now += 0.1
+        return on_thread(connection)
+
+    assert await runner.run(take_long, brief=True) == here
+    now += 0.99
     assert await runner.run(on_thread, brief=True) != here
+    now += 0.02
+    assert await runner.run(on_thread, brief=True) == here
 
 
 async def test_a_durable_store_waits_for_the_disk_in_the_thread(tmp_path: Path):

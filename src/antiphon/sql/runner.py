@@ -47,8 +47,10 @@ _POLL = 20
 polled slowly would find the lock taken each time while another one has many transactions to do."""
 _BRIEF = 0.05
 """Most seconds that a brief transaction may keep the event loop. After a longer one, as on a slow disk, all run in the
-thread for the next ``_THREAD_ONLY`` seconds."""
-_THREAD_ONLY = 5.0
+thread for ``_THREAD_ONLY`` times as long as it took."""
+_THREAD_ONLY = 10.0
+"""Slow transactions then take less than a tenth of the event loop's time. X
+processor time, so a disk that stops for a moment must not keep them there for long."""
 _UNMERGED = 128
 """Transactions on the event loop, of some six pages each, after which the thread merges the log into the file. That
 waits for the disk. SQLite does it by itself in the thread, once there are 1,000 pages."""
@@ -190,8 +192,9 @@ class SqliteRunner(Runner):
             return False
         _run_transaction(done, partial(self._finish, connection, work))()
         self._turn = time.monotonic()
-        if self._turn - began > _BRIEF:
-            self._thread_until = self._turn + _THREAD_ONLY
+        took = self._turn - began
+        if took > _BRIEF:
+            self._thread_until = self._turn + _THREAD_ONLY * took
         self._unmerged += 1
         if self._unmerged >= _UNMERGED:
             self._unmerged = 0
