@@ -28,9 +28,9 @@ async def test_each_process_counts_its_asks_from_one(kept, audit: Callable[..., 
 
 async def test_keys_of_records_that_are_not_there_hide_nothing(kept, tmp_path: Path, audit: Callable[..., Done]):
     """They are left where the end of the record was cut off; the rest is still listed, and verify tells."""
-    await kept(*[spent(1.0, 1)] * 5)
+    await kept(*[spent(1.0, 1)] * 70)
     with sqlite3.connect(tmp_path / "host.db") as database:
-        database.execute("UPDATE record_keys SET seq = seq + 100 WHERE seq > 3")
+        database.execute("UPDATE record_keys SET seq = seq + 100 WHERE seq > 60")
     database.close()
     assert len(audit("list", "-n", "2", "--json").objects) == 2
     assert audit("verify").code == 1

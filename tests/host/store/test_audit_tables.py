@@ -34,9 +34,9 @@ def record(ask: int, step: str, outcome: str = "", **more) -> Record:
     )
 
 
-async def filled(store: Store) -> None:
-    """Record six asks of two steps."""
-    for ask in range(6):
+async def filled(store: Store, asks: int = 6) -> None:
+    """Record asks of two steps."""
+    for ask in range(asks):
         end = record(ask, "refused", "user", call="7") if ask == 3 else record(ask, "answered", "handed-over")
         await store.commit(Change(records=(record(ask, "received", tool=f"tool {ask}"), end)))
 
@@ -103,7 +103,7 @@ async def test_changed_keys_are_found(change: str, tmp_path: Path):
     """A record that is hidden from a search is a fault, as a changed one is."""
     async with Place("sqlite", tmp_path) as place:
         async with place.open() as store:
-            await filled(store)
+            await filled(store, 48)
             assert (await Audit(store).verify()).whole
         database = sqlite3.connect(place.path, isolation_level=None)
         database.execute(f"{change} WHERE seq = 8")
@@ -112,6 +112,47 @@ async def test_changed_keys_are_found(change: str, tmp_path: Path):
             fault = (await Audit(store).verify()).fault
     assert fault is not None
     assert fault.seq == 8
+
+
+async def test_a_record_is_found_before_its_keys_are_stored(store: Store):
+    """A search finds the same records, wherever a block of keys ends."""
+    searches = [
+        RecordSearch(call="7"),
+        RecordSearch(step="received", after=59),
+        RecordSearch(identities=("command:1",), before=131),
+        RecordSearch(outcome="us", after=0, before=140),
+    ]
+    for _ in range(4):
+        await filled(store, 20)
+        entries = await store.entries()
+        assert [key.seq for key in await store.record_keys(5)] == [entry.seq for entry in entries[5:]]
+        for search in searches:
+            bounds = range((search.after or 0) + 1, search.before or 1_000)
+            expected = [entry.seq for entry in entries if entry.seq in bounds and entry.record in search]
+            for limit in (3, 400):
+                found = [entry.seq for entry in await store.find_records(search, limit)]
+                assert found == (expected if search.after is not None else expected[::-1])[:limit]
+    assert (await Audit(store).verify()).whole
+
+
+async def test_keys_of_records_that_were_cut_off_are_replaced(tmp_path: Path):
+    """The records that come in their places are found by their own keys."""
+    async with Place("sqlite", tmp_path) as place:
+        async with place.open() as store:
+            await filled(store, 40)
+        database = sqlite3.connect(place.path, isolation_level=None)
+        database.execute("DELETE FROM audit WHERE seq > 50")
+        database.execute("UPDATE audit_head SET (seq, hash) = (SELECT seq, hash FROM audit WHERE seq = 50)")
+        database.execute("UPDATE gathered SET seq = 0")
+        database.close()
+        async with place.open() as store:
+            assert (await numbers(store, step="answered"))[0] == 50
+            fault = (await Audit(store).verify()).fault
+            assert fault is not None
+            assert (fault.seq, fault.problem) == (51, "it has keys, and is not there")
+            await store.commit(Change(records=tuple(record(99, "failed", "other") for _ in range(20))))
+            assert await numbers(store, outcome="other") == list(range(70, 50, -1))
+            assert (await Audit(store).verify()).whole
 
 
 def record_history(ask: int, step: str, outcome: str = "", **more) -> Record:

@@ -1,7 +1,9 @@
 """The audit in a database with its keys, sums of spending and ends of asks, within transactions of the caller.
 
-A record, its keys and its part of a sum are stored in one transaction, so they agree at any time. What became of asks
-is computed from the audit when somebody looks, in pieces, whichever process wrote the records.
+A record and its part of a sum are stored in one transaction, so they agree at any time. Keys are stored for ``_BLOCK``
+records together, in the transaction of the last of them: a row in the table of keys costs as much as the record itself,
+and each of its indexes is one more page to write. The records after the last whole block are searched by reading them.
+What became of asks is computed from the audit when somebody looks, in pieces, whichever process wrote the records.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ _ADD = Prepared(audit.insert())
 _MOVE = Prepared(
     update(audit_head).where(audit_head.c.id == 1).values(seq=bindparam("to_seq"), hash=bindparam("to_hash"))
 )
+_BLOCK = 64
+"""Records whose keys are stored together: so few that this takes half a millisecond, so many that larger blocks gain
+nothing."""
 _AMOUNTS = ("requests", "input_tokens", "output_tokens", "money")
 _PAGE = (
     select(audit.c.seq, audit.c.body, audit.c.hash)
@@ -63,8 +68,10 @@ def append_records(connection: Connection, end: Head, records: Sequence[Record])
     if not added:
         return
     _ADD.many(connection, list(map(asdict, added)))
-    keyed = [asdict(key_of(entry.seq, record)) for entry, record in zip(added, records, strict=True)]
-    _add_keys(connection.dialect.name).many(connection, keyed)
+    keyed, whole = _end_of_blocks(end.seq - len(added)), _end_of_blocks(end.seq)
+    if whole > keyed:
+        rows = [asdict(key) for key in _make_keys(list_entries(connection, keyed, whole - keyed))]
+        _add_keys(connection.dialect.name).many(connection, rows)
     _MOVE.count(connection, {"to_seq": end.seq, "to_hash": end.hash})
     sums: dict[SpentKey, SpentRow] = {}
     add_spending(sums, records)
@@ -85,19 +92,39 @@ def list_entries(connection: Connection, after: int, limit: int) -> list[Entry]:
 
 
 def keys(connection: Connection, after: int, limit: int) -> list[RecordKey]:
-    """Return the keys of the records with a higher number."""
-    page = select(record_keys).where(record_keys.c.seq > after).order_by(record_keys.c.seq).limit(limit)
-    return [RecordKey(*row) for row in connection.execute(page)]
+    """Return the keys of the records with a higher number, and keys that are stored beyond the last record."""
+    end = read_head(connection).seq
+    keyed = _end_of_blocks(end)
+    stored = and_(record_keys.c.seq > after, or_(record_keys.c.seq <= keyed, record_keys.c.seq > end))
+    page = select(record_keys).where(stored).order_by(record_keys.c.seq).limit(limit)
+    found = [RecordKey(*row) for row in connection.execute(page)]
+    found += _make_keys(list_entries(connection, max(after, keyed), min(limit, _BLOCK)))
+    return sorted(found, key=lambda key: key.seq)[:limit]
 
 
 def find(connection: Connection, search: RecordSearch, limit: int) -> list[Entry]:
     """Return a page of records whose keys are those that are searched for."""
     order = record_keys.c.seq.desc() if search.after is None else record_keys.c.seq
-    # Keys beyond the end are of no record, and would fill the page. The sum keeps this out of the choice of an index.
-    within = record_keys.c.seq + 0 <= select(audit_head.c.seq).where(audit_head.c.id == 1).scalar_subquery()
-    sought = select(record_keys.c.seq).where(within, *_conditions(search))
+    keyed = _end_of_blocks(read_head(connection).seq)
+    # Other keys may be of no record, and would fill the page. The sum keeps this out of the choice of an index.
+    sought = select(record_keys.c.seq).where(record_keys.c.seq + 0 <= keyed, *_conditions(search))
     found = _entries_at(connection, sought.order_by(order).limit(limit))
-    return found if search.after is not None else found[::-1]
+    found += [entry for entry in list_entries(connection, keyed, _BLOCK) if _is_found(entry, search)]
+    return found[:limit] if search.after is not None else found[::-1][:limit]
+
+
+def _is_found(entry: Entry, search: RecordSearch) -> bool:
+    above = search.after is None or entry.seq > search.after
+    return above and (search.before is None or entry.seq < search.before) and entry.record in search
+
+
+def _end_of_blocks(seq: int) -> int:
+    """Return the last record, up to this one, whose keys are stored."""
+    return seq - seq % _BLOCK
+
+
+def _make_keys(entries: Sequence[Entry]) -> list[RecordKey]:
+    return [key_of(seq, record) for seq, record in decode_records(entries)]
 
 
 def _entries_at(connection: Connection, seqs: Select[tuple[int]] | Sequence[int]) -> list[Entry]:

@@ -101,6 +101,8 @@ class SqlStore(Store):
         self._opening = asyncio.Lock()
         self._heart: asyncio.Task[None] | None = None
         self._only_read = False
+        self._has_content = False
+        """Whether a record with content was kept."""
         self._outdated: ConfigError | None = None
         """Set when a newer release has added to the store what this one must not ignore; every method raises it."""
 
@@ -373,9 +375,9 @@ class SqlStore(Store):
                 _log.warning("the store could not be reached: %s", type(error).__name__)
 
     def _make(self, changes: Sequence[Change]) -> Awaitable[None]:
-        # Contents and definitions may be megabytes.
-        contents = [record.content for change in changes for record in change.records]
-        is_brief = not any(contents) and not any(change.define for change in changes)
+        # Contents and definitions may be megabytes, and keys are made from earlier records as well.
+        self._has_content = self._has_content or any(record.content for each in changes for record in each.records)
+        is_brief = not self._has_content and not any(change.define for change in changes)
         making = self._runner.run(partial(self._commit_changes, changes), brief=is_brief)
         if any(change.settle for change in changes):
             making.add_done_callback(partial(self._save_later, changes))

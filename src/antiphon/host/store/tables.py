@@ -113,7 +113,7 @@ record_keys = _table(
     sa.Index("records_by_outcome", "outcome", sqlite_where=sa.text("outcome IS NOT NULL")),
     sa.Index("records_of_call", "call", sqlite_where=sa.text("call IS NOT NULL")),
 )
-"""What each audit record is found by, written with it. A step or a time has no index: a search for it reads these
+"""What each audit record is found by, written in blocks. A step or a time has no index: a search for it reads these
 narrow rows, of which a million take a fifth of a second."""
 
 audit_head = _table("audit_head", "id small*, seq int, hash text")
