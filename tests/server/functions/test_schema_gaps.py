@@ -8,6 +8,7 @@ import enum
 import uuid
 from typing import Annotated, Any, Literal, NamedTuple
 
+import jsonschema_rs
 import msgspec
 import pytest
 from msgspec import Meta
@@ -57,6 +58,23 @@ def written(annotation: Any) -> str:
 def test_the_keys_of_an_object_have_their_form(keys, names):
     """They are text, so a number is its digits."""
     assert f'"propertyNames":{names}' in written(dict[keys, int])
+
+
+@pytest.mark.parametrize("bound", [-1000, -101, -100, -99, -10, -9, -1, 0, 1, 9, 10, 11, 99, 100, 119, 190, 999])
+def test_the_bounds_of_whole_numbers_hold_for_keys(bound):
+    """Digits are compared instead of numbers, since a key is text."""
+    around = [*range(bound - 15, bound + 16), *range(-1100, 1100, 7), 10**20, -(10**20)]
+    for meta, is_within in (
+        (Meta(ge=bound), lambda number: number >= bound),
+        (Meta(gt=bound), lambda number: number > bound),
+        (Meta(le=bound), lambda number: number <= bound),
+        (Meta(lt=bound), lambda number: number < bound),
+        (Meta(gt=bound - 3, le=bound), lambda number: bound - 3 < number <= bound),
+    ):
+        schemas, definitions = msgspec.json.schema_components([dict[Annotated[int, meta], int]])
+        fill_gaps(schemas, definitions, [dict[Annotated[int, meta], int]])
+        validator = jsonschema_rs.validator_for(schemas[0])
+        assert [n for n in around if validator.is_valid({str(n): 1}) is not is_within(n)] == []
 
 
 @pytest.mark.parametrize("keys", [str, Any, str | int])

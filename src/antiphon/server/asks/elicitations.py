@@ -188,6 +188,9 @@ def _resolve_member(member: _Schema, whole: _Schema) -> _Schema:
         return {**{k: v for k, v in _resolve_member(definition, whole).items() if k != "title"}, **words}
     for key in ("anyOf", "oneOf", "allOf"):
         others = [other for other in member.get(key, []) if other.get("type") != "null"]
+        if [other.get("type") for other in others] == ["number", "string"]:
+            # Pydantic takes a decimal as either; only text keeps its digits.
+            del others[0]
         if len(others) == 1:
             return {**_resolve_member(others[0], whole), **words}
     kinds: Any = member.get("type")

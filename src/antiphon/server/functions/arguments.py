@@ -258,7 +258,7 @@ def _convert_leniently(text: str | list[str], annotation: Any) -> Any:
             document = msgspec.json.decode(text)
         except msgspec.DecodeError:
             document = text
-        if isinstance(document, list | dict):
+        if isinstance(document, list | dict | bool):
             return msgspec.convert(document, annotation, str_keys=True)
         raise
 

@@ -12,6 +12,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import is_
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import msgspec
@@ -19,7 +20,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Ty
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaSerializer, SchemaValidator
 
-from antiphon.server.functions.schema_gaps import NO_KEY, NUMBER_KEY, WHOLE_KEY
+from antiphon.server.functions.schema_gaps import NO_KEY, NUMBER_KEY, join_keys, write_whole_keys
 from antiphon.server.functions.type_parts import members_of_class, parts_of
 
 _BOUNDS = (
@@ -28,6 +29,7 @@ _BOUNDS = (
 _FIELDED = ("dataclass-args", "named-tuple", "typed-dict", "arguments")
 """Core schemas with fields; "arguments" are those of a named tuple before pydantic 2.13."""
 _BYTES_OPTIONS = frozenset({"ser_json_bytes", "val_json_bytes"})
+_LIMITS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
 _OPAQUE = frozenset({"cls", "config", "default", "expected", "members", "metadata"})
 """Keys of a core schema that hold values of the author's."""
 
@@ -191,10 +193,29 @@ class JsonSchemas(GenerateJsonSchema):
     def dict_schema(self, schema: Any) -> dict[str, Any]:
         """Generate the schema of a dictionary. Raises ``TypeError`` if its keys cannot be text."""
         written = super().dict_schema(schema)
-        keys = self.resolve_ref_schema(self.generate_inner(schema.get("keys_schema", {"type": "any"})))
-        kind = keys.get("type")
-        if kind in ("array", "object", "boolean", "null") and self.mode == "validation":
+        names = self._write_keys(self.generate_inner(schema.get("keys_schema", {"type": "any"})))
+        if names is None and self.mode == "validation":
             raise TypeError(NO_KEY)
-        if kind in ("integer", "number"):
-            written["propertyNames"] = WHOLE_KEY if kind == "integer" else NUMBER_KEY
-        return written
+        # Pydantic gives the values of other keys no schema where keys have a pattern, which allows any value there.
+        for values in written.pop("patternProperties", {}).values():
+            written["additionalProperties"] = values
+        written.pop("propertyNames", None)
+        return {**written, "propertyNames": names} if names else written
+
+    def _write_keys(self, node: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the schema of a value as a key: empty for any text, ``None`` if no text is such a value."""
+        node = self.resolve_ref_schema(node)
+        kind, values = node.get("type"), node.get("enum", [node["const"]] if "const" in node else None)
+        if "anyOf" in node:
+            return join_keys(map(self._write_keys, node["anyOf"]))
+        if values is not None:
+            # A key is read as the member of an enum, which has a title here, but not as a number of a ``Literal``.
+            texts = [str(value) for value in values if isinstance(value, str) or "title" in node]
+            return {"enum": texts} if texts else None
+        if kind in ("array", "object", "boolean", "null"):
+            return None
+        if kind == "number":
+            return NUMBER_KEY
+        if kind == "integer":
+            return write_whole_keys(SimpleNamespace(**{name: node.get(key) for name, key in _LIMITS.items()}))
+        return {key: value for key, value in node.items() if key not in ("type", "title")}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil, floor
 from typing import Any
 
 from msgspec import inspect as types
@@ -10,7 +11,6 @@ from msgspec import inspect as types
 from antiphon.json_schema.effort import walk_objects
 
 _Schema = dict[str, Any]
-WHOLE_KEY = {"pattern": "^-?(0|[1-9][0-9]*)$"}
 NUMBER_KEY = {"pattern": r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"}
 NO_KEY = "the keys of a JSON object are text, which these keys cannot be; use a list of pairs: list[tuple[...]]"
 
@@ -21,7 +21,6 @@ _CLASSES: Mapping[Any, tuple[type, ...]] = {
 
 _KEYS: Mapping[type, _Schema] = {
     types.AnyType: {},
-    types.IntType: WHOLE_KEY,
     types.FloatType: NUMBER_KEY,
     types.BytesType: {"contentEncoding": "base64"},
     types.DateType: {"format": "date"},
@@ -132,8 +131,9 @@ def _as_key(kind: Any) -> _Schema | None:
     """Return the schema of a type as the key of an object: empty for any text, ``None`` if no text is such a value."""
     kind = _strip_annotations(kind)
     if isinstance(kind, types.UnionType):
-        found = [names for names in map(_as_key, kind.types) if names is not None]
-        return None if not found else {"anyOf": found} if all(found) else {}
+        return join_keys(map(_as_key, kind.types))
+    if isinstance(kind, types.IntType):
+        return write_whole_keys(kind)
     if isinstance(kind, types.LiteralType | types.EnumType):
         values = kind.values if isinstance(kind, types.LiteralType) else [one.value for one in kind.cls]
         return {"enum": [str(value) for value in values]}
@@ -141,3 +141,41 @@ def _as_key(kind: Any) -> _Schema | None:
         bounds = {"minLength": kind.min_length, "maxLength": kind.max_length, "pattern": kind.pattern}
         return {name: bound for name, bound in bounds.items() if bound is not None}
     return next((names for one, names in _KEYS.items() if isinstance(kind, one)), None)
+
+
+def join_keys(members: Iterable[_Schema | None]) -> _Schema | None:
+    """Return the schema of keys that are of one of several types, each as ``_as_key`` returns it."""
+    found = [names for names in members if names is not None]
+    return None if not found else {"anyOf": found} if all(found) else {}
+
+
+def write_whole_keys(bounds: Any) -> _Schema:
+    """Return the schema of whole numbers as keys; ``gt``, ``ge``, ``lt`` and ``le`` are attributes of ``bounds``.
+
+    The keys are text, which has no smallest number, so bounds become patterns of digits.
+    """
+    lows = [*([] if bounds.ge is None else [ceil(bounds.ge)]), *([] if bounds.gt is None else [floor(bounds.gt) + 1])]
+    highs = [*([] if bounds.le is None else [floor(bounds.le)]), *([] if bounds.lt is None else [ceil(bounds.lt) - 1])]
+    found = [_write_from(low) if low >= 0 else f"{_write_from(0)}|-({_write_up_to(-low)})" for low in lows]
+    found += [f"{_write_up_to(high)}|-[1-9][0-9]*" if high >= 0 else f"-({_write_from(-high)})" for high in highs]
+    patterns = [{"pattern": f"^({digits})$"} for digits in found] or [{"pattern": f"^-?({_write_from(0)})$"}]
+    return patterns[0] if len(patterns) == 1 else {"allOf": patterns}
+
+
+def _write_from(low: int) -> str:
+    """Return the pattern of the numbers from ``low``, which is not negative, upwards."""
+    if low < 2:
+        return "[1-9][0-9]*" if low else "0|[1-9][0-9]*"
+    digits = str(low)
+    higher = [(at, int(digit) + 1) for at, digit in enumerate(digits) if digit != "9"]
+    parts = [f"{digits[:at]}[{first}-9][0-9]{{{len(digits) - at - 1}}}" for at, first in higher]
+    return "|".join([digits, f"[1-9][0-9]{{{len(digits)},}}", *parts])
+
+
+def _write_up_to(high: int) -> str:
+    """Return the pattern of the numbers from 0 to ``high``."""
+    digits = str(high)
+    lower = [(at, int(digit) - 1) for at, digit in enumerate(digits) if digit > ("0" if at else "1")]
+    parts = [f"{digits[:at]}[{0 if at else 1}-{last}][0-9]{{{len(digits) - at - 1}}}" for at, last in lower]
+    shorter = [f"[1-9][0-9]{{0,{len(digits) - 2}}}"] if len(digits) > 1 else []
+    return "|".join(["0", digits, *shorter, *parts])
