@@ -23,7 +23,6 @@ from antiphon.wire.envelope import (
     decode_wire,
     encode_canonical,
     encode_value,
-    recover_id,
     split_batch,
     too_deep,
 )
@@ -290,7 +289,6 @@ def test_no_bytes_raise_anything_else(data):
     """Frames come from strangers: each is a message, or one of two errors; a batch or not."""
     assert outcome(decode_envelope, data) in OUTCOMES
     assert outcome(split_batch, data) in OUTCOMES
-    assert recover_id(data) is None or isinstance(recover_id(data), int | str)
 
 
 @settings(deadline=None)
@@ -309,24 +307,6 @@ def test_any_params_pass_undecoded(value):
     """An envelope never looks inside."""
     data = json.dumps({**REQUEST, "params": value}).encode()
     assert json.loads(bytes(decode_envelope(data).params)) == value
-
-
-@pytest.mark.parametrize(
-    ("data", "id"),
-    [
-        (b'{"id":1,"method":3}', 1),
-        (b'{"method":[],"id":"a"}', "a"),
-        (b'{"id":null}', None),
-        (b'{"id":true}', None),
-        (b'{"id":1', None),
-        (b"[1]", None),
-        (b'{"id":5,"params":' + nested(200) + b"}", 5),
-        (b'{"id":5,"params":' + b"[" * 100_000, None),
-    ],
-)
-def test_the_id_of_a_bad_message(data, id):
-    """It is found where the frame is JSON at all, so that the error reply reaches who waits for it."""
-    assert recover_id(data) == id
 
 
 @pytest.mark.parametrize("data", [frame(), b"", b" ", b"1", b'"["', b" {}"])

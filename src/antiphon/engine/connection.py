@@ -113,6 +113,7 @@ class Connection(Generic[S]):
     ) -> None:
         self.channel = channel
         self.session = session
+        session.is_framed = getattr(channel, "is_framed", False)
         self.ignored = 0
         """Number of messages of the peer without effect: late replies, unknown notifications, unexpected requests."""
         self.principal: str | None = None

@@ -113,7 +113,6 @@ class Reader:
         """A frame that was decoded on arrival and is still to be received, with its event."""
         self._reader: asyncio.Task[None] | None = None
         """The task that reads; ``None`` once reading has ended."""
-        session.is_framed = getattr(channel, "is_framed", False)
         if isinstance(channel, Offers):
             channel.offer_to(self._take_reply)
         self._go_on()

@@ -25,7 +25,7 @@ from antiphon.wire.envelope import (
 )
 from antiphon.wire.lists import mend_list
 
-_begins_message = re.compile(rb"\s*+\{?\s*+[\"'](?:jsonrpc|id|result|error)[\"']\s*+:").match
+_begins_message = re.compile(rb"\s*+\{?\s*+[\"'](?:jsonrpc|id|method|params|result|error)[\"']\s*+:").match
 """Tells a message that is no JSON, such as a Python dict that was printed, from a line for people."""
 _has_method = re.compile(rb"[\"']method[\"']").search
 _has_outcome = re.compile(rb"[\"'](?:result|error)[\"']").search
@@ -53,6 +53,11 @@ class Remains(msgspec.Struct):
         return self.method is None and bool(self.result or self.error)
 
     @property
+    def has_null_error(self) -> bool:
+        """Whether it has a result beside an error that is null, as JSON-RPC 1.0 wrote, and some peers still do."""
+        return bool(self.result) and bytes(self.error) == b"null"
+
+    @property
     def request(self) -> RequestId | None:
         """The id of the request that it is, or replies to; ``None`` if it cannot be read."""
         return as_id(self.id)
@@ -62,7 +67,7 @@ _decode_remains = msgspec.json.Decoder(Remains).decode
 
 
 def read_remains(data: bytes) -> Remains:
-    """Read what is readable, nothing if it is no object; raise if no reply can be recognised in it."""
+    """Read what is readable, nothing if it is no object; raise if no message can be recognised in it."""
     try:
         return read_mended(_decode_remains, data)
     except RecursionError:
@@ -79,7 +84,7 @@ def read_remains(data: bytes) -> Remains:
 
 
 def _read_loosely(data: bytes) -> Remains | None:
-    """Read a reply that is nearly JSON (NaN, raw tabs), too deep or cut off; ``None`` if it is no reply."""
+    """Read a message that is nearly JSON (NaN, raw tabs), or a reply that is too deep or cut off."""
     if not _begins_message(data):
         return None
     try:
@@ -94,8 +99,8 @@ def _read_loosely(data: bytes) -> Remains | None:
             return None
         found = _find_id(data)
         return Remains(None if found is None else int(found[1]) if found[1] else found[2].decode(), result=_SOME)
-    is_reply = members.get("method") is None and not members.keys().isdisjoint(("result", "error"))
-    return Remains(members.get("id"), result=_SOME) if is_reply else None
+    has_outcome = not members.keys().isdisjoint(("result", "error"))
+    return Remains(members.get("id"), members.get("method"), result=_SOME if has_outcome else Raw(b""))
 
 
 def read_list(data: bytes) -> Envelope | None:
@@ -107,13 +112,27 @@ def read_list(data: bytes) -> Envelope | None:
     return envelope if envelope.result and envelope.method is msgspec.UNSET else None
 
 
+def recover_id(data: bytes) -> RequestId | None:
+    """Return the id of a message that cannot be decoded completely, or ``None``."""
+    try:
+        return read_remains(data).request
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
 def salvage_reply(body: bytes) -> Envelope | None:
-    """Make an error reply of an unreadable one, ``None`` if it is no reply; without an id it fails the only request."""
+    """Make a reply of what is no message, ``None`` if it is a request; without an id it is meant for the only request.
+
+    It is an error, except for a result beside ``"error": null``.
+    """
     try:
         remains = read_remains(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    if not remains.is_reply:
+    if remains.method is not None:
         return None
+    id = "" if remains.request is None else remains.request
+    if remains.has_null_error:
+        return Envelope(jsonrpc="2.0", id=id, result=remains.result)
     error = ErrorObject(code=InvalidRequest.CODE, message="The reply cannot be read")
-    return Envelope(jsonrpc="2.0", id="" if remains.request is None else remains.request, error=error)
+    return Envelope(jsonrpc="2.0", id=id, error=error)

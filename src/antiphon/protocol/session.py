@@ -142,7 +142,8 @@ class PeerSession:
         not fit. A client answers lines that are no messages, and that other code of a server may have printed.
         """
         if reply.error is not UNSET:
-            return self.side == "server" or reply.error.code == errors.MethodNotFound.CODE
+            is_of_print = self.side == "server" and not self.is_framed
+            return is_of_print or reply.error.code == errors.MethodNotFound.CODE
         try:
             decode_wire(reply.result, waiting.method.result or dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -251,8 +252,7 @@ class PeerSession:
         outgoing = self._settle(id) if id is not None else None
         if outgoing is None:
             return self._misfit(id)
-        if remains.result and remains.error and bytes(remains.error) == b"null":
-            # JSON-RPC 1.0 wrote replies this way, and some peers still do.
+        if remains.has_null_error:
             return Replied(outgoing, remains.result, None)
         if outgoing.method.name.endswith("/list") and (listed := read_list(data)) is not None:
             return Replied(outgoing, listed.result, None)

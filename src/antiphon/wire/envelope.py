@@ -52,17 +52,12 @@ class Envelope(Struct, frozen=True):
     error: ErrorObject | UnsetType = UNSET
 
 
-class _AnyId(Struct):
-    id: Any = None
-
-
 class _EnvelopeWithFloat(Envelope, frozen=True):
     id: Any = UNSET
 
 
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 _decode_with_float = msgspec.json.Decoder(_EnvelopeWithFloat).decode
-_decode_id = msgspec.json.Decoder(_AnyId).decode
 _decode_batch = msgspec.json.Decoder(list[Raw]).decode
 # The closing quote is optional, so that an unterminated string is not searched again from every quote inside it.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
@@ -192,14 +187,6 @@ def as_id(id: object) -> RequestId | None:
 
 _LARGEST_WHOLE = 2.0**53
 """Largest number up to which every integer has a float of its own."""
-
-
-def recover_id(data: bytes) -> RequestId | None:
-    """Return the id of a message that cannot be decoded completely, or ``None``."""
-    try:
-        return as_id(read_mended(_decode_id, data).id)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 def split_batch(data: bytes) -> list[Raw] | None:

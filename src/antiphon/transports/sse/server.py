@@ -181,6 +181,8 @@ async def _watch_client(receive: asgi.Receive, session: _Session) -> None:
 class _Session(QueuedChannel):
     """The channel of one client."""
 
+    is_framed = True
+
     def __init__(self, carrier: Carrier, principal: str | None) -> None:
         self.principal = principal
         super().__init__(carrier.wake)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec import UNSET
 
 from antiphon.transports.http.server.legacy_session import EarlyCancellations, find_cancelled_id
 from antiphon.wire.envelope import decode_envelope
@@ -195,6 +196,26 @@ async def test_an_answer_that_cannot_be_read_is_told_to_whoever_waits(bench):
     response = await post(bench.app, {"jsonrpc": "2.0", "id": 7, "error": "no object"}, **session)
     assert response.status == 400
     assert bench.peer.taken[-1].error.message == "The reply cannot be read"
+
+
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18"])
+async def test_answers_in_a_batch_that_cannot_be_read_are_told_to_whoever_waits(bench, version):
+    """Whether the revision has batches or not; a request beside them may have the id of an answer."""
+    session = await open_session(bench, version)
+    body = [{"jsonrpc": "2.0", "id": 7, "error": "no object"}, {"jsonrpc": "2.0", "id": 8}, call("echo", id=7)]
+    response = await post(bench.app, body, **session)
+    assert response.status == (200 if version == "2025-03-26" else 400)
+    failed = {message.id for message in bench.peer.taken if message.error is not UNSET}
+    assert failed == {7, 8}
+    assert any(message.method == "tools/call" for message in bench.peer.taken) is (version == "2025-03-26")
+
+
+async def test_a_request_that_is_nearly_json_is_refused_by_its_id(bench):
+    """Its caller waits for this id."""
+    session = await open_session(bench)
+    body = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"x":NaN}}}'
+    response = await post(bench.app, body, **session)
+    assert (response.status, response.json["id"], response.json["error"]["code"]) == (400, 7, -32700)
 
 
 @pytest.mark.parametrize("spoilt", ["NaN", "[" * 200 + "]" * 200, "True"])

@@ -24,11 +24,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Raw
 
 from antiphon.channel import MAX_FRAME
-from antiphon.errors import InvalidRequest, ParseError, PeerError
+from antiphon.errors import InvalidRequest, PeerError
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
 from antiphon.protocol.http.rules import Gate, HttpRefusal
-from antiphon.protocol.salvage import read_list, salvage_reply
+from antiphon.protocol.salvage import read_list, recover_id, salvage_reply
 from antiphon.transports.http.server import asgi
 from antiphon.transports.http.server.body import MAX_BATCH, read_body, serve_batch
 from antiphon.transports.http.server.endpoint_settings import EndpointSettings
@@ -46,7 +46,7 @@ from antiphon.transports.http.server.session_homes import OneProcess, SessionHom
 from antiphon.transports.http.server.sessions import Sessions, end_session
 from antiphon.transports.http.server.stateless import Connect, Stateless
 from antiphon.wire.common import RequestParams
-from antiphon.wire.envelope import Envelope, decode_envelope, recover_id, split_batch
+from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, split_batch
 
 log = logging.getLogger(__name__)
 
@@ -351,9 +351,10 @@ class HttpApp:
         return self._stateless.serve(http, envelope, params, pass_on=pass_on)
 
     def _post_legacy(self, http: asgi.Http, envelope: Envelope, body: bytes) -> Awaitable[None]:
-        refusal = rules.check_id(envelope) or rules.check_legacy(http.headers, envelope)
+        no_message = rules.check_id(envelope)
+        refusal = no_message or rules.check_legacy(http.headers, envelope)
         if refusal is not None:
-            return asgi.send_refusal(http, refusal, rules.id_of(envelope))
+            return self._refuse_replies(http, refusal, [body] if no_message else [], rules.id_of(envelope))
         if self._draining and rules.is_request(envelope):
             return self._refer(http, body)
         if self.settings.stateless or (envelope.method == "initialize" and rules.SESSION_ID not in http.headers):
@@ -433,11 +434,22 @@ class HttpApp:
         if listed is not None:
             await self._post_legacy(http, listed, body)
             return
-        session, reply = self._session(http), salvage_reply(body)
-        waits = session.take(reply) if reply is not None and session is not None else None
-        if waits is not None:
-            await waits
-        await asgi.send_refusal(http, HttpRefusal(400, error), recover_id(body) if reply is None else None)
+        reply = salvage_reply(body)
+        if reply is not None and reply.result:
+            await self._post_legacy(http, reply, body)
+            return
+        await self._refuse_replies(http, HttpRefusal(400, error), [body], recover_id(body) if reply is None else None)
+
+    async def _refuse_replies(
+        self, http: asgi.Http, refusal: HttpRefusal, messages: Sequence[bytes], id: RequestId | None = None
+    ) -> None:
+        """Refuse a body. The asks to which its messages reply fail: no other reply will come."""
+        session = self._session(http)
+        for reply in map(salvage_reply, messages[:MAX_BATCH] if session is not None else ()):
+            waits = session.take(reply) if session is not None and reply is not None else None
+            if waits is not None:
+                await waits
+        await asgi.send_refusal(http, refusal, id)
 
     async def _post_in_session(self, http: asgi.Http, batch: Sequence[Raw]) -> None:
         """Serve a batch in its session; where none are kept, it has one to itself."""
@@ -457,7 +469,7 @@ class HttpApp:
         elif not batch or len(batch) > MAX_BATCH:
             await asgi.send_refusal(http, _TOO_MANY if batch else _EMPTY)
         elif not session.takes_batches or names_modern(http.headers):
-            await asgi.send_refusal(http, _NO_BATCHES)
+            await self._refuse_replies(http, _NO_BATCHES, [bytes(each) for each in batch])
         else:
             await self._post_batch(http, session, [bytes(each) for each in batch])
 
@@ -466,24 +478,33 @@ class HttpApp:
         refused: list[bytes] = []
         ids: set[object] = set()
         for each in batch:
-            try:
-                envelope = decode_envelope(each)
-            except (InvalidRequest, ParseError) as error:
-                refused.append(HttpRefusal(400, error).body(recover_id(each), null_id=True))
-                continue
-            refusal = rules.check_id(envelope)
-            if rules.is_request(envelope) and (session.is_live(envelope.id) or envelope.id in ids):
-                refusal = refusal or _ID_IN_USE
-            if refusal is None and rules.is_request(envelope) and session.was_cancelled(envelope.id):
-                continue
-            if refusal is None:
-                messages.append(envelope)
+            envelope, refusal = _read_member(each)
+            if refusal is not None:
+                refused.append(refusal.body(recover_id(each) if envelope is None else None, null_id=True))
+            if envelope is not None and rules.is_request(envelope):
+                if session.is_live(envelope.id) or envelope.id in ids:
+                    refused.append(_ID_IN_USE.body(rules.id_of(envelope), null_id=True))
+                    continue
                 ids.add(envelope.id)
-            else:
-                refused.append(refusal.body(rules.id_of(envelope), null_id=True))
+                if session.was_cancelled(envelope.id):
+                    continue
+            if envelope is not None:
+                messages.append(envelope)
         await serve_batch(http, self.settings, session, messages, refused)
         if not self.settings.stateless:
             self.sessions.touch(session)
+
+
+def _read_member(body: bytes) -> tuple[Envelope | None, HttpRefusal | None]:
+    """Decode a message of a batch; of what is none return the refusal, and the reply that it can be meant as."""
+    try:
+        envelope = decode_envelope(body)
+        refusal = rules.check_id(envelope)
+    except PeerError as error:
+        envelope, refusal = None, HttpRefusal(400, error)
+    if refusal is not None:
+        envelope = salvage_reply(body)
+    return envelope, None if envelope is not None and envelope.result else refusal
 
 
 def _without_session(http: asgi.Http) -> HttpRefusal:

@@ -83,6 +83,7 @@ class SessionPlace(NamedTuple):
 class LegacySession:
     """One legacy client. It is also the channel of its peer."""
 
+    is_framed = True
     __slots__ = (
         "_cancelled",
         "_count",
