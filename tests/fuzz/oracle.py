@@ -31,9 +31,9 @@ def decoded(frame: bytes) -> Any:
 
 
 def mended(frame: bytes) -> Any:
-    """Decode JSON, with U+FFFD for what is no Unicode: wrong bytes, and halves of characters. Else ``None``."""
+    """Decode JSON and what is nearly JSON: U+FFFD stands for text that is no Unicode. Else ``None``."""
     try:
-        value = json.loads(frame.decode("utf-8", "replace"))
+        value = json.loads(frame.decode("utf-8", "replace"), strict=False)
         return json.loads(
             json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         )
