@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Browser
 
 from antiphon.host import MemoryStore
-from antiphon.host.budget import format_rounded_dollars
+from antiphon.host.budget import DOLLAR, format_dollars
 from antiphon.host.review.review import most_of
 from antiphon.host.store.base import Change
 from tests.browser.test_consequences import models
@@ -20,7 +20,7 @@ async def test_the_price_follows_the_model(chromium: Browser):
     """Wherever it stands: on the button, beside it, in the head, in the list of costs."""
     async with desk(provider=models(), undo=30) as page:
         question, _ = await page.asked()
-        cheap, dear = (format_rounded_dollars(most_of(question.item, name)) for name in ("plain", "clever"))
+        cheap, dear = (format_dollars(most_of(question.item, name)) for name in ("plain", "clever"))
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
             prices = seen.page.locator("#detail [data-price]:visible")
@@ -71,3 +71,16 @@ async def test_an_edited_request_shows_what_it_costs(chromium: Browser):
             assert "clever" in said
             shown = float(said.partition("at most $")[2].split()[0]) * 1e9
             assert shown > most_of(question.item, "clever")
+
+
+async def test_the_total_of_several_is_written_as_everywhere(chromium: Browser):
+    """The browser adds up what is ticked; it rounds and writes the sum as the host does."""
+    sums = [0, 1, 123, 185_250, 999_999, 9_999_999, 10_000_000, 999_999_999, DOLLAR, 12_345_600_001, 1_234_567_891_234]
+    async with desk() as page, visit(chromium, page) as seen:
+        script = await seen.page.get_attribute("script[type=module]", "src")
+        source = f"{script.rpartition('/')[0]}/consent/alike.js"
+        written = await seen.page.evaluate(
+            "async ([source, sums]) => { const { money } = await import(source); return sums.map(money); }",
+            [source, sums],
+        )
+    assert written == [format_dollars(each) for each in sums]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -19,14 +20,12 @@ from antiphon.host.budget import (
     Cap,
     Price,
     accounts_for,
-    brief_dollars,
     counts_of,
     estimate_costs,
     estimate_tokens,
     estimate_usage,
     find_dearest,
     format_dollars,
-    format_rounded_dollars,
     input_estimate,
     worst_case,
 )
@@ -129,52 +128,30 @@ def test_a_request_counts_towards_four_accounts():
 
 
 @pytest.mark.parametrize(
-    ("money", "text"),
-    [(0, "$0.00"), (DOLLAR, "$1.00"), (4_200_000, "$0.0042"), (1, "$0.000000001"), (-DOLLAR, "$-1.00")],
-)
-def test_money_is_written_for_people(money: int, text: str):
-    """With as many digits as it takes."""
-    assert format_dollars(money) == text.replace("$-", "-$")
-
-
-@pytest.mark.parametrize(
-    ("money", "text"),
+    ("money", "rounding", "said"),
     [
-        (0, "$0.00"),
-        (DOLLAR, "$1.00"),
-        (1_234_567_891_234, "$1,234.57"),
-        (250_000_000, "$0.25"),
-        (99_700_000, "$0.10"),
-        (4_234_567, "$0.0042"),
-        (999_999_999, "$1.00"),
-        (1, "$0.000000001"),
-        (123, "$0.00000012"),
-        (-4_234_567, "-$0.0042"),
+        (0, "up", "$0.00"),
+        (1, "up", "$0.000000001"),
+        (123, "up", "$0.00000013"),
+        (185_250, "up", "$0.00019"),
+        (185_250, "down", "$0.00018"),
+        (185_250, "none", "$0.00018525"),
+        (4_200_000, "none", "$0.0042"),
+        (9_999_999, "up", "$0.01"),
+        (10_000_000, "up", "$0.01"),
+        (999_999_999, "up", "$1.00"),
+        (DOLLAR, "down", "$1.00"),
+        (12_345_600_000, "up", "$12.35"),
+        (12_345_600_000, "down", "$12.34"),
+        (1_234_567_891_234, "up", "$1,234.57"),
+        (-DOLLAR, "none", "-$1.00"),
+        (-500_000_000, "down", "-$0.50"),
+        (-4_234_567, "down", "-$0.0043"),
     ],
 )
-def test_money_that_is_looked_at_has_the_digits_that_matter(money: int, text: str):
-    """Two of them below a dollar, and cents above."""
-    assert brief_dollars(money) == text
-
-
-@pytest.mark.parametrize(
-    ("money", "up", "said"),
-    [
-        (185_250, True, "$0.00019"),
-        (185_250, False, "$0.00018"),
-        (DOLLAR, False, "$1.00"),
-        (12_345_600_000, True, "$12.35"),
-        (12_345_600_000, False, "$12.34"),
-        (0, True, "$0.00"),
-        (10_000_000, True, "$0.01"),
-        (9_999_999, True, "$0.01"),
-        (1, True, "$0.000000001"),
-        (-500_000_000, False, "-$0.50"),
-    ],
-)
-def test_money_is_rounded_to_one_side(money: int, up: bool, said: str):
-    """What may be spent is never made less than it is, what is left never more."""
-    assert format_rounded_dollars(money, up=up) == said
+def test_money_is_written_for_people(money: int, rounding: Literal["up", "down", "none"], said: str):
+    """What may be spent is never made less than it is, what is left never more, and a limit is exact."""
+    assert format_dollars(money, rounding=rounding) == said
 
 
 @pytest.mark.parametrize(("together", "capped"), [(True, "coarse:1"), (False, "own")])

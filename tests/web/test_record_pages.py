@@ -168,7 +168,7 @@ async def test_models_and_servers_are_shown_as_configured():
         policy=Policy(rules=(Rule(effect="deny", background=True),)),
     )
     async with desk(config=config) as page:
-        assert "$0.1 / $0.4" in (await page.get("/models")).text
+        assert "$0.10 / $0.40" in (await page.get("/models")).text
         shown = (await page.get("/servers")).text
         for text in ("python shop.py", "refused", "99", "<strong>deny</strong>", "background = true"):
             assert text in shown

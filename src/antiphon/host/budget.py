@@ -11,8 +11,8 @@ not available, and each vocabulary would take megabytes. The table holds the cou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
-from typing import Protocol
+from decimal import ROUND_CEILING, Decimal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -208,35 +208,20 @@ def convert_to_nano(amount: Decimal) -> int:
     return int((amount * DOLLAR).to_integral_value(rounding=ROUND_CEILING))
 
 
-def format_dollars(money: int) -> str:
-    """Format nano-dollars for people: ``"$0.0042"``, with as many digits as needed, at least two."""
-    whole, rest = divmod(abs(money), DOLLAR)
-    return _write_amount(money, f"{whole}.{rest:09d}")
+def format_dollars(money: int, *, rounding: Literal["up", "down", "none"] = "up") -> str:
+    """Format nano-dollars for people: cents from one dollar on, below that two digits, ``"$0.0042"``.
 
+    All surfaces format money here, so that one amount reads the same on each of them.
 
-def brief_dollars(money: int) -> str:
-    """Format nano-dollars for people: with cents from one dollar on, below that with two digits, ``"$0.0042"``."""
-    return _round_dollars(money, ROUND_HALF_UP)
-
-
-def format_rounded_dollars(money: int, *, up: bool = True) -> str:
-    """Format nano-dollars rounded to one side: to cents from one dollar on, below that to two digits.
-
-    ``up`` rounds up, for what will be spent; else down, for what is left.
+    Args:
+        money: the amount, in nano-dollars.
+        rounding: ``"up"`` for what is or may be spent, ``"down"`` for what is left, ``"none"`` for a limit that a
+            person set, with as many digits as needed.
     """
-    return _round_dollars(money, ROUND_CEILING if up == (money >= 0) else ROUND_FLOOR)
-
-
-def _round_dollars(money: int, towards: str) -> str:
-    amount = Decimal(abs(money)) / DOLLAR
-    last = min(-2, amount.adjusted() - 1) if 0 < amount < 1 else -2
-    return _write_amount(money, f"{amount.quantize(Decimal(1).scaleb(last), towards):,f}")
-
-
-def _write_amount(money: int, amount: str) -> str:
-    """Add the sign, and leave out zeros at the end except those of cents."""
-    whole, _, digits = amount.partition(".")
-    return f"{'-' if money < 0 else ''}${whole}.{digits.rstrip('0').ljust(2, '0')}"
+    step = 1 if rounding == "none" else 10 ** min(7, max(0, len(str(abs(money))) - 2))
+    rounded = money // step * step if rounding == "down" else -(-money // step) * step
+    whole, rest = divmod(abs(rounded), DOLLAR)
+    return f"{'-' if money < 0 else ''}${whole:,}.{f'{rest:09d}'.rstrip('0').ljust(2, '0')}"
 
 
 def _make_range(first: int, last: int) -> bytes:

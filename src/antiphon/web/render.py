@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from antiphon.host.budget import brief_dollars, format_dollars, format_rounded_dollars
+from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.checks.risk import has_spots, list_spots
 from antiphon.host.checks.visible import inert_line, make_inert
 from antiphon.host.review.diff import format_json, make_editable, split_changed_words
+from antiphon.host.review.review import USUAL
 from antiphon.host.review.summary import figures_text
 
 _HERE = Path(__file__).parent
@@ -57,8 +59,8 @@ def make_environment() -> Environment:
     pointing |= {"beside": split_changed_words}
     pointing |= {"unloaded": _count_unloaded, "typed": _write_editable}
     made.filters.update(pointing)
-    cast("dict[str, Any]", made.globals)["icon"] = _icon
-    made.filters.update(money=brief_dollars, most=format_rounded_dollars, exact=format_dollars)
+    cast("dict[str, Any]", made.globals).update(icon=_icon, usual=USUAL)
+    made.filters.update(money=format_dollars, exact=partial(format_dollars, rounding="none"), nano=convert_to_nano)
     return made
 
 

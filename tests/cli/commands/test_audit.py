@@ -284,7 +284,7 @@ async def test_spending_is_drawn_at_a_terminal(kept, tmp_path: Path):
     day, half, least, total = (line for line in shown.splitlines() if "$" in line)
     assert [line.count("█") for line in (day, half, least, total)] == [30, 15, 0, 0]
     assert "▏" in least
-    assert "$1.500001" in total
+    assert "$1.51" in total
 
 
 async def test_what_has_no_price_is_drawn_in_tokens(kept, tmp_path: Path):

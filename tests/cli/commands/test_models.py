@@ -55,7 +55,7 @@ def test_models_are_listed(configured: Cli):
     done = configured("models")
     assert done.code == 0
     mini, home = (line.split("\t") for line in done.out.splitlines())
-    assert mini[:4] == ["mini (default)", "openai: gpt-5-mini", "0.25 in, 2 out", "400000"]
+    assert mini[:4] == ["mini (default)", "openai: gpt-5-mini", "$0.25 in, $2.00 out", "400000"]
     assert (mini[-1], home[-1]) == ("there", "none needed")
     assert "more and tools unknown" in home[4]
     assert "secret" not in done.out
@@ -80,7 +80,7 @@ def test_a_choice_is_explained(configured: Cli):
     rows = [line.split("\t") for line in done.out.splitlines()]
     assert [row[0] for row in rows[:2]] == ["mini", "home"]
     assert rows[-1] == ["=> home: the best score by cost 1"]
-    assert rows[1][1:] == ["yes", "none followed", "0.000000", "1.0000", "0.0000", "0.0000", "1.0000"]
+    assert rows[1][1:] == ["yes", "none followed", "$0.00", "1.0000", "0.0000", "0.0000", "1.0000"]
 
 
 def test_a_choice_is_explained_as_json(configured: Cli):

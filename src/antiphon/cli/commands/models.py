@@ -17,6 +17,7 @@ from antiphon.cli.output.formats import print_json, print_list, print_text
 from antiphon.cli.output.scores import describe_verdict, make_score_columns
 from antiphon.cli.request_file import read_request
 from antiphon.errors import ConfigError
+from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.model_catalogue import Model, ModelPrice
 from antiphon.host.models.models import Models
 from antiphon.host.providers.api_keys import key_variables, missing_key
@@ -75,7 +76,7 @@ def _print_models(models: Models, environ: Mapping[str, str], *, as_json: bool) 
         {
             "model": lambda model: f"{model.name}{' (default)' if model.name == models.catalogue.default else ''}",
             "served by": lambda model: f"{model.provider}: {model.model}",
-            "$ per million": lambda model: _format_price(model.price),
+            "per million": lambda model: _format_price(model.price),
             "context": lambda model: _format_known(model.context),
             "takes": _describe_inputs,
             "speed": lambda model: _format_known(model.speed),
@@ -88,7 +89,10 @@ def _print_models(models: Models, environ: Mapping[str, str], *, as_json: bool) 
 
 
 def _format_price(price: ModelPrice | None) -> str:
-    return "unknown" if price is None else f"{price.input.normalize():f} in, {price.output.normalize():f} out"
+    if price is None:
+        return "unknown"
+    asked, answered = (format_dollars(convert_to_nano(each), rounding="none") for each in (price.input, price.output))
+    return f"{asked} in, {answered} out"
 
 
 def _format_known(value: int | None) -> str:

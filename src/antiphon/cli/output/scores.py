@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.models.selection import Candidate, Selection
 
 
@@ -16,7 +17,7 @@ def make_score_columns(selection: Selection) -> Mapping[str, Callable[[Candidate
         "model": lambda each: each.name,
         "eligible": lambda each: "; ".join(one.detail for one in each.obstacles) or "yes",
         "hints": lambda each: _describe_hint(each, selection),
-        "$ at worst": lambda each: "unknown" if each.cost is None else f"{each.cost:.6f}",
+        "at worst": lambda each: "unknown" if each.cost is None else format_dollars(convert_to_nano(each.cost)),
         "cost": lambda each: _format_score(each.scores.cost if each.scores else None),
         "speed": lambda each: _format_score(each.scores.speed if each.scores else None),
         "intelligence": lambda each: _format_score(each.scores.intelligence if each.scores else None),

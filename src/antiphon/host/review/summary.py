@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from antiphon.host.budget import Costs, format_rounded_dollars
+from antiphon.host.budget import Costs, format_dollars
 from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.risk import Risk
 from antiphon.host.checks.visible import replace_hidden
@@ -78,7 +78,7 @@ def figures_text(figures: Figures | None, words: Texts) -> str:
     """Say in one line who answered, for how much, and how long it took. Not inert."""
     if figures is None:
         return ""
-    cost = words("rival.unpriced") if figures.money is None else format_rounded_dollars(figures.money)
+    cost = words("rival.unpriced") if figures.money is None else format_dollars(figures.money)
     return " · ".join([figures.model, cost, words("rival.seconds", n=f"{figures.seconds:.1f}")])
 
 
@@ -336,7 +336,7 @@ def task_text(task: OriginTask, words: Texts, now: float) -> str:
     else:
         parts.append(words("who.task_ask" if task.asks == 1 else "who.task_asks", n=task.asks))
         tokens = words("who.task_tokens", n=task.tokens) if task.tokens else words("who.task_free")
-        parts.append(words("who.task_cost", cost=format_rounded_dollars(task.money)) if task.money else tokens)
+        parts.append(words("who.task_cost", cost=format_dollars(task.money)) if task.money else tokens)
     return " · ".join(parts)
 
 
@@ -354,11 +354,11 @@ def headline_of(who: Who, costs: Costs | None, words: Texts) -> str:
     if who.round:
         parts.append(round_text(who.round[0], words))
     if costs is not None:
-        worst, left = format_rounded_dollars(costs.worst.money), costs.left
+        worst, left = format_dollars(costs.worst.money), costs.left
         parts.append(
             words("cost.at_most", worst=worst)
             if left is None
-            else words("cost.at_most_of", worst=worst, left=format_rounded_dollars(left, up=False))
+            else words("cost.at_most_of", worst=worst, left=format_dollars(left, rounding="down"))
         )
     return " · ".join(parts)
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 
 import msgspec
 
-from antiphon.host.budget import DOLLAR, format_rounded_dollars
+from antiphon.host.budget import format_dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.keymap import Key, describe_key, find_subject, key_for, label_key, list_offered_keys
 from antiphon.host.review.question import AnyDecision, AnyItem, Outcome
@@ -344,7 +344,7 @@ class Talk:
             await console.say(words("grant.script"))
         usual = usual_terms(self._item)
         at_most = "inline.uses" if usual.money is None else "inline.uses_and_cost"
-        money = "" if usual.money is None else f"${usual.money / DOLLAR:.2f}"
+        money = "" if usual.money is None else format_dollars(usual.money, rounding="none")
         typed = await console.line(words(at_most, n=usual.uses, money=money))
         if typed is None or (typed not in ("", "-") and not (typed.isdecimal() and int(typed[:9]) > 0)):
             await console.say(words("problem.number"))
@@ -415,7 +415,7 @@ class Talk:
     def _with_price(self, item: ReviewItem, model: str) -> str:
         """Name a model with the most that its answer costs, which is the sum that is reserved."""
         most = most_of(item, model, self._params if self._edit_request else None)
-        price = "" if most is None else f" · {self._words('cost.at_most', worst=format_rounded_dollars(most))}"
+        price = "" if most is None else f" · {self._words('cost.at_most', worst=format_dollars(most))}"
         return f"{inert_line(model)}{price}"
 
     async def _edit_or_rewrite(self) -> AnyDecision | None:

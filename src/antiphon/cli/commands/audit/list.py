@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ from antiphon.cli.error_messages import Failed
 from antiphon.cli.output.formats import is_terminal, print_json, print_list, write_line
 from antiphon.cli.quantities import format_time
 from antiphon.host.audit import Audit, day_of
-from antiphon.host.budget import format_dollars
+from antiphon.host.budget import DOLLAR, format_dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.store import Store
 from antiphon.host.store import ask_rows as gathering
@@ -207,7 +208,7 @@ async def show_spending(store: Store, by: By, since: float | None, names: Mappin
     lines = [line for line in await Audit(store).spending() if line.day >= day]
     if as_json:
         for line in lines:
-            print_json({**msgspec.to_builtins(line), "dollars": format_dollars(line.money).removeprefix("$")})
+            print_json({**msgspec.to_builtins(line), "dollars": f"{Decimal(line.money) / DOLLAR:f}"})
         return
     rows = sum_up_spending(lines, by, names)
     if not is_terminal():

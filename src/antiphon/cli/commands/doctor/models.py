@@ -13,7 +13,7 @@ from pathlib import Path
 from antiphon.cli.commands.doctor.local import DoctorFinding
 from antiphon.cli.host_options import read_configuration
 from antiphon.errors import AntiphonError
-from antiphon.host.budget import DOLLAR, format_rounded_dollars
+from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.model_catalogue import Model, ModelCatalogue
 from antiphon.host.models.models import Models
@@ -52,7 +52,7 @@ async def _ask_model(model: Model, environ: Mapping[str, str]) -> DoctorFinding:
     finally:
         await models.aclose()
     cost = None if usage is None else models.cost(model.name, usage)
-    paid = "" if not cost else f", {format_rounded_dollars(int(cost * DOLLAR))}"
+    paid = "" if not cost else f", {format_dollars(convert_to_nano(cost))}"
     return DoctorFinding("ok", model.name, f"{said} in {time.monotonic() - began:.1f} s{paid}")
 
 

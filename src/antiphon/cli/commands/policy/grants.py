@@ -92,4 +92,4 @@ def _describe_bound(used: str, most: int | None) -> str:
 
 def _describe_spent(spent: int, most: int | None) -> str:
     # Only a grant with a limit on money has an account.
-    return "" if most is None else f"{format_dollars(spent)} of {format_dollars(most)}"
+    return "" if most is None else f"{format_dollars(spent)} of {format_dollars(most, rounding='none')}"

@@ -12,6 +12,7 @@ import msgspec
 
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.cli.target_text import names_of
+from antiphon.host.budget import convert_to_nano, format_dollars
 from antiphon.host.checks.policy_rules import Effect, Policy, Rule
 from antiphon.host.config import Config
 from antiphon.host.config.settings import ServerSettings
@@ -90,11 +91,11 @@ def _describe_settings(settings: ServerSettings) -> Iterator[str]:
     yield f"review of requests: {settings.review}; of answers: {settings.review_response}"
     yield f"models: {'all' if settings.models is None else ', '.join(settings.models) or 'none'}"
     yield f"caps: {_describe_members(settings.caps)}"
-    yield f"budget in $: {_describe_members(settings.budget)}"
+    yield f"budget: {_describe_members(settings.budget)}"
 
 
 def _format_figure(value: Decimal | int) -> str:
-    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+    return format_dollars(convert_to_nano(value), rounding="none") if isinstance(value, Decimal) else str(value)
 
 
 def _describe_members(values: msgspec.Struct) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Literal
 
 import msgspec
 
@@ -193,14 +194,16 @@ def _draw_field(field: Field, layout: Layout) -> Iterator[str]:
 def _draw_costs(costs: Costs | None, layout: Layout) -> Iterator[str]:
     if costs is None:
         return
-    figures = (("at least", costs.low), ("likely", costs.likely), ("at worst", costs.worst))
-    yield from layout.labelled("costs", ", ".join(f"{name} {_format_cost(amount)}" for name, amount in figures))
-    yield from layout.labelled("left", "no bound" if costs.left is None else format_dollars(costs.left))
+    low, likely, worst = _format_cost(costs.low, "down"), _format_cost(costs.likely), _format_cost(costs.worst)
+    yield from layout.labelled("costs", f"at least {low}, likely {likely}, at worst {worst}")
+    yield from layout.labelled(
+        "left", "no bound" if costs.left is None else format_dollars(costs.left, rounding="down")
+    )
 
 
-def _format_cost(amount: Amount) -> str:
+def _format_cost(amount: Amount, rounding: Literal["up", "down"] = "up") -> str:
     # Without a price only tokens are counted.
-    return format_dollars(amount.money) if amount.money else f"{amount.tokens} tokens"
+    return format_dollars(amount.money, rounding=rounding) if amount.money else f"{amount.tokens} tokens"
 
 
 def _draw_selection(item: ReviewItem, layout: Layout) -> Iterator[str]:

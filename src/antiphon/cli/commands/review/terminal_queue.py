@@ -23,7 +23,7 @@ from antiphon.cli.output.formats import is_interactive
 from antiphon.cli.quantities import format_time
 from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
-from antiphon.host.budget import brief_dollars, format_dollars, format_rounded_dollars
+from antiphon.host.budget import format_dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.given_grants import Given, Grants, approve_covered, find_covered
 from antiphon.host.review.history import server_names, sought_by
@@ -209,7 +209,7 @@ class ReviewQueue:
             else format_duration(now - row.created, words)
         )
         flags = f"! {row.warnings}" if row.warnings else ""
-        cost = format_rounded_dollars(row.worst) if row.worst else ""
+        cost = format_dollars(row.worst) if row.worst else ""
         gone = "" if row.waited_for else words("queue.nobody")
         facts = "  ".join(filter(None, (words(f"kind.{row.kind}"), when, cost, flags, gone)))
         yield from layout.labelled(name, facts, "1;36" if not row.warnings else "1;33")
@@ -348,7 +348,7 @@ def draw_ask(row: AskRow, names: Mapping[str, str], layout: Layout, words: Texts
     facts = (
         _describe_decision(row, words),
         _describe_ending(row, words),
-        "" if row.money is None else brief_dollars(row.money),
+        "" if row.money is None else format_dollars(row.money),
     )
     said = " · ".join(filter(None, facts))
     yield from layout.labelled("", f"{_translate_word('method', row.method, words)}: {said}")
@@ -384,7 +384,7 @@ def _describe_grant(given: Given, words: Texts) -> str:
         said += inert_line(grant.tool)
     parts = [said]
     if terms.money is not None:
-        parts.append(words("grants.up_to", money=format_dollars(terms.money)))
+        parts.append(words("grants.up_to", money=format_dollars(terms.money, rounding="none")))
     if terms.until is not None:
         parts.append(f"{words('grants.before')} {format_time(terms.until)}")
     return words("grants.comma").join([*parts, words(f"grants.scope.{grant.scope}")])

@@ -3,12 +3,12 @@ import { spelled, unseen } from "./seen.js";
 
 const DOLLAR = 1e9;
 
-// Rounded up, to cents or to two digits of less.
-function money(nano) {
-  const digits = nano > 0 && nano < DOLLAR ? Math.max(2, 1 - Math.floor(Math.log10(nano / DOLLAR))) : 2;
-  const scale = 10 ** digits;
-  const [whole, rest = ""] = (Math.ceil((nano / DOLLAR) * scale - 1e-6) / scale).toFixed(digits).split(".");
-  return `$${whole}.${rest.replace(/0+$/, "").padEnd(2, "0")}`;
+// As `format_dollars` of the host writes it: rounded up, to cents or to two digits of less. A test compares both.
+export function money(nano) {
+  const step = 10 ** Math.min(7, Math.max(0, String(nano).length - 2));
+  const rounded = Math.ceil(nano / step) * step;
+  const rest = String(rounded % DOLLAR).padStart(9, "0").replace(/0+$/, "").padEnd(2, "0");
+  return `$${Math.floor(rounded / DOLLAR).toLocaleString("en")}.${rest}`;
 }
 
 const boxes = (form) => [...form.querySelectorAll("[name=id]")];
