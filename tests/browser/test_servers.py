@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from playwright.async_api import Browser
 
+from antiphon import Client, Context, Server
 from antiphon.host import MemoryStore
 from tests.browser.test_reach import faults
 from tests.browser.visits import visit
@@ -38,3 +41,35 @@ async def test_a_tool_is_switched_off_by_keyboard(chromium: Browser, locale: str
         await seen.key("Enter")
         await order.locator("input[name=on][value=false]").wait_for(state="attached")
         assert len([tool async for tool in client.tools()]) == 2
+
+
+async def test_servers_in_one_process_have_their_own_names(chromium: Browser):
+    """In the queue, in the sentence and beside it; both servers may be objects of one program."""
+
+    def asking(name: str) -> Server:
+        server = Server(name)
+
+        @server.tool
+        async def describe(ctx: Context) -> str:
+            """Describe something."""
+            return (await ctx.sample("Describe a hat", max_tokens=50)).text
+
+        return server
+
+    async with (
+        desk() as page,
+        visit(chromium, page) as seen,
+        Client(asking("the shop"), sampling=page.host) as shop,
+        Client(asking("notes"), sampling=page.host) as notes,
+    ):
+        calls = [asyncio.create_task(each.call_tool("describe")) for each in (shop, notes)]
+        await seen.count(2)
+        heads = await seen.page.locator("#queue .who").all_inner_texts()
+        assert sorted(heads) == ["notes", "the shop"]
+        for question in await page.queue.pending():
+            await seen.open(question.id)
+            name = question.item.origin.target
+            assert (await seen.page.inner_text("#detail h1")).startswith(f"{name} asks")
+            assert "in this process" in await seen.page.inner_text(".asks")
+            await seen.page.click("#detail .approve")
+        await asyncio.gather(*calls)

@@ -89,7 +89,7 @@ async def test_a_grant_for_one_servers_tool_is_none_for_the_same_tool_of_another
     async with Client(gateway.server) as client:
         for name in ("good__read", "good__read", "evil__read", "good__read"):
             await client.call_tool(name)
-    assert [item.origin.target for item in person.shown] == ["memory: good", "memory: raw"]
+    assert [item.origin.target for item in person.shown] == ["good", "raw"]
 
 
 async def test_a_rule_for_one_server_is_none_for_another() -> None:
@@ -134,4 +134,4 @@ async def test_a_server_spends_its_own_budget_and_asks_in_its_own_name(revision:
         assert last.is_error
         assert (await client.call_tool("good__ask")).text == "answer"
     spent = {record.server: record.tool for record in host.audit.records() if record.step == "received"}
-    assert set(spent) == {"memory: good", "memory: evil"}
+    assert set(spent) == {"good", "evil"}

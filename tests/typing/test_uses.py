@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 async def test_the_typed_program_runs() -> None:
     """Every value is of the type that the checker sees."""
     decorated()
-    assert await use() == "memory: typeda garden typed decline"
+    assert await use() == "typeda garden typed decline"
 
 
 def test_the_typed_program_is_checked() -> None:

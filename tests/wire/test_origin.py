@@ -51,3 +51,8 @@ def test_a_target_is_shown_without_its_credentials():
     """What a person sees may end up on a screenshot."""
     assert describe_target("https://user:secret@shop.example:8443/mcp?x=1") == "https://shop.example:8443/mcp?x=1"
     assert describe_target(["python", "my server.py"]) == "python 'my server.py'"
+
+
+def test_a_server_in_this_process_is_shown_by_its_name():
+    """Without the word that tells it from a program."""
+    assert describe_target([MEMORY, "the shop"]) == "the shop"

@@ -226,7 +226,7 @@ def task_name(identity: str, *words: str) -> str:
 
 
 def describe_target(target: str | Sequence[str] | Launch) -> str:
-    """Write a URL (without its credentials), a command line or a launch for people.
+    """Write a URL (without its credentials), a launch, or the name of a server in this process for people.
 
     Of a launch, the folder and the names of variables are written beside it where they choose what runs.
     """
@@ -236,7 +236,7 @@ def describe_target(target: str | Sequence[str] | Launch) -> str:
         said = ", ".join(filter(None, beside))
         return shlex.join(target.shown) + (f" ({said})" if said else "")
     if not isinstance(target, str):
-        return shlex.join(target)
+        return " ".join(target[1:]) if target[0] == MEMORY else shlex.join(target)
     parts = urlsplit(target)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Server
+from antiphon.channel import Channel
 from antiphon.client.connection.targets import (
     Address,
     Command,
@@ -172,6 +173,16 @@ def test_a_host_knows_a_server_by_what_the_user_configured() -> None:
     assert describe_location(locate_target("https://example.com/mcp")) == "https://example.com/mcp"
     assert describe_location(locate_target(["uvx", "shop"])) == launch_of(["uvx", "shop"])
     assert describe_location(locate_target(Server("shop"))) == ["memory:", "shop"]
+
+
+def test_a_server_without_a_name_is_known_by_its_class() -> None:
+    """Two such objects of different classes are two servers."""
+    assert describe_location(_Serving()) == ["memory:", f"{__name__}._Serving"]
+
+
+class _Serving:
+    async def serve(self, channel: Channel) -> None:
+        """Serve nobody."""
 
 
 @pytest.mark.parametrize("target", ["http://[::1/mcp", "http://x:70000/", {"url": "https://x:y/mcp"}])

@@ -58,6 +58,7 @@ EN = load_texts("en")
         ("'unclosed", "command", "'unclosed"),
         ("https://shop.example:8443/mcp/", "url", "shop.example:8443/mcp"),
         ("https://[broken", "url", "https://[broken"),
+        ("the shop", "memory", "the shop"),
     ],
 )
 def test_a_server_is_known_by_its_program(target: str, kind: str, name: str):

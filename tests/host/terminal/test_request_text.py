@@ -65,10 +65,10 @@ def shown(params: CreateMessageRequestParams, columns: int = 100, **more) -> str
 def test_who_asks_is_shown_first():
     """What the user configured, what the server calls itself, the call and the round."""
     text = shown(request(), server=Implementation(name="catalogue", version="2"), round=Round(n=2, max=64))
-    assert "python catalogue.py  (command " in text
+    assert "python catalogue.py  (command line " in text
     assert 'calls itself "catalogue" 2' in text
     assert 'tools/call describe {"sku":7}' in text
-    assert "2 of at most 64" in text
+    assert "second question of this call" in text
     assert text.index("catalogue.py") < text.index("Describe a sweater")
 
 

@@ -136,7 +136,7 @@ def describe_location(where: Serves | Command | Address) -> str | list[str] | La
         return where.url
     if isinstance(where, Command):
         return launch_of(where.argv, env=where.env, cwd=where.cwd)
-    return [MEMORY, str(getattr(where, "name", ""))]
+    return [MEMORY, str(getattr(where, "name", "")) or f"{type(where).__module__}.{type(where).__qualname__}"]
 
 
 def _split_line(line: str) -> list[str]:

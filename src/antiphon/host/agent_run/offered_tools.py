@@ -133,7 +133,7 @@ async def call_tool(
     if confirm is not None:
         # It knows no server, so that its class stands for who it is.
         place = [MEMORY, f"{type(source).__module__}.{type(source).__qualname__}"]
-        origin = Origin(id=token_hex(8), identity=identify_target(place), target=" ".join(place), tool=offered.tool)
+        origin = Origin(id=token_hex(8), identity=identify_target(place), target=place[1], tool=offered.tool)
         allowed = await confirm.confirm(CallToolRequestParams.of(name, arguments), origin)
         if isinstance(allowed, ChangedCall):
             if allowed.params is None:

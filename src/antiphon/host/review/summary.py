@@ -50,7 +50,9 @@ _BLANK = re.compile(r"\s+")
 
 
 def server_name(target: str, kind: str) -> str:
-    """Shorten a configured command line or URL to a name for the server."""
+    """Shorten a configured command line or URL to a name for the server; one in this process has a name."""
+    if kind == "memory":
+        return target[:_NAME]
     if kind == "url":
         try:
             parts = urlsplit(target)
@@ -291,6 +293,11 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     def subject(self) -> str:
         """The name of the tool or prompt that is called, else the method."""
         return self.call.partition(" ")[2] or self.call
+
+    @property
+    def kind_key(self) -> str:
+        """The key of the words for how the server is reached."""
+        return f"who.kind.{self.kind if self.kind in ('url', 'memory') else 'command'}"
 
     @property
     def without_call(self) -> str:

@@ -13,7 +13,6 @@ import msgspec
 
 from antiphon.host.budget import Costs
 from antiphon.host.checks.message_parts import more_of
-from antiphon.host.checks.redact import mask_text
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.definitions import changes_of
 from antiphon.host.review.diff import DiffLine, compact, format_json
@@ -44,8 +43,6 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 
 ENGLISH = load_texts("en")
 _PAINTS = {"+": "32", "-": "31"}
-_SHOWN_DIGITS = 12
-"""Hexadecimal digits of an identity that are shown: enough to distinguish a user's servers."""
 
 
 def show_request(item: ReviewItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
@@ -159,21 +156,17 @@ def _draw_headline(
 
 
 def _draw_who(origin: Origin, layout: Layout, words: Texts, *, call: bool = True) -> Iterator[str]:
-    kind, _, digits = origin.identity.partition(":")
-    yield from layout.labelled(
-        words("show.server"), f"{mask_text(origin.target)}  ({kind} {digits[:_SHOWN_DIGITS]})", "1"
-    )
+    who = who_of(origin)
+    yield from layout.labelled(words("show.server"), f"{who.target}  ({words(who.kind_key)} {who.short})", "1")
     if origin.server is not None:
         claims = f'{words("who.claims")} "{origin.server.name}" {origin.server.version}'
         yield from layout.labelled("", claims)
     if call:
         yield from _draw_call(origin, layout, words)
-    if (task := who_of(origin).task) is not None:
+    if (task := who.task) is not None:
         yield from layout.labelled("", task_text(task, words, time.time()))
         if task.says:
             yield from layout.labelled("", f'{words("who.task_says")} "{task.says}"')
-    if origin.round is not None:
-        yield from layout.labelled(words("show.round"), words("show.turn", n=origin.round.n, max=origin.round.max))
 
 
 def _draw_call(origin: Origin, layout: Layout, words: Texts) -> Iterator[str]:

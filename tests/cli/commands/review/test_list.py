@@ -54,7 +54,7 @@ async def test_a_list_at_a_terminal_is_live(desk: Waiting):
 
     def walk() -> int | None:
         child = at_terminal("review", "--watch", "--store", desk.place)
-        child.expect_exact("round 1 of at most 4")
+        child.expect_exact("first question of this call")
         child.expect_exact("⟦U+202E⟧evil")
         asyncio.run_coroutine_threadsafe(desk.ask(request("A coat")), loop).result()
         child.expect_exact("A coat")

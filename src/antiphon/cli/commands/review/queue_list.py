@@ -24,7 +24,7 @@ from antiphon.host.models.selection import Candidate, Selection, read_selection
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AnyItem
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
-from antiphon.host.review.summary import task_text
+from antiphon.host.review.summary import round_text, task_text
 from antiphon.host.terminal.console import Layout
 from antiphon.host.terminal.forms import list_differences
 from antiphon.host.terminal.request_text import (
@@ -104,7 +104,7 @@ def describe_origin(question: Question) -> str:
     if call is None:
         return f"{mask_text(origin.target)}: for no call of yours"
     arguments = "" if call.arguments is None else encode_value(call.arguments).decode("utf-8", "replace")
-    turn = "" if origin.round is None else f", round {origin.round.n} of at most {origin.round.max}"
+    turn = "" if origin.round is None else f", {round_text(origin.round.n, ENGLISH)}"
     task = "" if origin.task is None else f"; {task_text(origin.task, ENGLISH, time.time())}"
     return f"{mask_text(origin.target)}: {call.method} {call.name or ''} {arguments}".rstrip() + turn + task
 
