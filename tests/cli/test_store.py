@@ -14,8 +14,9 @@ from sqlalchemy.exc import DBAPIError
 from antiphon.cli.error_messages import Failed
 from antiphon.cli.store import StoreOptions, open_chosen_store
 from antiphon.errors import ConfigError
-from antiphon.host.store.base import Change, StoreStalled
+from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record
+from antiphon.sql.database_store import StoreStalled
 from tests.cli.program import environment
 
 

@@ -18,7 +18,8 @@ from antiphon.errors import AntiphonError
 from antiphon.host import Approve, Audit, Host, Policy, Queue, Scripted, digest, open_store
 from antiphon.host.budget import Amount
 from antiphon.host.review.question import Question
-from antiphon.host.store.base import Change, Settlement, Store, StoreStalled
+from antiphon.host.store.base import Change, Settlement, Store
+from antiphon.sql.database_store import StoreStalled
 from antiphon.types import CallToolResult
 from tests.host.asks import origin, request
 from tests.host.store.stores import hold, record

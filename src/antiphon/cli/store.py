@@ -17,7 +17,7 @@ from antiphon.cli.options import ConfigFile, StorePlace
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
 from antiphon.host.store import MemoryStore, Store, open_store
-from antiphon.host.store.base import StoreStalled
+from antiphon.sql.database_store import StoreStalled
 
 _WORDS = ("default", "memory")
 """Words that are no path; see ``open_store``."""

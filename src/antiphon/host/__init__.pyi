@@ -1,4 +1,5 @@
 from antiphon.host.agent_run.offered_tools import ToolSource as ToolSource
+from antiphon.host.agent_run.run_record import ToolEnded as ToolEnded
 from antiphon.host.agent_run.steps import (
     ModelAnswered as ModelAnswered,
     OnEvent as OnEvent,
@@ -6,7 +7,6 @@ from antiphon.host.agent_run.steps import (
     RunResult as RunResult,
     TextGrew as TextGrew,
     ToolBegan as ToolBegan,
-    ToolEnded as ToolEnded,
     ToolProgressed as ToolProgressed,
 )
 from antiphon.host.audit import Audit as Audit, Facts as Facts, Proof as Proof, Record as Record

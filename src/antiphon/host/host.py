@@ -313,6 +313,7 @@ class Host:
         messages: Messages,
         tools: ToolSource | Sequence[ToolSource],
         *,
+        run_id: str | None = None,
         max_steps: int = MAX_STEPS,
         max_result: int = MAX_RESULT,
         on_event: OnEvent | None = None,
@@ -325,10 +326,16 @@ class Host:
         Each call of the model passes the stages of ``complete``, each call of a tool those of ``confirm``, once. What
         a tool cannot do, and why a call was refused, is told to the model. Cancelling ends the calls in progress.
 
+        With ``run_id`` each step is recorded in the host's store before the next begins. If the run is interrupted,
+        even by a kill, the same call goes on from there: recorded answers and results are not asked for again. A call
+        that began and is not recorded as ended may have been made, so a person is asked what became of it; it is not
+        made again unless that person says so.
+
         Args:
             messages: a text of the user, or several texts and messages; or a whole request, whose tools do not count.
             tools: a ``Client``, or what has ``tools()`` and ``call_tool()``, or several of them. A tool whose
                 ``_meta.ui.visibility`` leaves the model out is not offered.
+            run_id: names the run in the host's store, for ever or until ``forget_run``; by default nothing is kept.
             max_steps: most calls of the model; 10 by default.
             max_result: most characters of a tool's result that the model gets; 100,000 by default.
             on_event: called with each ``RunEvent``; may be a coroutine function; by default nobody is told.
@@ -340,12 +347,28 @@ class Host:
         Raises:
             Rejected: a limit, the budget, a secret, or the lack of a model refuses a call of the model.
             InternalError: the provider or the store failed; its text stays here.
-            ConfigError: an argument cannot be used.
+            ConfigError: an argument cannot be used; or the run was begun with other messages, or another process goes
+                on with it.
         """
-        request, sources = make_request(messages, members), as_sources(tools)
         return await run_steps(
-            self, request, sources, max_steps=max_steps, max_result=max_result, on_event=on_event, by=by, model=model
+            self,
+            make_request(messages, members),
+            as_sources(tools),
+            run_id=run_id,
+            max_steps=max_steps,
+            max_result=max_result,
+            on_event=on_event,
+            by=by,
+            model=model,
         )
+
+    async def forget_run(self, run_id: str) -> None:
+        """Delete all that was recorded of a run. The same id then begins a new run.
+
+        Args:
+            run_id: names the run.
+        """
+        await self.store.forget_run(run_id)
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
         """Record what became of an answer. A client reports this for each answer.

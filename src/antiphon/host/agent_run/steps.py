@@ -16,12 +16,23 @@ from antiphon.errors import ConfigError, Rejected
 from antiphon.host.agent_run.offered_tools import (
     ConfirmsCalls,
     OfferedTool,
+    ToolClient,
     ToolSource,
     call_for_model,
     call_tool,
     offer_tools,
 )
+from antiphon.host.agent_run.run_record import (
+    Elicits,
+    RecordedConfirmation,
+    RunEntry,
+    RunRecord,
+    ToolEnded,
+    ask_what_became,
+)
 from antiphon.host.own_request import OwnAnswer
+from antiphon.host.review.definitions import digest_definition
+from antiphon.host.store.base import Store
 from antiphon.wire.content import ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 from antiphon.wire.tools import CallToolResult
@@ -66,17 +77,6 @@ class ToolProgressed(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
 
 
-class ToolEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """A call has ended, or was refused."""
-
-    step: int
-    use: ToolUseContent
-    result: CallToolResult
-    """What the model gets of it; ``is_error`` if it failed or was refused."""
-    refused: str | None = None
-    """Why it was refused, as ``data["reason"]`` of ``Rejected``; ``None`` if it was made."""
-
-
 RunEvent = TextGrew | ModelAnswered | ToolBegan | ToolProgressed | ToolEnded
 """What happens during a run."""
 OnEvent = Callable[[RunEvent], object]
@@ -107,8 +107,13 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return None if None in paid else sum(filter(None, paid))
 
 
-class RunHost(ConfirmsCalls, Protocol):
+class RunHost(Elicits, Protocol):
     """What a run needs of a host."""
+
+    @property
+    def store(self) -> Store:
+        """Where runs are recorded."""
+        ...
 
     async def complete(
         self,
@@ -127,6 +132,7 @@ async def run_steps(
     request: CreateMessageRequestParams,
     sources: Sequence[ToolSource],
     *,
+    run_id: str | None,
     max_steps: int,
     max_result: int,
     on_event: OnEvent | None,
@@ -136,23 +142,31 @@ async def run_steps(
     """Run; see ``Host.run``."""
     if max_steps < 1:
         raise ConfigError("run(): max_steps is at least 1")
-    events = _Events(on_event)
-    calls = _ToolCalls(host, await offer_tools(sources), max_result, events)
+    events, record = _Events(on_event), RunRecord(host.store, run_id)
+    await record.open(request)
+    calls = _ToolCalls(host, await offer_tools(sources), max_result, events, record)
     messages, answers, tools = list(request.messages), list[OwnAnswer](), calls.definitions
     while True:
         step = len(answers) + 1
-        asked = msgspec.structs.replace(request, messages=messages, tools=tools)
-        answer = await host.complete(asked, by=by, model=model, flow=events.flow(step))
+        answer = record.find_answer(step)
+        if answer is None:
+            asked = msgspec.structs.replace(request, messages=messages, tools=tools)
+            answer = await host.complete(asked, by=by, model=model, flow=events.flow(step))
+            await calls.record_answer(answer)
+            await events.tell(ModelAnswered(step=step, answer=answer))
         answers.append(answer)
-        await events.tell(ModelAnswered(step=step, answer=answer))
         said = SamplingMessage(role="assistant", content=answer.blocks)
-        uses = [block for block in answer.blocks if isinstance(block, ToolUseContent)]
+        uses = _list_uses(answer)
         if not uses:
             return RunResult(ended="answered", answers=answers, calls=calls.ended, messages=[*messages, said])
         if step >= max_steps:
             return RunResult(ended="max-steps", answers=answers, calls=calls.ended, messages=messages)
         results = await calls.make(step, uses)
         messages = [*messages, said, SamplingMessage(role="user", content=results)]
+
+
+def _list_uses(answer: OwnAnswer) -> list[ToolUseContent]:
+    return [block for block in answer.blocks if isinstance(block, ToolUseContent)]
 
 
 class _Events:
@@ -189,12 +203,30 @@ class _Events:
 class _ToolCalls:
     """The calls of one run."""
 
-    def __init__(self, host: RunHost, offered: Mapping[str, OfferedTool], max_result: int, events: _Events) -> None:
+    def __init__(
+        self,
+        host: RunHost,
+        offered: Mapping[str, OfferedTool],
+        max_result: int,
+        events: _Events,
+        record: RunRecord,
+    ) -> None:
         self._host, self._offered, self._max_result, self._events = host, offered, max_result, events
+        self._record = record
         self._room = asyncio.Semaphore(_AT_ONCE)
         self.definitions = [each.definition for each in offered.values()] or None
         """The tools for the model; ``None`` if there are none."""
-        self.ended: list[ToolEnded] = []
+
+    @property
+    def ended(self) -> list[ToolEnded]:
+        """The calls that have ended, in this order."""
+        return list(self._record.ended.values())
+
+    async def record_answer(self, answer: OwnAnswer) -> None:
+        """Record an answer, and by which definitions its calls were meant."""
+        names = {use.name for use in _list_uses(answer)} if self._record.is_stored else ()
+        tools = {name: await digest_definition(self._offered[name].tool) for name in names}
+        await self._record.add(RunEntry(answer=answer, tools=tools))
 
     async def make(self, step: int, uses: Sequence[ToolUseContent]) -> list[ToolResultContent]:
         """Make the calls of one step, some of them at a time, and return their results in the given order."""
@@ -207,27 +239,59 @@ class _ToolCalls:
         return [task.result() for task in tasks]
 
     async def _use(self, step: int, use: ToolUseContent, at: int) -> ToolResultContent:
+        end = self._record.ended.get((step, at)) or await self._make_call(step, use, at)
+        return ToolResultContent(
+            tool_use_id=use.id,
+            content=end.result.content,
+            structured_content=end.result.structured_content,
+            is_error=end.result.is_error,
+        )
+
+    async def _make_call(self, step: int, use: ToolUseContent, at: int) -> ToolEnded:
         async with self._room:
             await self._events.tell(ToolBegan(step=step, use=use))
             result, refused = await call_for_model(self._call(step, use, at), self._max_result)
             end = ToolEnded(step=step, use=use, result=result, refused=refused)
-            self.ended.append(end)
+            await self._record.add(RunEntry(ended=end, place=(step, at)))
             await self._events.tell(end)
-        return ToolResultContent(
-            tool_use_id=use.id,
-            content=result.content,
-            structured_content=result.structured_content,
-            is_error=result.is_error,
-        )
+        return end
 
     async def _call(self, step: int, use: ToolUseContent, at: int) -> CallToolResult:
         if at >= _MAX_CALLS:
             raise Rejected(f"At most {_MAX_CALLS} tools can be called in one step", data={"reason": "limit"})
-        # The host takes no answer that uses a tool which was not offered.
-        offered = self._offered[use.name]
+        begun = self._record.began.get((step, at))
+        if begun is not None and (known := await ask_what_became(self._host, use.name, begun)) is not None:
+            return known
+        offered = await self._find_offered(step, use.name)
 
         def tell_progress(progress: float, total: float | None, message: str | None) -> Awaitable[None]:
             event = ToolProgressed(step=step, use=use, progress=progress, total=total, message=message)
             return self._events.tell(event)
 
-        return await call_tool(offered, use.input, self._host, tell_progress)
+        confirm = await self._record_begin(offered, use, (step, at))
+        return await call_tool(offered, use.input, confirm, tell_progress)
+
+    async def _find_offered(self, step: int, name: str) -> OfferedTool:
+        """Return the tool that the model meant; after an interruption, its server may offer another one by this name.
+
+        The host takes no answer that uses a tool which was not offered.
+        """
+        offered, meant = self._offered.get(name), self._record.find_digest(step, name)
+        if offered is None or (meant is not None and meant != await digest_definition(offered.tool)):
+            text = (
+                f"The tool {name!r} has changed since it was chosen. It was not called: look at its description again"
+            )
+            raise Rejected(text, data={"reason": "definition"})
+        return offered
+
+    async def _record_begin(self, offered: OfferedTool, use: ToolUseContent, place: tuple[int, int]) -> ConfirmsCalls:
+        """Have the beginning of a call recorded; return what confirms it."""
+        if not self._record.is_stored:
+            return self._host
+        source = offered.source
+        asked = source.confirmers if isinstance(source, ToolClient) else ()
+        if self._host.confirm not in [getattr(each, "confirm", each) for each in asked]:
+            return RecordedConfirmation(self._host, self._record, place)
+        # The source asks this host by itself, so that nobody hears when the call was allowed.
+        await self._record.add(RunEntry(began=use.input, place=place))
+        return self._host

@@ -192,7 +192,7 @@ class Digests:
         key = (identity, tool.name)
         known = self._known.get(key)
         if known is None or known[0] is not tool:
-            known = self._known[key] = (tool, await _compute_digest(tool))
+            known = self._known[key] = (tool, await digest_definition(tool))
             while len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)
         return known[1]
@@ -279,7 +279,8 @@ def digest_document(payload: bytes) -> bytes:
     return digest(msgspec.json.decode(payload, type=Tool)).encode()
 
 
-async def _compute_digest(tool: Tool) -> str:
+async def digest_definition(tool: Tool) -> str:
+    """Hash the part of a definition that a person or a model decides by; raise ``TooCostly`` if it is too large."""
     counted = keep_defining_part(tool)
     payload = encode_value(counted)
     if len(payload) <= MAX_HERE:

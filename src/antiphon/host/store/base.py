@@ -15,36 +15,6 @@ from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.store.ask_rows import AskRow, Found, Sought, SpentRow
 from antiphon.host.store.chain import Entry, Head, Record, RecordKey, RecordSearch
 from antiphon.host.store.news import News
-from antiphon.sql.database_store import StoreStalled
-
-__all__ = [
-    "BLOCKED",
-    "OPEN",
-    "Balance",
-    "BlockRow",
-    "BrowserRow",
-    "Change",
-    "Decided",
-    "DefinitionRow",
-    "Ended",
-    "GrantRow",
-    "Hold",
-    "HoldRow",
-    "PageRow",
-    "PartialRow",
-    "PendingCallRow",
-    "ReviewKind",
-    "ReviewRow",
-    "ReviewState",
-    "Settlement",
-    "Standing",
-    "Store",
-    "StoreStalled",
-    "Supposed",
-    "TaskSoFar",
-    "correct_late_records",
-    "identities_in",
-]
 
 ReviewKind = Literal["request", "response", "elicitation", "tool"]
 ReviewState = Literal["pending", "decided", "done", "expired", "withdrawn"]
@@ -616,6 +586,32 @@ class Store(Protocol):
 
         Args:
             call: the call.
+        """
+        ...
+
+    async def run_entries(self, run: str) -> list[str]:
+        """Return all that was recorded of an agent's run, oldest first.
+
+        Args:
+            run: id of the run.
+        """
+        ...
+
+    async def add_run_entry(self, run: str, at: int, body: str) -> bool:
+        """Record a step of an agent's run. Returns whether it is stored: not if another process recorded this number.
+
+        Args:
+            run: id of the run.
+            at: number of the entry, from 0.
+            body: the entry as JSON.
+        """
+        ...
+
+    async def forget_run(self, run: str) -> None:
+        """Delete all that was recorded of an agent's run.
+
+        Args:
+            run: id of the run.
         """
         ...
 

@@ -1,4 +1,7 @@
-"""The calls of tools whose callers may ask again, in a database, within transactions of the caller."""
+"""What was called and what became of it, in a database, within transactions of the caller.
+
+Owns the calls of tools whose callers may ask again, and the steps of agents' runs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from sqlalchemy import Connection, and_, delete, func, select, update
 
 from antiphon.host.store.base import OPEN, PendingCallRow
 from antiphon.host.store.reviews import notify_changes
-from antiphon.host.store.tables import pending_calls, reviews
+from antiphon.host.store.tables import pending_calls, reviews, run_entries
+from antiphon.sql.revision import insert_into
 
 MOST_KEPT = 10_000
 """Most calls that are kept; the ones that would be deleted first go before."""
@@ -41,3 +45,20 @@ def find_call(connection: Connection, *, id: str, fingerprint: str, now: float) 
     chosen = select(pending_calls).where(pending_calls.c.id == id if id else sent, pending_calls.c.until > now)
     row = connection.execute(chosen.order_by(pending_calls.c.at.desc()).limit(1)).mappings().first()
     return None if row is None else PendingCallRow(**dict(row))
+
+
+def list_run_entries(connection: Connection, *, run: str) -> list[str]:
+    """Return what was recorded of a run, oldest first."""
+    chosen = select(run_entries.c.body).where(run_entries.c.run == run).order_by(run_entries.c.at)
+    return list(connection.execute(chosen).scalars())
+
+
+def add_run_entry(connection: Connection, *, run: str, at: int, body: str) -> bool:
+    """Record a step of a run. Returns false if there is one with this number."""
+    adding = insert_into(connection, run_entries).values(run=run, at=at, body=body).on_conflict_do_nothing()
+    return connection.execute(adding).rowcount == 1
+
+
+def forget_run(connection: Connection, *, run: str) -> None:
+    """Delete what was recorded of a run."""
+    connection.execute(delete(run_entries).where(run_entries.c.run == run))

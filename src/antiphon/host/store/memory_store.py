@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from itertools import dropwhile, islice
 from secrets import token_hex
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -96,6 +96,7 @@ class MemoryStore(Store):
         self._browsers: dict[str, BrowserRow] = {}
         self._partials: dict[str, PartialRow] = {}
         self._calls: dict[str, PendingCallRow] = {}
+        self._runs: dict[str, list[str]] = {}
         self._watched = 0.0
         self._entries: deque[Entry] = deque(maxlen=MAX_RECORDS)
         self._head = Head()
@@ -135,7 +136,7 @@ class MemoryStore(Store):
     async def _finish(self, id: str, call: PendingCallRow | None) -> None:
         await self.close_review(id, "done", keep_item=self._keep_content)
         if call is not None:
-            self._keep_call(call)
+            _keep_latest(self._calls, call.id, call, MAX_REVIEWS)
 
     async def balances(self, prefix: str = "") -> list[Balance]:
         return [self._accounts[key] for key in sorted(self._accounts) if key.startswith(prefix)]
@@ -218,10 +219,7 @@ class MemoryStore(Store):
         self._definitions[identity, tool] = msgspec.structs.replace(known, off=off)
 
     async def add_grant(self, row: GrantRow) -> None:
-        self._grants.pop(row.id, None)
-        self._grants[row.id] = row
-        while len(self._grants) > MAX_GRANTS:
-            del self._grants[next(iter(self._grants))]
+        _keep_latest(self._grants, row.id, row, MAX_GRANTS)
 
     async def grants(self, identity: str | None = None) -> list[GrantRow]:
         return [row for row in self._grants.values() if self._in_force(row) and identity in (None, row.identity)]
@@ -282,14 +280,21 @@ class MemoryStore(Store):
         )
 
     async def settle_call(self, call: PendingCallRow) -> None:
-        self._keep_call(call)
+        _keep_latest(self._calls, call.id, call, MAX_REVIEWS)
         self._changed(call.id)
 
-    def _keep_call(self, call: PendingCallRow) -> None:
-        self._calls.pop(call.id, None)
-        self._calls[call.id] = call
-        while len(self._calls) > MAX_REVIEWS:
-            del self._calls[next(iter(self._calls))]
+    async def run_entries(self, run: str) -> list[str]:
+        return list(self._runs.get(run, ()))
+
+    async def add_run_entry(self, run: str, at: int, body: str) -> bool:
+        entries = self._runs.setdefault(run, [])
+        if at == len(entries):
+            entries.append(body)
+            return True
+        return False
+
+    async def forget_run(self, run: str) -> None:
+        self._runs.pop(run, None)
 
     async def review(self, id: str) -> ReviewRow | None:
         return self._reviews.get(id)
@@ -393,10 +398,7 @@ class MemoryStore(Store):
         return list(reversed(self._pages.values()))
 
     async def keep_page(self, row: PageRow, *, most: int) -> None:
-        self._pages.pop(row.name, None)
-        self._pages[row.name] = row
-        for name in list(self._pages)[:-most]:
-            del self._pages[name]
+        _keep_latest(self._pages, row.name, row, most)
         self._browsers = {key: kept for key, kept in self._browsers.items() if kept.page in self._pages}
 
     async def browsers(self, page: str) -> list[BrowserRow]:
@@ -522,6 +524,13 @@ class MemoryStore(Store):
     def _changed(self, id: str) -> None:
         self._version += 1
         self.news.tell(id)
+
+
+def _keep_latest(rows: dict[str, Any], id: str, row: object, most: int) -> None:
+    rows.pop(id, None)
+    rows[id] = row
+    while len(rows) > most:
+        del rows[next(iter(rows))]
 
 
 def _add_amounts(amount: Amount, other: Amount, *, sign: int = 1) -> Amount:

@@ -206,6 +206,15 @@ class SqlStore(Store):
     async def settle_call(self, call: PendingCallRow) -> None:
         await self._change(partial(outcomes.keep_call, row=call), call.id)
 
+    async def run_entries(self, run: str) -> list[str]:
+        return await self._read_rows(partial(outcomes.list_run_entries, run=run))
+
+    async def add_run_entry(self, run: str, at: int, body: str) -> bool:
+        return await self._write(partial(outcomes.add_run_entry, run=run, at=at, body=body))
+
+    async def forget_run(self, run: str) -> None:
+        await self._write(partial(outcomes.forget_run, run=run))
+
     async def review(self, id: str) -> ReviewRow | None:
         return await self._read_rows(partial(questions.find_review, id=id))
 

@@ -88,6 +88,9 @@ pending_calls = _table(
 )
 """The calls of tools whose callers may ask again, and their outcomes."""
 
+run_entries = _table("run_entries", "run text*, at small*, body text")
+"""The steps of agents' runs, so that a run that was interrupted can go on."""
+
 drafts = _table("drafts", "id text*, body text")
 """What somebody has begun to write about a review; deleted with the review."""
 
