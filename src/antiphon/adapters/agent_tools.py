@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
 from antiphon.client.client import Client
 from antiphon.client.connection.server_files import read_servers, substitute_variables, variables_in
@@ -22,9 +23,13 @@ from antiphon.host.agent_run.offered_tools import OfferedTool, call_for_model, c
 from antiphon.host.config.trust import Trust
 from antiphon.host.configured_host import open_host
 from antiphon.host.host import Host
+from antiphon.host.review.definitions import digest_definition
+from antiphon.host.review.pending_call import hash_owner
 from antiphon.host.review.review import Approve, Decision, Deferred, Deny, ElicitItem, NoReviewer, ReviewItem, ToolItem
 from antiphon.host.review.review import digest as digest_of
+from antiphon.host.store.base import PendingCallRow
 from antiphon.machine.files import read_file
+from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
@@ -32,6 +37,9 @@ Tools = Client | Gateway | str | PathLike[str] | Sequence[Client]
 """A client or several, a gateway, or the path of a file that lists servers (``mcpServers``)."""
 Approval = Literal["host", "framework"]
 """Who decides what the policy leaves open: the host's reviewer, or the framework in its own way."""
+
+QUESTION_KEPT = 30 * 24 * 3600.0
+"""Seconds in which an approval of a framework counts after its question: people may take weeks."""
 
 OnProgress = Callable[[str, float, float | None, str | None], object]
 """Called with the tool's name, and the progress, the total and the message of a report."""
@@ -41,27 +49,36 @@ class Undecided(Exception):
     """The framework has to ask its user about a call; nothing was sent. Repeat the call with the decision."""
 
 
+class AgentOptions(TypedDict, total=False):
+    """What every adapter takes besides ``tools``."""
+
+    host: Host | None
+    """Has each call confirmed, besides what the clients ask; by default only what the clients ask, and for a file the
+    host of ``open_host()``."""
+    approval: Approval
+    """Who decides what the policy leaves open; by default the host's reviewer."""
+    on_progress: OnProgress | None
+    """Called with the tool's name, the progress, the total and the message of each report; by default nothing is."""
+
+
 class AgentTools:
     """The tools of some servers, for one framework. Entered several times, it is closed with the last exit.
 
     Args:
         tools: where the tools come from; a client that is connected already stays so.
-        host: has each call confirmed, besides what the clients ask; by default only what the clients ask, and for a
-            file the host of ``open_host()``.
-        approval: who decides what the policy leaves open; by default the host's reviewer.
-        framework: its name, for the record.
-        on_progress: called with the tool's name, the progress, the total and the message of each report; by default
-            nobody is told.
+        options: ``host``, ``approval`` and ``on_progress``; see ``AgentOptions``.
 
     Raises:
         ConfigError: these cannot be combined.
     """
 
-    def __init__(
-        self, tools: Tools, *, host: Host | None, approval: Approval, framework: str, on_progress: OnProgress | None
-    ) -> None:
-        self._tools, self._host, self._framework = tools, host, framework
-        self._on_progress = on_progress
+    framework: ClassVar[str]
+    """The name of the framework, for the record."""
+
+    def __init__(self, tools: Tools, **options: Unpack[AgentOptions]) -> None:
+        self._tools, self._host = tools, options.get("host")
+        self._on_progress = options.get("on_progress")
+        host, approval = self._host, options.get("approval", "host")
         self._defers = approval == "framework"
         if approval not in ("host", "framework"):
             raise ConfigError(f'approval is "host" or "framework", not {approval!r}')
@@ -97,24 +114,45 @@ class AgentTools:
         self,
         offered: OfferedTool,
         arguments: Mapping[str, Any],
+        call: Sequence[object],
         *,
         approved: bool | None = None,
         reason: str | None = None,
     ) -> CallToolResult:
         """Call a tool; what went wrong is a result for the model.
 
-        ``approved``: what the user decided, with the ``reason``; ``None`` for nothing yet, then ``Undecided``
-        may be raised.
+        ``call`` names the call for the framework. ``approved``: what the user decided about it, with the ``reason``;
+        ``None`` for nothing yet, then ``Undecided`` may be raised.
         """
         told = self._on_progress
         progress = None if told is None else partial(told, offered.name)
         confirm: Host | _Confirmation | None = self._host
         if self._defers and self._host is not None:
-            confirm = _Confirmation(self._host, _FrameworkReviewer(self._framework, approved, reason))
+            if approved and not await self._is_unchanged(offered, call):
+                approved, reason = False, "The tool has changed since its call was approved; look at it again"
+            confirm = _Confirmation(self._host, _FrameworkReviewer(self.framework, approved, reason))
         result, refused = await call_for_model(call_tool(offered, arguments, confirm, progress))
         if refused == "deferred":
+            await self._note_question(offered, call)
             raise Undecided
         return result
+
+    async def _note_question(self, offered: OfferedTool, call: Sequence[object]) -> None:
+        """Keep by which definition of its tool the framework's user decides about a call."""
+        if self._host is not None:
+            id, until = self._identify_question(call), time.time() + QUESTION_KEPT
+            shown = await digest_definition(offered.tool)
+            row = PendingCallRow(id=id, fingerprint=shown, owner=self.framework, until=until)
+            await self._host.store.settle_call(row)
+
+    async def _is_unchanged(self, offered: OfferedTool, call: Sequence[object]) -> bool:
+        """Return whether the tool is still the one about which the framework's user was asked."""
+        now = (await self._offer()).get(offered.name)
+        asked = None if self._host is None else await self._host.store.pending_call(id=self._identify_question(call))
+        return now is not None and asked is not None and asked.fingerprint == await digest_definition(now.tool)
+
+    def _identify_question(self, call: Sequence[object]) -> str:
+        return hash_owner(encode_value([self.framework, *call]).decode())
 
     async def _connect_source(self, client: Client, held: AsyncExitStack) -> Client:
         if self._defers and client.confirmers:
@@ -171,7 +209,7 @@ class _FrameworkReviewer:
             raise Deferred(self._by)
         if self._approved:
             return Approve(digest=digest_of(item.params), by=self._by)
-        return Deny(reason=self._reason, by=self._by)
+        return Deny(reason=self._reason, by=self._by, tell=self._reason is not None)
 
     async def review(self, item: ReviewItem) -> Decision:
         raise NoReviewer(self._by)

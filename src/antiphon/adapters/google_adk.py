@@ -5,7 +5,7 @@ Needs ``antiphon[google-adk]``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.tools.base_tool import BaseTool
@@ -13,9 +13,8 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from antiphon.adapters.agent_tools import AgentTools, Approval, OnProgress, Tools, Undecided
+from antiphon.adapters.agent_tools import AgentOptions, AgentTools, Tools, Undecided
 from antiphon.host.agent_run.offered_tools import OfferedTool
-from antiphon.host.host import Host
 from antiphon.host.providers.vendor.translation import translate_block
 from antiphon.wire.content import AudioContent, ImageContent, TextContent
 from antiphon.wire.tools import CallToolResult
@@ -28,23 +27,17 @@ class AdkToolset(AgentTools, BaseToolset):
 
     The kit enters no toolset: the first listing connects, and ``close()``, which the runner calls, disconnects.
 
+    With ``approval="framework"`` the kit's tool confirmation is requested for what the policy leaves open.
+
     Args:
         tools: a ``Client`` or several, a ``Gateway``, or the path of a file that lists servers.
-        host: has each call confirmed; by default only what the clients themselves ask.
-        approval: ``"framework"`` requests the kit's tool confirmation for what the policy leaves open; by default the
-            host's reviewer decides.
-        on_progress: called with the tool's name, the progress, the total and the message of each report.
+        options: ``host``, ``approval`` and ``on_progress``; see ``AgentOptions``.
     """
 
-    def __init__(
-        self,
-        tools: Tools,
-        *,
-        host: Host | None = None,
-        approval: Approval = "host",
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        AgentTools.__init__(self, tools, host=host, approval=approval, framework="google-adk", on_progress=on_progress)
+    framework = "google-adk"
+
+    def __init__(self, tools: Tools, **options: Unpack[AgentOptions]) -> None:
+        AgentTools.__init__(self, tools, **options)
         BaseToolset.__init__(self)
         self._is_connected = False
 
@@ -77,9 +70,10 @@ class AdkToolset(AgentTools, BaseToolset):
             arguments: its arguments.
             context: the call, with the decision of the kit's user once there is one.
         """
-        decision = context.tool_confirmation
+        decision, call = context.tool_confirmation, [context.session.id, context.function_call_id]
+        approved = None if decision is None else decision.confirmed
         try:
-            result = await self._call(offered, arguments, approved=None if decision is None else decision.confirmed)
+            result = await self._call(offered, arguments, call, approved=approved)
         except Undecided:
             context.request_confirmation(hint=f"May {offered.name} run with these arguments?")
             context.actions.skip_summarization = True

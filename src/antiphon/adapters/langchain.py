@@ -6,18 +6,17 @@ Needs ``antiphon[langchain]``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool, ToolException
 from langgraph.types import interrupt
 
-from antiphon.adapters.agent_tools import AgentTools, Approval, OnProgress, Tools, Undecided
+from antiphon.adapters.agent_tools import AgentOptions, AgentTools, Tools, Undecided
 from antiphon.adapters.langchain_models import convert_content
 from antiphon.errors import ConfigError
 from antiphon.host.agent_run.offered_tools import OfferedTool
-from antiphon.host.host import Host
 from antiphon.host.providers.vendor.translation import translate_block
 from antiphon.wire.tools import CallToolResult
 
@@ -39,20 +38,13 @@ class AntiphonTools(AgentTools):
 
     Args:
         tools: a ``Client`` or several, a ``Gateway``, or the path of a file that lists servers.
-        host: has each call confirmed; by default only what the clients themselves ask.
-        approval: ``"framework"`` interrupts the graph; by default the host's reviewer decides.
-        on_progress: called with the tool's name, the progress, the total and the message of each report.
+        options: ``host``, ``approval`` and ``on_progress``; see ``AgentOptions``.
     """
 
-    def __init__(
-        self,
-        tools: Tools,
-        *,
-        host: Host | None = None,
-        approval: Approval = "host",
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        super().__init__(tools, host=host, approval=approval, framework="langchain", on_progress=on_progress)
+    framework = "langchain"
+
+    def __init__(self, tools: Tools, **options: Unpack[AgentOptions]) -> None:
+        super().__init__(tools, **options)
         self._steps: dict[tuple[object, ...], object] = {}
         self._asked: set[tuple[object, ...]] = set()
         """The steps that were interrupted."""
@@ -87,16 +79,17 @@ class AntiphonTools(AgentTools):
         if self._defers and not self._is_first(config, offered, arguments):
             raise ToolException("Not run: a person decides about calls. Make one call at a time.")
         step = _find_step(config)
+        call = [*step, config.get("configurable", {}).get(_CALL_ID)]
         try:
             if step in self._asked:
                 # The step is repeated with a decision, which counts even if the call is allowed by now.
                 raise Undecided
-            result = await self._call(offered, arguments)
+            result = await self._call(offered, arguments, call)
         except Undecided:
             if step in self._steps:
                 self._asked.add(step)
             arguments, approved, reason = _read_decision(interrupt(_ask_about(offered, arguments)), offered, arguments)
-            result = await self._call(offered, arguments, approved=approved, reason=reason)
+            result = await self._call(offered, arguments, call, approved=approved, reason=reason)
         if result.is_error:
             raise ToolException(result.text or "The tool has failed")
         return result

@@ -6,16 +6,15 @@ Needs ``antiphon[openai-agents]``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from agents.mcp import MCPServer
 from mcp import types
 from pydantic import BaseModel
 
-from antiphon.adapters.agent_tools import AgentTools, Approval, OnProgress, Tools
+from antiphon.adapters.agent_tools import AgentOptions, AgentTools, Tools
 from antiphon.errors import ConfigError
 from antiphon.gateway.served_requests import fail_tool
-from antiphon.host.host import Host
 from antiphon.wire.envelope import encode_value
 
 __all__ = ["AntiphonServer"]
@@ -26,30 +25,27 @@ _Theirs = TypeVar("_Theirs", bound=BaseModel)
 class AntiphonServer(AgentTools, MCPServer):
     """The tools of servers as one server of the OpenAI Agents SDK.
 
+    With ``approval="framework"`` each call is approved in the SDK's way (``require_approval``): the run ends with
+    ``interruptions``, and the host's policy decides before the call nevertheless.
+
     Args:
         tools: a ``Client`` or several, a ``Gateway``, or the path of a file that lists servers.
-        host: has each call confirmed; by default only what the clients themselves ask.
-        approval: ``"framework"`` has each call approved in the SDK's way (``require_approval="always"``): the run ends
-            with ``interruptions``, and the host's policy decides before the call nevertheless. By default the host's
-            reviewer decides.
-        on_progress: called with the tool's name, the progress, the total and the message of each report.
         name: its name in traces.
+        options: ``host``, ``approval`` and ``on_progress``; see ``AgentOptions``.
     """
 
-    def __init__(
-        self,
-        tools: Tools,
-        *,
-        host: Host | None = None,
-        approval: Approval = "host",
-        on_progress: OnProgress | None = None,
-        name: str = "antiphon",
-    ) -> None:
-        AgentTools.__init__(
-            self, tools, host=host, approval=approval, framework="openai-agents", on_progress=on_progress
-        )
-        MCPServer.__init__(self, require_approval="always" if approval == "framework" else "never")
+    framework = "openai-agents"
+
+    def __init__(self, tools: Tools, *, name: str = "antiphon", **options: Unpack[AgentOptions]) -> None:
+        AgentTools.__init__(self, tools, **options)
+        MCPServer.__init__(self, require_approval=self._needs_approval if self._defers else "never")
         self._name = name
+
+    async def _needs_approval(self, _run: object, _agent: object, tool: types.Tool) -> bool:
+        """Have every call approved; the SDK says no more of it here than the name of its tool."""
+        if (offered := (await self._offer()).get(tool.name)) is not None:
+            await self._note_question(offered, [self._name, tool.name])
+        return True
 
     @property
     def name(self) -> str:
@@ -87,7 +83,8 @@ class AntiphonServer(AgentTools, MCPServer):
         if offered is None:
             return _convert(types.CallToolResult, fail_tool(f"There is no tool {tool_name!r} any more"))
         approved = True if self._defers else None
-        return _convert(types.CallToolResult, await self._call(offered, arguments or {}, approved=approved))
+        result = await self._call(offered, arguments or {}, [self._name, tool_name], approved=approved)
+        return _convert(types.CallToolResult, result)
 
     async def list_prompts(self) -> types.ListPromptsResult:
         """List the prompts of all servers."""

@@ -6,16 +6,15 @@ Needs ``antiphon[pydantic-ai]``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic_ai import AbstractToolset, ApprovalRequired, RunContext, ToolDefinition, ToolsetTool
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.models import Model
 from pydantic_core import SchemaValidator, core_schema
 
-from antiphon.adapters.agent_tools import AgentTools, Approval, OnProgress, Tools, Undecided
+from antiphon.adapters.agent_tools import AgentOptions, AgentTools, Tools, Undecided
 from antiphon.host.agent_run.offered_tools import OfferedTool
-from antiphon.host.host import Host
 from antiphon.host.model_catalogue import Model as CatalogueModel
 from antiphon.host.providers.base import Completion, Provider, ProviderFailure
 from antiphon.host.providers.vendor.adapter import Vendor
@@ -33,25 +32,18 @@ _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core
 class AntiphonToolset(AgentTools, AbstractToolset[Any]):
     """The tools of servers as a toolset of pydantic-ai.
 
+    With ``approval="framework"`` the agent's run ends with ``DeferredToolRequests`` for what the policy leaves open.
+
     Args:
         tools: a ``Client`` or several, a ``Gateway``, or the path of a file that lists servers.
-        host: has each call confirmed; by default only what the clients themselves ask.
-        approval: ``"framework"`` defers what the policy leaves open, so that the agent's run ends with
-            ``DeferredToolRequests``; by default the host's reviewer decides.
-        on_progress: called with the tool's name, the progress, the total and the message of each report.
         id: the toolset's id, for durable execution; none by default.
+        options: ``host``, ``approval`` and ``on_progress``; see ``AgentOptions``.
     """
 
-    def __init__(
-        self,
-        tools: Tools,
-        *,
-        host: Host | None = None,
-        approval: Approval = "host",
-        on_progress: OnProgress | None = None,
-        id: str | None = None,
-    ) -> None:
-        super().__init__(tools, host=host, approval=approval, framework="pydantic-ai", on_progress=on_progress)
+    framework = "pydantic-ai"
+
+    def __init__(self, tools: Tools, *, id: str | None = None, **options: Unpack[AgentOptions]) -> None:
+        super().__init__(tools, **options)
         self._id = id
 
     @property
@@ -85,7 +77,8 @@ class AntiphonToolset(AgentTools, AbstractToolset[Any]):
         """
         offered = tool.offered if isinstance(tool, _OfferedToolsetTool) else (await self._offer())[name]
         try:
-            result = await self._call(offered, tool_args, approved=True if ctx.tool_call_approved else None)
+            approved = True if ctx.tool_call_approved else None
+            result = await self._call(offered, tool_args, [ctx.tool_call_id], approved=approved)
         except Undecided:
             raise ApprovalRequired from None
         if result.is_error:
