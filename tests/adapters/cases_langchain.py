@@ -13,7 +13,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
-from antiphon import Client
+from antiphon import Client, Server, Tool
 from antiphon.adapters.langchain import AntiphonTools
 from antiphon.errors import ConfigError
 from antiphon.gateway import Gateway
@@ -120,7 +120,7 @@ async def test_a_rejected_call_does_not_run_because_it_is_allowed_by_now():
             calls(("price", {"product": "hat"})), await tools.list_tools(), checkpointer=InMemorySaver()
         )
         await agent.ainvoke({"messages": "Go"}, config)
-        tools._host = Host(reviewer=None, policy=Policy(rules=(Rule(effect="allow", kind="tool"),)))
+        tools._host = Host(reviewer=None, store=host.store, policy=Policy(rules=(Rule(effect="allow", kind="tool"),)))
         await agent.ainvoke(Command(resume={"decisions": [{"type": "reject"}]}), config)
     assert called == []
 
@@ -187,6 +187,20 @@ async def test_policy_decides_before_the_framework():
         state = await agent.ainvoke({"messages": "Go"}, {"configurable": {"thread_id": "1"}})
     assert called == ["hat"]
     assert [message.status for message in results(state)] == ["success", "error"]
+
+
+async def test_an_argument_may_have_any_name():
+    """Also those that LangChain gives to its own tools; a tool can be called without an agent, too."""
+    got, server = list[Any](), Server("s")
+    names = ["config", "self", "run_manager", "input", "callbacks", "arguments", "tool_input", "kwargs"]
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+    server.add_tool(Tool(name="note", input_schema=schema), lambda arguments: got.append(arguments) or "noted")
+    given = {name: f"my {name}" for name in names}
+    async with AntiphonTools(Client(server), host=Host(reviewer=None, review="never")) as tools:
+        offered = await tools.list_tools()
+        state = await create_agent(calls(("note", given)), offered).ainvoke({"messages": "Go"})
+        await offered[0].ainvoke(given)
+    assert (results(state)[0].text, got) == ("noted", [given, given])
 
 
 async def test_the_hosts_reviewer_is_asked_once_behind_a_gateway():

@@ -145,11 +145,15 @@ class AgentTools:
             row = PendingCallRow(id=id, fingerprint=shown, owner=self.framework, until=until)
             await self._host.store.settle_call(row)
 
+    async def _find_question(self, call: Sequence[object]) -> str | None:
+        """Return the digest of the definition by which the user was asked about a call; ``None`` if not asked."""
+        kept = None if self._host is None else await self._host.store.pending_call(id=self._identify_question(call))
+        return None if kept is None else kept.fingerprint
+
     async def _is_unchanged(self, offered: OfferedTool, call: Sequence[object]) -> bool:
         """Return whether the tool is still the one about which the framework's user was asked."""
         now = (await self._offer()).get(offered.name)
-        asked = None if self._host is None else await self._host.store.pending_call(id=self._identify_question(call))
-        return now is not None and asked is not None and asked.fingerprint == await digest_definition(now.tool)
+        return now is not None and await self._find_question(call) == await digest_definition(now.tool)
 
     def _identify_question(self, call: Sequence[object]) -> str:
         return hash_owner(encode_value([self.framework, *call]).decode())

@@ -5,7 +5,6 @@ Needs ``antiphon[langchain]``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -25,7 +24,8 @@ __all__ = ["AntiphonTools"]
 _MAX_STEPS = 1000
 """Most steps of graphs that are remembered: the first call of each may interrupt it."""
 _CALL_ID = "antiphon_call"
-"""Key of a step's configuration for the id of the call that is made in it."""
+_ARGUMENTS = "antiphon_arguments"
+"""Keys of a step's configuration for the id and the arguments of the call that is made in it."""
 
 
 class AntiphonTools(AgentTools):
@@ -46,8 +46,7 @@ class AntiphonTools(AgentTools):
     def __init__(self, tools: Tools, **options: Unpack[AgentOptions]) -> None:
         super().__init__(tools, **options)
         self._steps: dict[tuple[object, ...], object] = {}
-        self._asked: set[tuple[object, ...]] = set()
-        """The steps that were interrupted."""
+        """The call of each step that may be interrupted."""
 
     async def list_tools(self) -> list[BaseTool]:
         """List the tools that a model may call, by names that models take."""
@@ -76,33 +75,28 @@ class AntiphonTools(AgentTools):
         Raises:
             ToolException: the call was refused or has failed, or shares its step with another.
         """
-        if self._defers and not self._is_first(config, offered, arguments):
+        where = config.get("configurable", {})
+        step = (where.get("thread_id"), where.get("checkpoint_ns"))
+        call, is_repeatable = (*step, where.get(_CALL_ID)), self._defers and step[1] is not None
+        # Two calls of one step may be equal, but for the id that the model gave them.
+        if is_repeatable and not self._is_first(step, (call, offered.name, arguments)):
             raise ToolException("Not run: a person decides about calls. Make one call at a time.")
-        step = _find_step(config)
-        call = [*step, config.get("configurable", {}).get(_CALL_ID)]
         try:
-            if step in self._asked:
+            if is_repeatable and await self._find_question(call) is not None:
                 # The step is repeated with a decision, which counts even if the call is allowed by now.
                 raise Undecided
             result = await self._call(offered, arguments, call)
         except Undecided:
-            if step in self._steps:
-                self._asked.add(step)
             arguments, approved, reason = _read_decision(interrupt(_ask_about(offered, arguments)), offered, arguments)
             result = await self._call(offered, arguments, call, approved=approved, reason=reason)
         if result.is_error:
             raise ToolException(result.text or "The tool has failed")
         return result
 
-    def _is_first(self, config: RunnableConfig, offered: OfferedTool, arguments: dict[str, Any]) -> bool:
-        step = _find_step(config)
-        # Two calls of one step may be equal, but for the id that the model gave them.
-        call = (config.get("configurable", {}).get(_CALL_ID), offered.name, arguments)
+    def _is_first(self, step: tuple[object, ...], call: object) -> bool:
         while len(self._steps) > _MAX_STEPS:
-            oldest = next(iter(self._steps))
-            del self._steps[oldest]
-            self._asked.discard(oldest)
-        return step[1] is None or self._steps.setdefault(step, call) == call
+            del self._steps[next(iter(self._steps))]
+        return self._steps.setdefault(step, call) == call
 
 
 class _LangChainTool(BaseTool):
@@ -110,26 +104,24 @@ class _LangChainTool(BaseTool):
     offered: OfferedTool
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        made = merge_configs(config, {"configurable": {_CALL_ID: _read_id(input)}})
+        id, arguments = _read_call(input)
+        made = merge_configs(config, {"configurable": {_CALL_ID: id, _ARGUMENTS: arguments}})
         return await super().ainvoke(input, made, **kwargs)
 
-    async def _arun(self, config: RunnableConfig, **arguments: Any) -> tuple[Any, Any]:
+    async def _arun(self, /, config: RunnableConfig, **_: Any) -> tuple[Any, Any]:
+        # Not the keywords: an argument of a server's tool may be called "config", too.
+        arguments = config.get("configurable", {})[_ARGUMENTS]
         result: CallToolResult = await self.adapter.call(self.offered, arguments, config)
-        return _convert_blocks(result.content), result.structured_content
+        return [convert_content(translate_block(block)) for block in result.content], result.structured_content
 
     def _run(self, *_: Any, **__: Any) -> Any:
         raise ToolException("Tools of servers are asynchronous: use ainvoke()")
 
 
-def _find_step(config: RunnableConfig) -> tuple[object, ...]:
-    where = config.get("configurable", {})
-    return where.get("thread_id"), where.get("checkpoint_ns")
-
-
-def _read_id(given: object) -> object:
-    """Return the id of a model's call; what is not of this type is the arguments alone."""
-    call = cast("dict[str, object]", given) if isinstance(given, dict) else {}
-    return call.get("id") if call.get("type") == "tool_call" else None
+def _read_call(given: object) -> tuple[object, dict[str, Any]]:
+    """Return the id and the arguments of a model's call; what is not of this type is the arguments alone."""
+    call = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    return (call.get("id"), call["args"]) if call.get("type") == "tool_call" else (None, call)
 
 
 def _ask_about(offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -142,11 +134,7 @@ def _ask_about(offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any
 def _read_decision(
     answer: Any, offered: OfferedTool, arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], bool, str | None]:
-    """Return the arguments to run with, whether to run, and why not. Only a clear yes to this very tool runs it.
-
-    Raises:
-        ConfigError: the graph was resumed with something else than one decision.
-    """
+    """Return the arguments to run with, whether to run, and why not. Only a clear yes to this very tool runs it."""
     try:
         [decision] = answer["decisions"]
         kind, edited = decision["type"], decision.get("edited_action")
@@ -158,8 +146,3 @@ def _read_decision(
             'resume the graph with {"decisions": [{"type": "approve"}]}, "reject" with a "message", or "edit" with an '
             f'"edited_action"; got {type(answer).__name__}'
         ) from None
-
-
-def _convert_blocks(blocks: Sequence[object]) -> list[dict[str, Any] | str]:
-    """Convert content to blocks of LangChain; what models do not take is named."""
-    return [convert_content(translate_block(block)) for block in blocks]
