@@ -32,6 +32,7 @@ NAMES = {
     "Context",
     "CreateMessageRequestParams",
     "CreateMessageResult",
+    "Depends",
     "ElicitRequestParams",
     "ElicitResult",
     "Elicited",

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, TypedDict, assert_type
+from typing import Annotated, Any, Literal, TypedDict, assert_type
 
 import msgspec
 
@@ -20,6 +20,7 @@ from antiphon import (
     Context,
     CreateMessageRequestParams,
     CreateMessageResult,
+    Depends,
     Elicited,
     ElicitRequestParams,
     ElicitResult,
@@ -33,6 +34,7 @@ from antiphon import (
     Tool,
     ToolAnnotations,
 )
+from antiphon.server import PerCaller
 
 __all__ = ["use"]
 
@@ -105,6 +107,27 @@ def decorated() -> None:
     assert_type(size("hat", factor=2), Size)
     assert_type(praise("hat"), str)
     assert_type(products("h"), list[str])
+
+
+# --- dependencies and state -----------------------------------------------------------------------------------------
+
+
+def get_booking(ctx: Context[Booking]) -> Booking:
+    """Provide the state of the lifespan, by its type."""
+    return assert_type(ctx.state, Booking)
+
+
+DEFAULT: Any = Depends(get_booking)
+
+
+@server.tool
+async def book(
+    booking: Annotated[Booking, Depends(get_booking)],
+    seats: Annotated[list[str], Depends(PerCaller[list[str]](list))],
+    other: Booking = DEFAULT,
+) -> int:
+    """Take a dependency in both forms, and the state of the caller."""
+    return booking.guests + other.guests + len(seats)
 
 
 # --- a handler ----------------------------------------------------------------------------------------------------

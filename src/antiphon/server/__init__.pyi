@@ -2,6 +2,7 @@ from antiphon.server.app import Lifespan as Lifespan, Mountable as Mountable, Se
 from antiphon.server.asks.elicitations import Elicited as Elicited
 from antiphon.server.asks.sample import Sample as Sample
 from antiphon.server.asks.tool_loop import SampleOptions as SampleOptions, TurnOptions as TurnOptions
+from antiphon.server.caller_state import PerCaller as PerCaller
 from antiphon.server.calls.call import CallAbandoned as CallAbandoned
 from antiphon.server.context import Context as Context, RequestFacts as RequestFacts
 from antiphon.server.core import Extension as Extension
@@ -17,6 +18,7 @@ from antiphon.server.features.prompts import ServedPrompt as ServedPrompt
 from antiphon.server.features.registry import Page as Page, Registry as Registry, Via as Via
 from antiphon.server.features.resources import ServedResource as ServedResource, ServedTemplate as ServedTemplate
 from antiphon.server.features.tools import AsTask as AsTask, ServedTool as ServedTool
+from antiphon.server.functions.dependencies import Depends as Depends
 from antiphon.server.rate_limits import Rate as Rate
 from antiphon.server.server_middleware import (
     CallNext as CallNext,

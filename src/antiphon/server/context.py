@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, cast, get_type_hints, overload
 
 import msgspec
@@ -90,9 +91,30 @@ def _return_type(function: Callable[..., Any]) -> Any:
         return Any
 
 
+if TYPE_CHECKING:
+    from typing import Generic
+
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    StateT = TypeVarWithDefault("StateT", default=Any)
+
+    class _WithState(Generic[StateT]):
+        pass
+
+else:
+    StateT = TypeVar("StateT")
+
+    class _WithState:
+        __slots__ = ()
+        __class_getitem__ = classmethod(GenericAlias)
+
+
 @explain_other_names
-class Context:
-    """The client, as seen from one call. Declare a parameter of this type, and the context is passed in."""
+class Context(_WithState[StateT]):
+    """The client, as seen from one call. Declare a parameter of this type, and the context is passed in.
+
+    ``Context[AppState]`` tells type checkers what the lifespan yields.
+    """
 
     __slots__ = ("_call", "_core")
     __antiphon_context__ = True
@@ -114,8 +136,8 @@ class Context:
         return RequestFacts(self._call)
 
     @property
-    def state(self) -> Any:
-        """What the server's lifespan yielded; ``None`` if it has no lifespan."""
+    def state(self) -> StateT:
+        """What the server's lifespan yielded, of the type in ``Context[...]``; ``None`` if it has no lifespan."""
         return self._core.state
 
     @property
@@ -484,6 +506,11 @@ class RequestFacts:
         if facts.meta is not None and facts.meta.client_info is not None:
             return facts.meta.client_info
         return handshake.client_info if handshake is not None else None
+
+    @property
+    def connection(self) -> object:
+        """Identifies the client's connection: the same for all its requests, unless they come over HTTP statelessly."""
+        return self._call.connection
 
     @property
     def capabilities(self) -> ClientCapabilities:

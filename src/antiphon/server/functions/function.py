@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
@@ -28,7 +28,7 @@ from antiphon.server.functions.signature import Signature
 class UserFunction:
     """A function and how to run it. One that is not async runs in a thread, unless ``inline``."""
 
-    __slots__ = ("_code", "call", "context", "inline", "is_async")
+    __slots__ = ("_code", "_needed", "call", "context", "inline", "is_async")
 
     def __init__(self, function: Callable[..., Any], signature: Signature, *, inline: bool = False) -> None:
         self.call = function
@@ -37,14 +37,21 @@ class UserFunction:
         self.is_async = signature.is_async
         self.inline = inline
         self._code = b""
+        self._needed: Sequence[Callable[..., Any]] = ()
+        """The functions that provide its dependencies."""
+        if signature.dependencies:
+            # Loaded only by servers that have dependencies.
+            from antiphon.server.functions.dependencies import inject_dependencies
+
+            run = None if inline else in_thread
+            self.call, self.context, self._needed = inject_dependencies(function, signature, run)
+            self.is_async = True
 
     @property
     def code(self) -> bytes:
-        """The digest of the function's code."""
+        """The digest of the function's code, and of its dependencies'."""
         if not self._code:
-            from antiphon.server.functions.function import digest_code
-
-            self._code = digest_code(self.call)
+            self._code = b"".join(map(digest_code, (self.call, *self._needed)))
         return self._code
 
     async def run(self, values: dict[str, Any], context: Any) -> Any:

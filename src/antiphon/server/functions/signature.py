@@ -25,8 +25,9 @@ from antiphon.errors import ConfigError
 REQUIRED: Any = inspect.Parameter.empty
 """The default of a parameter without one."""
 
-_MAX_FRAMES = 12
-"""How many frames up the stack the scope of a decorated local function is searched; decorators take two or three."""
+_MAX_FRAMES = 48
+"""How many frames up the stack the scope of a decorated local function is searched: decorators take two or three, each
+level of dependencies takes six."""
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
@@ -65,6 +66,8 @@ class Signature(Struct, frozen=True, kw_only=True):
     """Return annotation; ``REQUIRED`` without one."""
     is_async: bool
     docstring: str | None
+    dependencies: Mapping[str, Any] = {}
+    """What fills in the parameters that are no arguments: each a ``Depends``, by the parameter's name."""
 
 
 class _Named(Struct, frozen=True):
@@ -82,8 +85,13 @@ class _ContextNotImported:
     __antiphon_context__ = True
 
 
-def read_signature(function: Callable[..., Any], *, noun: str, name: str | None = None) -> Signature:
-    """Read a function, method, ``partial`` or other callable; ``ConfigError`` says why JSON cannot call it."""
+def read_signature(
+    function: Callable[..., Any], *, noun: str, name: str | None = None, yields: bool = False
+) -> Signature:
+    """Read a function, method, ``partial`` or other callable; ``ConfigError`` says why JSON cannot call it.
+
+    ``yields``: whether it may be a generator.
+    """
     if isinstance(function, str):
         raise ConfigError(f"a {noun} is made of a function, not of {function!r}; a name is given as name={function!r}")
     function = _undress_partial(function)
@@ -98,10 +106,10 @@ def read_signature(function: Callable[..., Any], *, noun: str, name: str | None 
             f"{place} chooses its code by the type of its first argument, which has no name in JSON: "
             "write a function that calls it"
         )
-    if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
+    if not yields and (inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code)):
         raise ConfigError(f"{place} yields: return a list instead, and report on the way with ctx.progress")
     hints = _evaluate_hints(inspect.unwrap(code), place)
-    parameters, context = _split_parameters(function, hints, bound, place)
+    parameters, context, dependencies = _split_parameters(function, hints, bound, place)
     return Signature(
         place=place,
         name=own_name,
@@ -110,6 +118,7 @@ def read_signature(function: Callable[..., Any], *, noun: str, name: str | None 
         returns=hints.get("return", REQUIRED),
         is_async=inspect.iscoroutinefunction(code),
         docstring=code.__doc__ or (inner.__doc__ if code is not inner else None),
+        dependencies=dependencies,
     )
 
 
@@ -159,10 +168,11 @@ def _describe_location(function: Any) -> str:
 
 def _split_parameters(
     function: Callable[..., Any], hints: Mapping[str, Any], bound: Mapping[str, Any], place: str
-) -> tuple[tuple[Parameter, ...], str | None]:
-    """Split the parameters into arguments and the context, leaving out what a ``partial`` has bound."""
+) -> tuple[tuple[Parameter, ...], str | None, dict[str, Any]]:
+    """Split the parameters into arguments, the context and dependencies, without what a ``partial`` has bound."""
     parameters: list[Parameter] = []
     contexts: list[str] = []
+    dependencies: dict[str, Any] = {}
     for parameter in _list_declared(function, place):
         name = parameter.name
         if name in bound:
@@ -171,12 +181,21 @@ def _split_parameters(
         _refuse_unnamed(parameter, place, first=not parameters)
         if is_context(annotation):
             contexts.append(name)
+        elif (dependency := _find_dependency(annotation, parameter.default)) is not None:
+            dependencies[name] = dependency
         else:
             typed = Any if annotation is inspect.Parameter.empty else annotation
             parameters.append(Parameter(name=name, annotation=typed, default=parameter.default))
     if len(contexts) > 1:
         raise ConfigError(f"{place}: parameters {contexts[0]!r} and {contexts[1]!r} both take the context; keep one")
-    return tuple(parameters), contexts[0] if contexts else None
+    return tuple(parameters), contexts[0] if contexts else None, dependencies
+
+
+def _find_dependency(annotation: Any, default: Any) -> Any:
+    """Return the ``Depends`` of a parameter, from its annotation or its default; ``None`` if it has none."""
+    metadata: tuple[object, ...] = getattr(annotation, "__metadata__", ())
+    marked = [each for each in (*metadata, default) if getattr(each, "__antiphon_dependency__", False) is True]
+    return marked[0] if marked else None
 
 
 def _list_declared(function: Callable[..., Any], place: str) -> Iterable[inspect.Parameter | _Named]:
