@@ -31,7 +31,9 @@ def entries() -> dict[str, int]:
     """Count the names side by side in each folder of ``src``: modules, packages and folders of data."""
     folders = [SRC, *(path for path in SRC.rglob("*") if path.is_dir() and path.name != "__pycache__")]
     return {
-        path.relative_to(SRC.parent).as_posix(): len([p for p in path.iterdir() if not p.name.startswith("__")])
+        path.relative_to(SRC.parent).as_posix(): len(
+            [p for p in path.iterdir() if not p.name.startswith("__") and p.name != "py.typed"]
+        )
         for path in folders
     }
 

@@ -32,6 +32,7 @@ PLACES = (
     "antiphon.auth",
     "antiphon.gateway",
     "antiphon.testing",
+    "antiphon.middleware",
     "antiphon.adapters.pydantic_ai",
 )
 """The modules that users import from; docs/reference/api.md lists what is in them."""

@@ -36,7 +36,7 @@ def _read_table() -> dict[str, dict[str, str]]:
 ELSEWHERE: Mapping[str, Mapping[str, str]] = _read_table()
 """Where a name is looked for; the name; what to use instead."""
 
-_PUBLIC = ("types", "server", "client", "host", "gateway", "auth", "testing")
+_PUBLIC = ("types", "server", "client", "host", "gateway", "auth", "testing", "middleware")
 """Modules with public names beside the package itself."""
 
 

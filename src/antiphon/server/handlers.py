@@ -284,6 +284,8 @@ class Handlers:
             running = tool.call(arguments, Context(call, self._core) if call is not None else None)
             return await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
         except Exception as error:
+            if call is not None:
+                call.failure = type(cause_of(error))
             # Keep no reference to the error beyond this block: it refers to this frame, and both would form a cycle
             # that only the garbage collector frees.
             if tool.scopes and (short := _collect_missing_scopes(cause_of(error))):

@@ -80,6 +80,16 @@ class ServerRequest:
         return Received(passed_on(facts.raw, without=of_rounds), facts.params if facts.sent is None else facts.sent)
 
     @property
+    def failure(self) -> type[Exception] | None:
+        """The class of the exception that the tool raised, if it did; its result may say less."""
+        return self._call.failure
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether the client was asked for something since the call began."""
+        return self._call.has_asked
+
+    @property
     def client(self) -> object:
         """Identifies the client's connection: the same for all its requests."""
         return self._call.connection

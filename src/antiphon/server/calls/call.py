@@ -110,7 +110,7 @@ class CallAbandoned(asyncio.CancelledError):
 class HandlerCall:
     """A handler that runs for a request."""
 
-    __slots__ = ("_reports", "connection", "core", "first", "headers", "request")
+    __slots__ = ("_reports", "connection", "core", "failure", "first", "has_asked", "headers", "request")
 
     def __init__(self, core: Core, connection: Connection[ServerSession], request: Request) -> None:
         self.core = core
@@ -122,6 +122,10 @@ class HandlerCall:
         self.request: Request | None = request
         """The request being served; ``None`` between rounds."""
         self._reports: Bucket | None = None
+        self.has_asked = False
+        """Whether the handler has asked the client, so that its result depends on the answers."""
+        self.failure: type[Exception] | None = None
+        """The class of the exception that a tool raised last; the client may be told less."""
 
     @property
     def facts(self) -> Request:
@@ -152,6 +156,7 @@ class HandlerCall:
             # Answers come back under the key, so with an unusable one the question would be repeated for
             # ever.
             raise errors.LocalProtocolError(f"key= of {method} must be a text that is not empty, got {key!r}")
+        self.has_asked = True
         spec, session, facts = METHODS.get(method), self.connection.session, self.request or self.first
         if spec is None:
             if facts.revision.modern:

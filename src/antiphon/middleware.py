@@ -1,0 +1,332 @@
+"""Ready middleware for servers: ``server.middleware(TimingMiddleware())``.
+
+Owns what most servers would write themselves, with nothing that an author could not write over ``@server.middleware``.
+The names are those of FastMCP where it has such a middleware.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from hashlib import sha256
+from typing import Any, cast
+
+import msgspec
+from msgspec import structs
+
+from antiphon.errors import InternalError, PeerError
+from antiphon.server.rate_limits import Rate, RateLimiter
+from antiphon.server.server_middleware import CallNext, ServerRequest
+from antiphon.wire.content import TextContent
+from antiphon.wire.envelope import encode_value
+from antiphon.wire.prompts import GetPromptResult
+from antiphon.wire.resources import ReadResourceResult
+from antiphon.wire.tools import CallToolResult
+
+__all__ = [
+    "ErrorHandlingMiddleware",
+    "LoggingMiddleware",
+    "RateLimitingMiddleware",
+    "ResponseCachingMiddleware",
+    "ResponseLimitingMiddleware",
+    "RetryMiddleware",
+    "TimingMiddleware",
+]
+
+Clock = Callable[[], float]
+"""Returns seconds."""
+
+log = logging.getLogger("antiphon.server")
+
+_MAX_LOGGED = 16 * 1024
+"""Most characters of a request or a result that are searched for secrets: enough for any line that is read."""
+
+_AROUND = 200
+"""Bytes of a result around its text."""
+
+_ENTRY = 500
+"""Bytes that a result in a cache takes besides its own."""
+
+
+def _describe(request: ServerRequest) -> str:
+    """Return the method, and what is called, in one line."""
+    subject = getattr(request.params, "name", None) or getattr(request.params, "uri", None)
+    return request.method if subject is None else f"{request.method} {ascii(subject[:128])[1:-1]}"
+
+
+class TimingMiddleware:
+    """Log how long each request took. The time in which a person thinks counts, too.
+
+    Args:
+        logger: where to log; ``antiphon.server`` by default.
+        log_level: level of the records, ``INFO`` by default.
+        clock: returns seconds.
+    """
+
+    def __init__(
+        self, logger: logging.Logger = log, log_level: int = logging.INFO, *, clock: Clock = time.perf_counter
+    ) -> None:
+        self._logger, self._level, self._clock = logger, log_level, clock
+
+    async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
+        """Log the time of a request."""
+        begun = self._clock()
+        try:
+            return await call_next(request)
+        finally:
+            taken = (self._clock() - begun) * 1000
+            self._logger.log(self._level, "%s took %.1f ms", _describe(request), taken)
+
+
+class LoggingMiddleware:
+    """Log each request and how it ended, with what looks like a secret masked.
+
+    Args:
+        logger: where to log; ``antiphon.server`` by default.
+        log_level: level of the records, ``INFO`` by default; failures are warnings.
+        include_payloads: log params and results as JSON, too.
+        max_payload_length: most characters of each, 1,000 by default.
+    """
+
+    def __init__(
+        self, logger: logging.Logger = log, log_level: int = logging.INFO, *, include_payloads: bool = False,
+        max_payload_length: int = 1_000,
+    ) -> None:  # fmt: skip
+        self._logger, self._level = logger, log_level
+        self._payloads, self._length = include_payloads, max_payload_length
+
+    async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
+        """Log a request and its end."""
+        name = self._mask(_describe(request))
+        self._logger.log(self._level, "%s%s", name, self._render(request.params))
+        try:
+            result = await call_next(request)
+        except Exception as error:
+            self._logger.warning("%s failed: %s", name, self._mask(f"{type(error).__name__}: {error}"))
+            raise
+        level = logging.WARNING if getattr(result, "is_error", False) else self._level
+        self._logger.log(level, "%s ended%s", name, self._render(result))
+        return result
+
+    def _render(self, value: object) -> str:
+        if not self._payloads:
+            return ""
+        if getattr(value, "meta", None) is not None:
+            # What it holds is about the connection, and would fill the line.
+            value = structs.replace(cast("Any", value), meta=None)
+        return f" {self._mask(encode_value(value)[: 4 * _MAX_LOGGED].decode(errors='replace'))}"
+
+    def _mask(self, text: str) -> str:
+        # Loaded when something is logged: a host's module, which most servers do not need.
+        from antiphon.host.checks.redact import mask_text
+
+        # Masked before it is cut, so that no half of a secret is left at the end.
+        masked = mask_text(text[:_MAX_LOGGED])
+        return masked if len(masked) <= self._length else f"{masked[: self._length]}..."
+
+
+class ErrorHandlingMiddleware:
+    """Tell clients of failures by a number only, and log the rest under this number.
+
+    The text of an exception that is no ``ToolError`` is never sent; this also hides what a ``ToolError`` says. Errors
+    of the protocol, such as ``InvalidParams`` or ``Rejected``, stay, since clients act on them.
+
+    Args:
+        logger: where to log; ``antiphon.server`` by default.
+        error_callback: called with each failure as well: its number, its method and its text; none by default.
+    """
+
+    def __init__(
+        self, logger: logging.Logger = log, *, error_callback: Callable[[str, str, str], object] | None = None
+    ) -> None:
+        self._logger, self._callback = logger, error_callback
+
+    async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
+        """Mask the failure of a request."""
+        try:
+            result = await call_next(request)
+        except PeerError as error:
+            if not isinstance(error, InternalError):
+                raise
+            text = error.message
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+        else:
+            if not getattr(result, "is_error", False):
+                return result
+            return _make_failure(self._note(request, result.text or "a result that is an error"))
+        raise InternalError(self._note(request, text)) from None
+
+    def _note(self, request: ServerRequest, text: str) -> str:
+        number = secrets.token_hex(4)
+        self._logger.error("%s failed (error %s): %s", _describe(request), number, text)
+        if self._callback is not None:
+            self._callback(number, request.method, text)
+        return f"It failed (error {number})."
+
+
+class RateLimitingMiddleware:
+    """Limit how often each caller calls tools. A call over the rate waits its turn, or is refused.
+
+    A caller is a principal, or a connection without one. ``Server(tool_rate=)`` is a limit for all tools together.
+
+    Args:
+        rate: rate of every tool that is not in ``tools``, each by itself; no limit by default.
+        tools: rates by the names of tools.
+        clock: returns seconds.
+    """
+
+    def __init__(
+        self, rate: Rate | None = None, *, tools: Mapping[str, Rate] | None = None, clock: Clock = time.monotonic
+    ) -> None:
+        self._limits = {name: RateLimiter(each, clock) for name, each in (tools or {}).items()}
+        self._others = None if rate is None else RateLimiter(rate, clock)
+
+    async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
+        """Let a call wait for its turn."""
+        if request.method == "tools/call":
+            name, caller = request.params.name, request.ctx.request.principal or id(request.client)
+            limit, key = self._limits.get(name), caller
+            if limit is None:
+                # Names come from clients: those that no tool has share one bucket.
+                limit, key = self._others, (caller, name if name in request.ctx.server.tools else None)
+            if limit is not None and (wait := limit.take(key)):
+                await asyncio.sleep(wait)
+        return await call_next(request)
+
+
+class ResponseLimitingMiddleware:
+    """Keep results of tools below a size: text is cut, other results become an error that says so.
+
+    Args:
+        max_size: most bytes of a result as JSON; a million by default.
+        truncation_suffix: ends a text that was cut.
+        tools: names of the tools that are limited; all by default.
+    """
+
+    def __init__(
+        self, *, max_size: int = 1_000_000, truncation_suffix: str = "\n[... cut]",
+        tools: Collection[str] | None = None,
+    ) -> None:  # fmt: skip
+        self._max_size, self._suffix, self._tools = max_size, truncation_suffix, tools
+
+    async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
+        """Cut a result that is too large."""
+        result = await call_next(request)
+        is_limited = isinstance(result, CallToolResult) and (self._tools is None or request.params.name in self._tools)
+        if not is_limited or (size := len(encode_value(result))) <= self._max_size:
+            return result
+        text = "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+        if result.structured_content is not None or not text:
+            return _make_failure(f"The result has {size} bytes, and at most {self._max_size} are sent. Ask for less.")
+        # In JSON a character takes up to six bytes, and the rest of the result some more.
+        room = max(self._max_size - _AROUND - len(encode_value(self._suffix)), 0)
+        while (size := len(encode_value(text)) - 2) > room:
+            text = text[: len(text) * room // size]
+        return structs.replace(result, content=[TextContent(text=text + self._suffix)])
+
+
+class RetryMiddleware:
+    """Try a request again if its handler raised an exception that may pass, such as ``ConnectionError``.
+
+    A tool is called again only if its annotations say that it only reads or is idempotent, and if the client was not
+    asked meanwhile.
+
+    Args:
+        max_retries: most further attempts, 3 by default.
+        base_delay: seconds before the second attempt, 1 by default; twice as many before each further one.
+        max_delay: most seconds before an attempt, 60 by default.
+        retry_exceptions: classes of exceptions that may pass.
+        sleep: waits for some seconds.
+    """
+
+    def __init__(
+        self, *, max_retries: int = 3, base_delay: float = 1.0, max_delay: float = 60.0,
+        retry_exceptions: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:  # fmt: skip
+        self._retries, self._base, self._most = max_retries, base_delay, max_delay
+        self._exceptions, self._sleep = retry_exceptions, sleep
+
+    async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
+        """Try a request until it succeeds."""
+        for attempt in range(self._retries):
+            try:
+                result = await call_next(request)
+            except self._exceptions:
+                if request.has_asked:
+                    raise
+            else:
+                if not self._may_repeat(request, result):
+                    return result
+            await self._sleep(min(self._base * 2**attempt, self._most))
+        return await call_next(request)
+
+    def _may_repeat(self, request: ServerRequest, result: Any) -> bool:
+        failure = request.failure
+        if failure is None or not getattr(result, "is_error", False) or not issubclass(failure, self._exceptions):
+            return False
+        tool = request.ctx.server.tools.get(request.params.name)
+        return tool is not None and tool.repeats and not request.has_asked
+
+
+class ResponseCachingMiddleware:
+    """Give the result of a tool, a resource or a prompt again, to the same principal with the same arguments.
+
+    Callers without a principal share results. Results that are errors, and those for which the client was asked, are
+    not kept.
+
+    Args:
+        tools: seconds by the names of tools.
+        resources: seconds by URIs.
+        prompts: seconds by the names of prompts.
+        max_bytes: most bytes of all results, 64 MiB by default; what was not used for the longest time is dropped.
+        clock: returns seconds.
+    """
+
+    def __init__(
+        self, *, tools: Mapping[str, float] | None = None, resources: Mapping[str, float] | None = None,
+        prompts: Mapping[str, float] | None = None, max_bytes: int = 64 * 1024 * 1024, clock: Clock = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._seconds = {"tools/call": tools or {}, "resources/read": resources or {}, "prompts/get": prompts or {}}
+        self._most, self._clock = max_bytes, clock
+        self._kept: OrderedDict[object, tuple[float, int, Any]] = OrderedDict()
+        self._bytes = 0
+
+    async def __call__(self, request: ServerRequest, call_next: CallNext) -> Any:
+        """Answer from the cache, or fill it."""
+        subject: str = getattr(request.params, "name", None) or getattr(request.params, "uri", "")
+        seconds = self._seconds.get(request.method, {}).get(subject)
+        if seconds is None:
+            return await call_next(request)
+        arguments = sha256(msgspec.json.encode(request.arguments, order="sorted")).digest()
+        key = request.method, subject, request.ctx.request.principal, arguments
+        known = self._kept.get(key)
+        if known is not None and known[0] > self._clock():
+            self._kept.move_to_end(key)
+            return known[2]
+        result = await call_next(request)
+        is_final = isinstance(result, CallToolResult | ReadResourceResult | GetPromptResult)
+        if is_final and not getattr(result, "is_error", False) and not request.has_asked:
+            self._keep(key, seconds, result)
+        return result
+
+    def _keep(self, key: object, seconds: float, result: Any) -> None:
+        self._drop(key)
+        size = len(encode_value(result)) + _ENTRY
+        self._kept[key] = self._clock() + seconds, size, result
+        self._bytes += size
+        while self._bytes > self._most:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: object) -> None:
+        if (old := self._kept.pop(key, None)) is not None:
+            self._bytes -= old[1]
+
+
+def _make_failure(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)

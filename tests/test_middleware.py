@@ -1,0 +1,283 @@
+"""Ready middleware: what each of them does to requests and results, and what it leaves alone."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from antiphon import Context, Rate, Server, ToolAnnotations, ToolError
+from antiphon.errors import InternalError, InvalidParams, PeerError
+from antiphon.middleware import (
+    ErrorHandlingMiddleware,
+    LoggingMiddleware,
+    RateLimitingMiddleware,
+    ResponseCachingMiddleware,
+    ResponseLimitingMiddleware,
+    RetryMiddleware,
+    TimingMiddleware,
+)
+from antiphon.testing import connected
+from tests.support.raw_client import raw_client
+
+KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+async def test_timing_logs_what_a_request_took(caplog: pytest.LogCaptureFixture) -> None:
+    """Also of one that fails; a name with a line break stays in one line."""
+    server, clock = Server("shop"), Clock()
+    server.middleware(TimingMiddleware(clock=clock))
+
+    @server.tool
+    async def work() -> str:
+        clock.now += 0.25
+        return "done"
+
+    with caplog.at_level(logging.INFO, "antiphon.server"):
+        async with connected(server) as client:
+            await client.call_tool("work")
+            with pytest.raises(PeerError):
+                await client.call_tool("no\ntool")
+    assert [record.getMessage() for record in caplog.records] == [
+        "tools/call work took 250.0 ms",
+        "tools/call no\\ntool took 0.0 ms",
+    ]
+
+
+async def test_logging_masks_secrets_before_it_cuts(caplog: pytest.LogCaptureFixture) -> None:
+    """In arguments, in results and in what goes wrong."""
+    server = Server("shop")
+    server.middleware(LoggingMiddleware(include_payloads=True, max_payload_length=120))
+
+    @server.tool
+    async def sign_in(key: str) -> str:
+        if key == "none":
+            raise ToolError(f"not {KEY}")
+        return f"{key} {'word ' * 1_000}"
+
+    with caplog.at_level(logging.INFO, "antiphon.server"):
+        async with connected(server) as client:
+            await client.call_tool("sign_in", {"key": KEY})
+            assert (await client.call_tool("sign_in", {"key": "none"})).is_error
+            with pytest.raises(PeerError):
+                await client.call_tool(KEY)
+    lines = [record.getMessage() for record in caplog.records]
+    assert KEY[:20] not in "".join(lines)
+    assert lines[0].startswith('tools/call sign_in {"name":"sign_in","arguments":{"key":"[')
+    assert lines[1].startswith("tools/call sign_in ended {")
+    assert lines[1].endswith("...")
+    assert [record.levelname for record in caplog.records] == ["INFO", "INFO", "INFO", "WARNING", "INFO", "WARNING"]
+
+
+async def test_errors_reach_clients_as_a_number() -> None:
+    """The text is for the log and the callback; errors that clients act on stay as they are."""
+    server, noted = Server("shop", error_details=True), list[tuple[str, ...]]()
+    server.middleware(ErrorHandlingMiddleware(error_callback=lambda *what: noted.append(what)))
+
+    @server.tool
+    async def sell() -> str:
+        raise ToolError("row 17 of orders is locked")
+
+    @server.resource("shop://stock")
+    async def stock() -> str:
+        raise ValueError("disk 3")
+
+    @server.prompt
+    async def ask() -> str:
+        raise InvalidParams("which one?")
+
+    async with connected(server) as client:
+        result = await client.call_tool("sell")
+        assert result.is_error
+        assert result.text == f"It failed (error {noted[0][0]})."
+        with pytest.raises(InternalError, match=r"It failed \(error \w+\)"):
+            await client.read_resource("shop://stock")
+        with pytest.raises(InvalidParams, match="which one"):
+            await client.get_prompt("ask")
+    assert [what[1:] for what in noted] == [
+        ("tools/call", "row 17 of orders is locked"),
+        ("resources/read", "ValueError: disk 3"),
+    ]
+
+
+async def test_rates_are_by_tool_and_principal() -> None:
+    """One caller that calls one tool too often costs neither others nor other tools."""
+    server = Server("shop")
+    slow = Rate(per_second=0.001, burst=1)
+    server.middleware(RateLimitingMiddleware(slow, tools={"free": Rate(per_second=1_000, burst=1_000)}, clock=Clock()))
+    for name in ("one", "two", "free"):
+        server.tool(name=name)(lambda: "done")
+
+    async def code(principal: str, tool: str) -> int | None:
+        async with raw_client(server, principal=principal) as raw:
+            reply = await raw.reply(raw.modern("tools/call", name=tool, arguments={}))
+            return reply.get("error", {}).get("code")
+
+    assert await code("ann", "one") is None
+    assert await code("ann", "one") == -32600
+    assert await code("ann", "two") is None
+    assert await code("ben", "one") is None
+    assert [await code("ann", "free") for _ in range(3)] == [None] * 3
+    assert [await code("ann", f"no{number}") for number in range(2)] == [-32602, -32600]
+
+
+async def test_large_results_are_cut_or_refused() -> None:
+    """Text stays within the size, whatever JSON makes of it; structure cannot be cut."""
+    server = Server("shop")
+    server.middleware(ResponseLimitingMiddleware(max_size=2_000, tools=["text", "numbers"]))
+
+    @server.tool
+    async def text(character: str) -> str:
+        return character * 10_000
+
+    @server.tool
+    async def numbers() -> list[int]:
+        return list(range(10_000))
+
+    @server.tool
+    async def other() -> str:
+        return "x" * 10_000
+
+    async with raw_client(server) as raw:
+        for character in ("x", "\x01", "\u00e4", '"'):
+            channel_reply = await raw.call("text", {"character": character})
+            [block] = channel_reply["content"]
+            assert block["text"].startswith(character * 200)
+            assert block["text"].endswith("[... cut]")
+    async with connected(server) as client:
+        result = await client.call_tool("numbers")
+        assert (result.is_error, result.structured_content) == (True, None)
+        assert "Ask for less" in result.text
+        assert len((await client.call_tool("other")).text) == 10_000
+
+
+async def test_only_what_may_run_twice_is_tried_again() -> None:
+    """A tool that only reads, for an exception that may pass; resources; each after a longer wait."""
+    server, clock, runs = Server("shop"), Clock(), list[str]()
+    server.middleware(RetryMiddleware(max_retries=2, sleep=clock.sleep))
+    reading = ToolAnnotations(read_only_hint=True)
+
+    def fail(name: str, error: Exception, times: int) -> str:
+        runs.append(name)
+        if runs.count(name) <= times:
+            raise error
+        return "done"
+
+    server.tool(name="read", annotations=reading)(lambda: fail("read", ConnectionError(), 2))
+    server.tool(name="gone", annotations=reading)(lambda: fail("gone", TimeoutError(), 9))
+    server.tool(name="wrong", annotations=reading)(lambda: fail("wrong", ValueError(), 1))
+    server.tool(name="write")(lambda: fail("write", ConnectionError(), 1))
+    server.add_resource("shop://stock", lambda: fail("stock", ConnectionError(), 1))
+    async with connected(server) as client:
+        assert (await client.call_tool("read")).text == "done"
+        assert clock.now == 103.0
+        assert (await client.read_resource("shop://stock")).contents[0].text == "done"
+        for name in ("gone", "wrong", "write"):
+            assert (await client.call_tool(name)).is_error
+    assert {name: runs.count(name) for name in runs} == {"read": 3, "stock": 2, "gone": 3, "wrong": 1, "write": 1}
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_nobody_is_asked_twice_by_a_second_attempt(revision: str) -> None:
+    """An answer was given for the attempt that failed."""
+    server, asked = Server("shop"), list[str]()
+    server.middleware(RetryMiddleware(sleep=Clock().sleep))
+
+    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    async def ask(ctx: Context) -> str:
+        await ctx.sample("Which?")
+        raise ConnectionError
+
+    async def model(params: Any, origin: Any) -> str:
+        asked.append("once")
+        return "that"
+
+    async with connected(server, sampling=model, revision=revision) as client:
+        assert (await client.call_tool("ask")).is_error
+    assert asked == ["once"]
+
+
+async def test_a_cache_answers_the_same_principal_the_same_question() -> None:
+    """Until the time is over; not with other arguments, and not to anybody else."""
+    server, clock, runs = Server("shop"), Clock(), list[str]()
+    server.middleware(ResponseCachingMiddleware(tools={"price": 60}, resources={"shop://stock": 60}, clock=clock))
+
+    @server.tool
+    async def price(item: str, count: int = 1) -> str:
+        runs.append(item)
+        return f"{item}: {len(runs)}"
+
+    @server.resource("shop://stock")
+    async def stock() -> str:
+        runs.append("stock")
+        return "ten"
+
+    async def ask(principal: str | None, **arguments: object) -> str:
+        async with raw_client(server, principal=principal) as raw:
+            return (await raw.call("price", arguments))["content"][0]["text"]
+
+    assert await ask("ann", item="hat", count=2) == await ask("ann", count=2, item="hat") == "hat: 1"
+    assert await ask("ben", item="hat", count=2) == "hat: 2"
+    assert await ask("ann", item="tie") == "tie: 3"
+    clock.now += 61
+    assert await ask("ann", item="hat", count=2) == "hat: 4"
+    async with connected(server) as client:
+        for _ in range(2):
+            await client.read_resource("shop://stock")
+    assert runs.count("stock") == 1
+
+
+async def test_errors_and_answers_of_people_are_not_cached() -> None:
+    """A failure may pass, and an answer was given to one call."""
+    server, runs = Server("shop"), list[str]()
+    server.middleware(ResponseCachingMiddleware(tools={"fail": 60, "ask": 60}))
+
+    @server.tool
+    async def fail() -> str:
+        runs.append("fail")
+        raise ToolError("no")
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        runs.append("ask")
+        return (await ctx.sample("Which?")).text
+
+    async def model(params: Any, origin: Any) -> str:
+        return "that"
+
+    for revision in ("2025-11-25", "2026-07-28"):
+        async with connected(server, sampling=model, revision=revision) as client:
+            for name in ("fail", "ask") * 2:
+                await client.call_tool(name)
+    assert (runs.count("fail"), runs.count("ask")) == (4, 4)
+
+
+async def test_a_cache_holds_no_more_bytes_than_it_may() -> None:
+    """The result that was not used for the longest time goes first."""
+    server, runs = Server("shop"), list[str]()
+    server.middleware(ResponseCachingMiddleware(tools={"text": 60}, max_bytes=4_000))
+
+    @server.tool
+    async def text(name: str) -> str:
+        runs.append(name)
+        return name * 1_000
+
+    async with connected(server) as client:
+        for name in "abacab":
+            await client.call_tool("text", {"name": name})
+    assert runs == ["a", "b", "c", "b"]
