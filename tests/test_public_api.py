@@ -193,15 +193,15 @@ def test_a_name_is_the_same_thing_in_every_public_place():
 MEMBERS = {
     "Server": "add_prompt add_resource add_tool asgi complete confirmer extend info instructions list_changed "
     "list_roots middleware mount name notify on_unsubscribe prompt prompts resource resource_updated resources run "
-    "serve state subscribed task_changed templates tool tool_definition tools watched_tasks",
+    "serve served_skills skills state subscribed task_changed templates tool tool_definition tools watched_tasks",
     "Context": "cancelled close_stream debug elicit elicit_url error go_on_as_task info list_roots log progress "
     "read_resource request sample sample_step server state step warning",
     "Host": "aclose answer audit capabilities complete confirm elicit embed equip forget_run grants handed_over "
     "model_names offers policy provider reviewer run store",
     "Gateway": "configure expose run server switch_tool upstreams",
     "Client": "call_tool close complete confirmers connect forward get_prompt instructions is_answering is_open "
-    "list_prompts list_resource_templates list_resources list_tools listen notify ping prompts read_resource "
-    "resource_templates resources revision rounds "
+    "list_prompts list_resource_templates list_resources list_skills list_tools listen notify ping prompts "
+    "read_resource resource_templates resources revision rounds skill skills "
     "server_capabilities server_info set_log_level set_roots start_task task timeout tools",
 }
 """What an author may use of each, and nothing else: plumbing begins with an underscore."""

@@ -317,6 +317,10 @@ class ResultInvalid(AntiphonError):
     """The place and the broken rule, without anything of the result, for the tool's client."""
 
 
+class SkillInvalid(AntiphonError):
+    """A file of a skill is not what the skill's entry says, or the entry cannot be used; nothing of it was returned."""
+
+
 class ClusterUnavailable(AntiphonError):
     """What the processes of a server share could not be reached in time; the operation may have taken effect."""
 

@@ -116,6 +116,15 @@ from antiphon.wire.subscriptions import (
     SubscriptionsListenRequestParams as SubscriptionsListenRequestParams,
     SubscriptionsListenResult as SubscriptionsListenResult,
 )
+from antiphon.wire.skills import (
+    GetSkillRequestParams as GetSkillRequestParams,
+    GetSkillResult as GetSkillResult,
+    ListSkillsResult as ListSkillsResult,
+    ReadDirectoryRequestParams as ReadDirectoryRequestParams,
+    ReadDirectoryResult as ReadDirectoryResult,
+    Skill as Skill,
+    SkillResource as SkillResource,
+)
 from antiphon.wire.task import (
     CreateTaskResult as CreateTaskResult,
     GetTaskResult as GetTaskResult,

@@ -258,6 +258,7 @@ async def test_prompt_with_image() -> list[Any]:
     return [ImageContent.of(PNG, "image/png"), "Please analyze the image above."]
 
 
+server.skills(Path(__file__).parent / "skills")
 add_asking(server)
 add_working(server)
 

@@ -47,12 +47,13 @@ GIVEN = {
     "ConfiguredHost",
     "Context",
     "Listening",
+    "RemoteSkill",
     "RequestFacts",
     "Rounds",
     "ServerApp",
     "ServerRequest",
     "TaskHandle",
-} | {f"Served{kind}" for kind in ("Prompt", "Resource", "Template", "Tool")}
+} | {f"Served{kind}" for kind in ("Prompt", "Resource", "Skill", "Template", "Tool")}
 """Classes whose objects users are given and never make: what their constructors take is ours alone."""
 
 

@@ -14,6 +14,7 @@ from antiphon.client.client_middleware import (
 )
 from antiphon.client.connection.targets import Serves as Serves, Target as Target
 from antiphon.client.notifications import Change as Change, Listening as Listening
+from antiphon.client.remote_skill import RemoteSkill as RemoteSkill
 from antiphon.client.rounds.loop import Ask as Ask, PendingRound as PendingRound, RoundLimits as RoundLimits
 from antiphon.client.task import TaskHandle as TaskHandle, TaskUpdate as TaskUpdate
 from antiphon.client.tool_calls import Confirmer as Confirmer, Confirming as Confirming

@@ -27,14 +27,16 @@ from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import LinkSettings, LinkWithMiddleware, ServerLink
 from antiphon.client.notifications import Cache, ClientNotices, Listening, OnLog
 from antiphon.client.pagination import iterate_pages
+from antiphon.client.remote_skill import RemoteSkill
 from antiphon.client.requests.attempts import BecameTask
 from antiphon.client.requests.request_calls import Calls
 from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.task import TaskHandle
 from antiphon.client.tool_calls import Confirmer, Confirming, ToolCalls, usual_consent
-from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, MethodNotFound
+from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError, MethodNotFound, SkillInvalid
 from antiphon.machine.call_time import TimeLeft
 from antiphon.machine.other_frameworks import check_options, explain_other_names
+from antiphon.protocol.capabilities import declares_extension
 from antiphon.protocol.client_session import ClientSession
 from antiphon.wire.common import (
     LOGGING_LEVELS,
@@ -66,6 +68,7 @@ from antiphon.wire.resources import (
     Resource,
     ResourceTemplate,
 )
+from antiphon.wire.skills import SKILLS, GetSkillRequestParams, GetSkillResult, ListSkillsResult, Skill
 from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
@@ -428,12 +431,66 @@ class Client:
         if isinstance(kept, ReadResourceResult):
             return kept
         params = ReadResourceRequestParams(uri=uri)
-        result, rounds = await self._link.run(
-            Calls.counted, "resources/read", params, ReadResourceResult, timeout=TimeLeft(self._timeout(timeout))
-        )
+        result, rounds = await self._read_uncached(params, timeout)
         if rounds == 0:
             self._cache.put("resources/read", uri, result)
         return result
+
+    async def _read_uncached(
+        self, params: ReadResourceRequestParams, timeout: float | UnsetType | None = UNSET
+    ) -> tuple[ReadResourceResult, int]:
+        return await self._link.run(
+            Calls.counted, "resources/read", params, ReadResourceResult, timeout=TimeLeft(self._timeout(timeout))
+        )
+
+    async def list_skills(self, cursor: str | None = None) -> ListSkillsResult:
+        """Fetch one page of the list of skills (extension, from 2026-07-28).
+
+        Args:
+            cursor: where the page begins: ``next_cursor`` of the page before; by default the first page.
+
+        Raises:
+            MethodNotFound: the server has no skills; nothing was sent.
+            NotInRevision: the revision has none.
+        """
+        return (await self._page("skills/list", cursor, ListSkillsResult))[0]
+
+    async def skills(self) -> AsyncIterator[RemoteSkill]:
+        """Iterate over the skills that the server lists; none of their files is fetched. It may have more than these.
+
+        A server without skills, or of an earlier revision, has an empty list.
+        """
+        agreed = self._session.revision
+        if agreed is None or not agreed.modern or not declares_extension(self.server_capabilities, SKILLS):
+            return
+        pages = partial(self._page, "skills/list", kind=ListSkillsResult)
+        async for entry in iterate_pages(pages, lambda page: page.skills):
+            yield self._make_skill(entry)
+
+    async def skill(self, uri: str) -> RemoteSkill:
+        """Fetch the present entry of a skill, listed or not; none of its files is fetched.
+
+        Args:
+            uri: URI of its ``SKILL.md``.
+
+        Raises:
+            InvalidParams: the server has no such skill.
+            MethodNotFound: the server has no skills; nothing was sent.
+            NotInRevision: the revision has none.
+            SkillInvalid: the entry is that of another skill.
+        """
+        params = GetSkillRequestParams(uri=uri)
+        result = await self._link.run(Calls.plain, "skills/get", params, GetSkillResult, timeout=self.timeout)
+        if result.skill.uri != uri:
+            raise SkillInvalid(f"The server's entry for {uri} is that of {result.skill.uri}")
+        return self._make_skill(result.skill)
+
+    def _make_skill(self, entry: Skill) -> RemoteSkill:
+        # Not from the cache: a file that differs from its entry is mostly one that was cached before it changed.
+        async def fetch(uri: str) -> ReadResourceResult:
+            return (await self._read_uncached(ReadResourceRequestParams(uri=uri)))[0]
+
+        return RemoteSkill(entry, fetch)
 
     async def list_prompts(self, cursor: str | None = None) -> ListPromptsResult:
         """Fetch one page of the list of prompts.

@@ -5,7 +5,8 @@ What was declared comes from the handshake or, at 2026-07-28, from the request.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability, Wire
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -48,7 +49,10 @@ def list_servable(capabilities: ServerCapabilities, revision: Revision) -> froze
 def offers_method(capabilities: ServerCapabilities, method: MethodSpec, revision: Revision) -> bool:
     """Return whether a server that declared ``capabilities`` serves ``method`` at this revision."""
     if method.extension is not None and revision.modern:
-        return declares_extension(capabilities, method.extension)
+        if method.setting is None:
+            return declares_extension(capabilities, method.extension)
+        settings = (capabilities.extensions or {}).get(method.extension)
+        return isinstance(settings, Mapping) and cast("Mapping[str, Any]", settings).get(method.setting) is True
     needed = method.needed(revision.name)
     return needed is None or declares_capability(capabilities, needed)
 

@@ -17,6 +17,7 @@ from antiphon.server.features.feature_options import (
 from antiphon.server.features.prompts import ServedPrompt as ServedPrompt
 from antiphon.server.features.registry import Page as Page, Registry as Registry, Via as Via
 from antiphon.server.features.resources import ServedResource as ServedResource, ServedTemplate as ServedTemplate
+from antiphon.server.features.skill_folder import ServedSkill as ServedSkill
 from antiphon.server.features.tools import AsTask as AsTask, ServedTool as ServedTool
 from antiphon.server.functions.dependencies import Depends as Depends
 from antiphon.server.rate_limits import Rate as Rate

@@ -29,6 +29,7 @@ from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities, TasksCapability
 from antiphon.wire.lossless import Received
+from antiphon.wire.skills import DIRECTORY_READ, SKILLS
 from antiphon.wire.task import TASKS
 from antiphon.wire.tools import Tool
 
@@ -140,8 +141,13 @@ class Core:
             resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
             completions={} if "completions" in declares or self.completes() else None,
             logging={},
-            extensions={TASKS: {}} if any(tool.task != "never" for tool in features.tools) else None,
+            extensions=self._list_extensions() or None,
         )
+
+    def _list_extensions(self) -> dict[str, Any]:
+        tasks = any(tool.task != "never" for tool in self.features.tools)
+        skills = len(self.features.served_skills) > 0
+        return {**({TASKS: {}} if tasks else {}), **({SKILLS: {DIRECTORY_READ: True}} if skills else {})}
 
     def declared(self) -> frozenset[Declared]:
         """Return what is declared though there may be none: here, and by mounted servers."""

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Never, TypeVar, Unpack, cast, overload
 
 from antiphon.errors import ConfigError
@@ -19,15 +20,16 @@ from antiphon.wire.tools import Tool
 
 if TYPE_CHECKING:
     from antiphon.server.features.feature_options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
+    from antiphon.server.features.skill_folder import ServedSkill
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Features:
-    """Tools, resources, prompts and completions of a server.
+    """Tools, resources, prompts, skills and completions of a server.
 
-    Use the registries ``tools``, ``resources``, ``templates`` and ``prompts`` to look up, add and remove features;
-    connected clients are notified of every change.
+    Use the registries ``tools``, ``resources``, ``templates``, ``prompts`` and ``served_skills`` to look up, add and
+    remove features; connected clients are notified of every change.
 
     Args:
         name: the server's name, as clients see it.
@@ -42,6 +44,7 @@ class Features:
         self.resources: Registry[ServedResource] = Registry("resource")
         self.templates: Registry[ServedTemplate] = Registry("resource template")
         self.prompts: Registry[ServedPrompt] = Registry("prompt")
+        self.served_skills: Registry[ServedSkill] = Registry("skill")
         self._completions = Completions(self.prompts, self.templates)
 
     @overload
@@ -170,6 +173,31 @@ class Features:
             self.resources.add(uri, ServedResource.of(uri, content, **options))
         else:
             self._add_resource(content, uri, options)
+
+    def skills(self, folder: str | PathLike[str], /, *, prefix: str = "", scopes: Sequence[str] = ()) -> None:
+        """Serve a folder of skills, or one skill: instructions for agents (extension, SEP-2640).
+
+        A skill is a folder with a ``SKILL.md``; its files become resources such as ``skill://NAME/SKILL.md``. All are
+        read now, and not again. Hidden files are left out. Needs the extra ``skills``.
+
+        Args:
+            folder: path of a skill, or of a folder with skills at any depth.
+            prefix: parts of the URIs before the path of each skill, as in ``"acme/billing"``; none by default.
+            scopes: scopes that a caller's token must have, all of them, if tokens are checked.
+
+        Raises:
+            ConfigError: a skill breaks a rule of its format, has too many files or bytes, or a file cannot be served
+                safely: a link out of the folder, a pipe, a name that is not UTF-8. Nothing was added.
+        """
+        from antiphon.server.features.skill_folder import read_skills
+
+        skills, files = read_skills(folder, prefix, scopes)
+        for file in files:
+            self.resources.check_free(file.uri)
+        for file in files:
+            self.resources.add(file.uri, file)
+        for skill in skills:
+            self.served_skills.add(skill.definition.uri, skill)
 
     def _add_resource(self, function: Callable[..., Any], uri: str, options: ResourceOptions) -> None:
         if "{" not in uri:

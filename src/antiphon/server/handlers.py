@@ -40,6 +40,7 @@ from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.resources import ReadResourceRequestParams, SubscribeRequestParams
+from antiphon.wire.skills import GetSkillRequestParams, GetSkillResult, ReadDirectoryRequestParams, ReadDirectoryResult
 from antiphon.wire.subscriptions import SubscriptionsListenRequestParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
@@ -97,6 +98,9 @@ class Handlers:
             "prompts/list": pages.prompts,
             "prompts/get": self.get_prompt,
             "completion/complete": self.complete,
+            "skills/list": pages.skills,
+            "skills/get": self.get_skill,
+            "resources/directory/read": self.read_directory,
             "logging/setLevel": self.set_level,
             "tasks/get": self._about_task,
             "tasks/update": self._about_task,
@@ -375,6 +379,40 @@ class Handlers:
                 with suppress(errors.InvalidParams):
                     return await mount.behind.answer(params, request, peer)
         return await self._core.completions.complete(params)
+
+    # --- skills -------------------------------------------------------------------------------------------------
+
+    async def get_skill(self, request: Request, peer: Peer) -> Wire:
+        """Serve ``skills/get``."""
+        params: GetSkillRequestParams = request.params
+        skill = self._core.features.served_skills.get(params.uri)
+        if skill is None:
+            return await self._ask_mounted(params, request, peer, f"No skill is served at {params.uri}")
+        if skill.via is not None:
+            return await skill.via.mount.behind.answer(params, request, peer)
+        demand_scopes(skill.scopes, request, peer)
+        return GetSkillResult(skill=skill.definition)
+
+    async def read_directory(self, request: Request, peer: Peer) -> Wire:
+        """Serve ``resources/directory/read``."""
+        from antiphon.server.features.skill_folder import list_directory
+
+        params: ReadDirectoryRequestParams = request.params
+        found = list_directory(params.uri, self._core.features.served_skills)
+        if not found.files:
+            return await self._ask_mounted(params, request, peer, f"{params.uri} is not a directory")
+        mounts = [skill.via.mount for skill in found.skills if skill.via is not None]
+        if len(mounts) == len(found.skills) and all(mount is mounts[0] for mount in mounts):
+            return await mounts[0].behind.answer(params, request, peer)
+        demand_scopes({scope for skill in found.skills for scope in skill.scopes}, request, peer)
+        return ReadDirectoryResult(resources=[*found.files.values()])
+
+    async def _ask_mounted(self, params: Any, request: Request, peer: Peer, refusal: str) -> Wire:
+        """Have the mounted servers serve a request whose URI no registry holds; refuse it if none knows the URI."""
+        for mount in self._mounts.answering:
+            with suppress(errors.InvalidParams):
+                return await mount.behind.answer(params, request, peer)
+        raise errors.InvalidParams(refusal, data={"uri": params.uri})
 
     # --- subscriptions ------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from antiphon.wire.common import PaginatedParams, PaginatedResult
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.prompts import ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult
+from antiphon.wire.skills import ListSkillsResult
 from antiphon.wire.tools import ListToolsResult
 
 _MAX_KEPT = 256
@@ -94,7 +95,7 @@ class _List:
         self, cursor: str | None, hidden: frozenset[str], closed: frozenset[Scopes]
     ) -> tuple[Sequence[Any], str | None]:
         found = self._registry.page(cursor, self._size)
-        shown = [item for item in found.items if item.requires not in hidden] if hidden else found.items
+        shown = [item for item in found.items if item.is_listed and not (hidden and item.requires in hidden)]
         if closed:
             shown = [item for item in shown if item.scopes not in closed]
         return shown, found.next_cursor
@@ -156,7 +157,7 @@ def _get_name(item: Any) -> str:
 
 
 class Pages:
-    """The four lists of a server, as handlers."""
+    """The five lists of a server, as handlers."""
 
     def __init__(self, core: Core, size: int, mounts: Mounts) -> None:
         if type(size) is not int or size < 1:
@@ -168,6 +169,7 @@ class Pages:
         self.resources = _List(features.resources, ListResourcesResult, "resources", size, mounts).serve
         templates = _List(features.templates, ListResourceTemplatesResult, "resource_templates", size, mounts)
         self.templates = templates.serve
+        self.skills = _List(features.served_skills, ListSkillsResult, "skills", size, mounts).serve
 
 
 def _out_of_reach(core: Core, request: Request) -> frozenset[str]:

@@ -108,6 +108,7 @@ class Mount:
             here.prompts.include_in(there.prompts, server=here.name, rename=self.name_of, make=self._prompt),
             here.resources.include_in(there.resources, server=here.name, rename=_keep_uri, make=self._readable),
             here.templates.include_in(there.templates, server=here.name, rename=_keep_uri, make=self._readable),
+            here.served_skills.include_in(there.served_skills, server=here.name, rename=_keep_uri, make=self._readable),
         ]
 
         def include() -> None:

@@ -12,6 +12,7 @@ from antiphon.wire.envelope import MAX_DEPTH, as_unicode, decode_wire, encode_va
 from antiphon.wire.prompts import ListPromptsResult, Prompt
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, Resource, ResourceTemplate
 from antiphon.wire.roots import ListRootsResult, Root
+from antiphon.wire.skills import ListSkillsResult, Skill
 from antiphon.wire.tools import ListToolsResult, Tool
 
 _ENTRIES: Mapping[Any, tuple[str, type]] = {
@@ -20,6 +21,7 @@ _ENTRIES: Mapping[Any, tuple[str, type]] = {
     ListResourcesResult: ("resources", Resource),
     ListResourceTemplatesResult: ("resourceTemplates", ResourceTemplate),
     ListRootsResult: ("roots", Root),
+    ListSkillsResult: ("skills", Skill),
 }
 
 _has_large_number = re.compile(rb"[eE]\+?[0-9]{3}").search

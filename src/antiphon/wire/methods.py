@@ -35,6 +35,15 @@ from antiphon.wire.resources import (
 )
 from antiphon.wire.roots import ListRootsResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.skills import (
+    DIRECTORY_READ,
+    SKILLS,
+    GetSkillRequestParams,
+    GetSkillResult,
+    ListSkillsResult,
+    ReadDirectoryRequestParams,
+    ReadDirectoryResult,
+)
 from antiphon.wire.subscriptions import (
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
@@ -86,8 +95,10 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
     deprecated_since: str | None = None
     """First revision that deprecates it, although it is still served; ``None`` if none does."""
     extension: str | None = None
-    """The extension that it belongs to, which both sides must have declared in modern revisions; ``None`` for the
-    protocol itself."""
+    """The extension that it belongs to, which the server, for tasks also the client, must have declared in modern
+    revisions; ``None`` for the protocol itself."""
+    setting: str | None = None
+    """The setting of the extension that must be true in the declaration; ``None`` if no setting matters."""
 
     def exists_in(self, revision: str) -> bool:
         """Return whether a revision has this method, if only inside ``inputRequests``."""
@@ -205,8 +216,21 @@ _TASKS = (
     _define_notice("notifications/tasks/status", ExperimentalTask, since=_EXPERIMENT, until=_EXPERIMENT),
 )
 
+_SKILLS = (
+    _define_request(
+        "skills/list", PaginatedParams, ListSkillsResult, since=_MODERN, extension=SKILLS, cacheable=True
+    ),
+    _define_request(
+        "skills/get", GetSkillRequestParams, GetSkillResult, since=_MODERN, extension=SKILLS, cacheable=True
+    ),
+    _define_request(
+        "resources/directory/read", ReadDirectoryRequestParams, ReadDirectoryResult,
+        since=_MODERN, extension=SKILLS, setting=DIRECTORY_READ,
+    ),
+)  # fmt: skip
+
 METHODS: Mapping[str, MethodSpec] = MappingProxyType(
-    {row.name: row for row in (*_LIFECYCLE, *_TOOLS, *_PROMPTS, *_RESOURCES, *_ASKS, *_TASKS)}
+    {row.name: row for row in (*_LIFECYCLE, *_TOOLS, *_PROMPTS, *_RESOURCES, *_ASKS, *_TASKS, *_SKILLS)}
 )
 """Every method and notification, by name."""
 

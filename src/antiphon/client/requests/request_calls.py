@@ -64,6 +64,7 @@ from antiphon.wire.origin import (
 )
 from antiphon.wire.revisions import LATEST
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
+from antiphon.wire.task import TASKS
 from antiphon.wire.tools import CallToolRequestParams, Tool
 
 log = logging.getLogger("antiphon.client")
@@ -111,7 +112,7 @@ class Calls:
         """Make a request without rounds, and decode its result."""
         try:
             spec = METHODS[method]
-            declared = self.session.for_tasks if spec.extension is not None else None
+            declared = self.session.for_tasks if spec.extension == TASKS else None
             outgoing = self.session.request(spec, params, extensions=declared)
             raw = await self.peer.request(outgoing, timeout=timeout)
         finally:

@@ -34,13 +34,15 @@ D = TypeVar("D", bound=prompts.Prompt | tools.Tool)
 class ServedFeature:
     """A function that is served, and what it takes to call it."""
 
-    __slots__ = ("_function", "scopes", "via", "wants_context")
+    __slots__ = ("_function", "is_listed", "scopes", "via", "wants_context")
 
     def __init__(self, function: UserFunction, scopes: Sequence[str], place: str) -> None:
         self.scopes = checked_scopes(scopes, place) if scopes != () else ()
         """What a caller's token has to allow."""
         self.via: Via | None = None
         """The mount that it came through, if it belongs to a mounted server."""
+        self.is_listed = True
+        """Whether it is in the list of its kind; otherwise it is found by its name or URI alone."""
         self.wants_context = function.context is not None
         """Whether the function takes the context, and so may ask the client."""
         self._function = function

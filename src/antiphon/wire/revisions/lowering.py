@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from antiphon.wire import common, completion, content, lifecycle, prompts, resources, roots, sampling, tools
+from antiphon.wire import common, completion, content, lifecycle, prompts, resources, roots, sampling, skills, tools
 from antiphon.wire.common import Wire
 from antiphon.wire.revisions.difference import Change, Difference, not_in
 
@@ -72,6 +72,7 @@ NESTED: Mapping[type[Wire], Mapping[str, Types]] = {
     sampling.CreateMessageRequestParams: {"messages": (sampling.SamplingMessage,), "tools": (tools.Tool,)},
     sampling.CreateMessageResult: {"content": _SAMPLING_BLOCKS},
     sampling.SamplingMessage: {"content": _SAMPLING_BLOCKS},
+    skills.ReadDirectoryResult: {"resources": (resources.Resource,)},
     tools.CallToolResult: {"content": _BLOCKS},
     tools.ListToolsResult: {"tools": (tools.Tool,)},
 }

@@ -15,6 +15,7 @@ from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions.difference import Difference, not_in, without_structure
 from antiphon.wire.rounds import InputRequiredResult
+from antiphon.wire.skills import SKILLS
 from antiphon.wire.task import TASKS, CreateTaskResult, GetTaskResult, as_experiment, handle_as_experiment
 from antiphon.wire.tools import CallToolResult, Tool
 
@@ -93,11 +94,11 @@ def _url_with_id(params: ElicitRequestParams, revision: str) -> ElicitRequestPar
     return params
 
 
-def _without_tasks(capabilities: C, _revision: str) -> C:
-    """Leave out the extension for tasks, whose messages need a later revision. Other extensions are kept."""
-    if not capabilities.extensions or TASKS not in capabilities.extensions:
+def _without_later_extensions(capabilities: C, _revision: str) -> C:
+    """Leave out the extensions whose messages need a later revision. Other extensions are kept."""
+    if not capabilities.extensions or capabilities.extensions.keys().isdisjoint((TASKS, SKILLS)):
         return capabilities
-    kept = {name: value for name, value in capabilities.extensions.items() if name != TASKS}
+    kept = {name: value for name, value in capabilities.extensions.items() if name not in (TASKS, SKILLS)}
     return replace(capabilities, extensions=kept or None)
 
 
@@ -108,8 +109,8 @@ DIFFERENCE = Difference(
     refuses={InputRequiredResult: "A result that asks for input"},
     changes={
         CallToolResult: _drop_other_structure,
-        ClientCapabilities: _without_tasks,
-        ServerCapabilities: _without_tasks,
+        ClientCapabilities: _without_later_extensions,
+        ServerCapabilities: _without_later_extensions,
         CreateTaskResult: handle_as_experiment,
         ElicitRequestParams: _url_with_id,
         GetTaskResult: as_experiment,

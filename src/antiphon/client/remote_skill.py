@@ -1,0 +1,159 @@
+"""Skills of a server, as a client loads them: fetched when they are asked for, and verified before they are returned.
+
+Source: the extension ``io.modelcontextprotocol/skills`` (SEP-2640), Integrity and Verification.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import quote, unquote
+
+from antiphon.errors import SkillInvalid, TooCostly
+from antiphon.machine.front_matter import read_untrusted_front_matter
+from antiphon.wire.resources import ReadResourceResult
+from antiphon.wire.skills import (
+    MAX_BYTES,
+    SKILL_FILE,
+    Skill,
+    SkillResource,
+    find_entry_problem,
+    find_file_problem,
+    find_skill_root,
+    is_same_json,
+    is_within_skill,
+)
+
+
+class RemoteSkill:
+    """A skill of a server. Get some with ``Client.skills`` and ``Client.skill``.
+
+    What a skill says is text of its server, and no more to be trusted than a result of a tool. The same digests prove
+    that entry and files agree, not that either is harmless.
+
+    Args:
+        entry: its entry, as the server sent it.
+        fetch: reads a resource of its server.
+    """
+
+    def __init__(self, entry: Skill, fetch: Callable[[str], Awaitable[ReadResourceResult]]) -> None:
+        self.entry = entry
+        """Its entry, as the server sent it."""
+        self.problem = find_entry_problem(entry)
+        """Why it cannot be loaded, as far as its entry says; ``None`` if it can be."""
+        self._fetch = fetch
+        self._read: dict[str, bytes] = {}
+
+    def __repr__(self) -> str:
+        return f"RemoteSkill({self.uri!r})"
+
+    @property
+    def uri(self) -> str:
+        """URI of its ``SKILL.md``; it identifies the skill within its server."""
+        return self.entry.uri
+
+    @property
+    def name(self) -> str:
+        """Its name; skills of other servers, and of other folders, may have the same."""
+        return str(self.entry.frontmatter.get("name", ""))
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+        return str(self.entry.frontmatter.get("description", ""))
+
+    @property
+    def front_matter(self) -> Mapping[str, Any]:
+        """All that its author wrote at the head of ``SKILL.md``. ``allowed-tools`` allows nothing by itself."""
+        return self.entry.frontmatter
+
+    @property
+    def files(self) -> Sequence[SkillResource] | Literal["dynamic"]:
+        """All its files with size and digest; ``"dynamic"`` if they are generated, and cannot be verified."""
+        return self.entry.resources
+
+    async def read(self, path: str = SKILL_FILE) -> bytes:
+        """Fetch a file, once, and verify it: size and digest, and of ``SKILL.md`` the front matter.
+
+        Args:
+            path: path of the file in the skill's folder, or its URI; by default ``SKILL.md``.
+
+        Raises:
+            SkillInvalid: the file is not as the entry says, is none of the skill's, or the entry cannot be used. If the
+                server has changed the skill, ``Client.skill(uri)`` returns its present entry.
+            PeerError: the server refused the request.
+        """
+        if self.problem is not None:
+            raise SkillInvalid(f"The skill {self.uri} cannot be loaded: {self.problem}")
+        uri = self._find_uri(path)
+        if uri not in self._read:
+            data = await self._fetch_file(uri)
+            await self.verify(uri, data)
+            self._read[uri] = data
+        return self._read[uri]
+
+    async def text(self, path: str = SKILL_FILE) -> str:
+        """Fetch and verify a file of text; see ``read``.
+
+        Args:
+            path: path of the file in the skill's folder, or its URI; by default ``SKILL.md``.
+
+        Raises:
+            SkillInvalid: see ``read``; or the file is not UTF-8.
+        """
+        try:
+            return (await self.read(path)).decode()
+        except UnicodeDecodeError:
+            raise SkillInvalid(f"{path} of the skill {self.uri} is not UTF-8") from None
+
+    async def verify(self, uri: str, data: bytes) -> None:
+        """Verify bytes that were read from the server.
+
+        Args:
+            uri: URI of the file.
+            data: its bytes.
+
+        Raises:
+            SkillInvalid: they are not as the entry says.
+        """
+        problem = None
+        if self.files == "dynamic":
+            if sum(map(len, self._read.values())) + len(data) > MAX_BYTES:
+                problem = f"the skill has more than {MAX_BYTES:,} bytes"
+        else:
+            file = next((file for file in self.files if file.uri == uri), None)
+            problem = "its entry does not name this file" if file is None else find_file_problem(file, data)
+        if problem is None and uri == self.uri:
+            problem = await self._find_front_matter_problem(data)
+        if problem is not None:
+            raise SkillInvalid(f"{uri} is not as the skill's entry says: {problem}")
+
+    async def _find_front_matter_problem(self, data: bytes) -> str | None:
+        try:
+            front = await read_untrusted_front_matter(data)
+        except (ValueError, TooCostly) as error:
+            return str(error)
+        return None if is_same_json(front, self.entry.frontmatter) else "its front matter is not that of the entry"
+
+    def _find_uri(self, path: str) -> str:
+        root = find_skill_root(self.uri)
+        is_uri = path.startswith(f"{root}/")
+        plain = path if is_uri else f"{unquote(root)}/{posixpath.normpath(path)}"
+        if self.files != "dynamic":
+            found = next((file.uri for file in self.files if plain in (file.uri, unquote(file.uri))), None)
+        else:
+            found = path if is_uri else f"{root}/{quote(posixpath.normpath(path))}"
+            found = found if is_within_skill(found, root) else None
+        if found is None:
+            raise SkillInvalid(f"{path!r} is not a file of the skill {self.uri}")
+        return found
+
+    async def _fetch_file(self, uri: str) -> bytes:
+        result = await self._fetch(uri)
+        if len(result.contents) != 1:
+            raise SkillInvalid(f"{uri} is {len(result.contents)} resources, and not one file")
+        try:
+            return result.contents[0].bytes
+        except ValueError:
+            raise SkillInvalid(f"{uri} is neither text nor base64") from None

@@ -1,0 +1,206 @@
+"""Skills: folders of instructions, served file by file (extension ``io.modelcontextprotocol/skills``, SEP-2640).
+
+Owns how a folder is read, and ``ServedSkill``. Everything is read once, when the author adds the folder: manifest and
+contents then always agree, and no request of a client reaches the disk. Each file is a resource as any other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from mimetypes import MimeTypes
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+from urllib.parse import quote, unquote
+
+from antiphon.errors import ConfigError
+from antiphon.machine.files import open_file
+from antiphon.machine.front_matter import read_front_matter
+from antiphon.server.features.checked_options import checked_scopes
+from antiphon.server.features.registry import Via
+from antiphon.server.features.resources import BINARY, TEXT, ServedResource
+from antiphon.wire.resources import Resource
+from antiphon.wire.skills import (
+    DIRECTORY,
+    MAX_BYTES,
+    SKILL_FILE,
+    Skill,
+    SkillResource,
+    compute_file_digest,
+    find_entry_problem,
+)
+
+MAX_TOTAL = 64 * 1024 * 1024
+"""Most bytes of all files of one folder, since all of them stay in memory."""
+_MAX_DEPTH = 16
+"""Most folders in one another."""
+_MAX_ENTRIES = 20_000
+"""Most entries of folders that are looked at, so that a folder given by mistake is refused and not searched."""
+
+# The types that Python itself knows, and not those of the machine, so that every machine serves the same.
+_TYPES = MimeTypes(filenames=())
+for _ending, _type in {".md": "text/markdown", ".yaml": "application/yaml", ".yml": "application/yaml"}.items():
+    _TYPES.add_type(_type, _ending)
+
+
+class ServedSkill:
+    """A skill that a server offers. Make some with ``read_skills``."""
+
+    requires: str | None = None
+    is_listed = True
+
+    def __init__(self, definition: Skill, files: Sequence[Resource], scopes: Sequence[str]) -> None:
+        self.definition = definition
+        """The entry as it is listed."""
+        self.files = files
+        """Its files as resources."""
+        self.scopes = scopes
+        """What a caller's token has to allow."""
+        self.via: Via | None = None
+        """The mount that it came through, if it belongs to a mounted server."""
+
+    def mounted(self, via: Via) -> Self:
+        """Return a copy of this for a server that mounts its own server.
+
+        Args:
+            via: the mount.
+        """
+        listed = type(self)(self.definition, self.files, self.scopes)
+        listed.via = via
+        return listed
+
+
+def read_skills(
+    folder: str | PathLike[str], prefix: str = "", scopes: Sequence[str] = ()
+) -> tuple[list[ServedSkill], list[ServedResource]]:
+    """Read a skill, or a folder of skills; return the skills, and the resources that hold their files.
+
+    Raises ``ConfigError`` for a file that cannot or must not be served; the message names it.
+    """
+    place = f"skills in {os.fspath(folder)!r}"
+    root = Path(folder).resolve()
+    if not root.is_dir():
+        raise ConfigError(f"{place}: there is no such folder")
+    found = list(_list_files(root, _MAX_DEPTH))
+    homes = {path.parent for path in found if path.name == SKILL_FILE}
+    if not homes:
+        raise ConfigError(f"{place}: no folder in it has a {SKILL_FILE}")
+    # A folder that is a skill itself keeps its name.
+    start = [*filter(None, prefix.split("/")), *([root.name] if root in homes else [])]
+    allowed, left = checked_scopes(scopes, place) if scopes != () else (), MAX_TOTAL
+    files: dict[Path, ServedResource] = {}
+    entries: dict[Path, SkillResource] = {}
+    fronts: dict[Path, dict[str, Any]] = {}
+    for path in found:
+        if homes.isdisjoint(path.parents):
+            continue
+        data = _read_file(path, root)
+        left -= len(data)
+        if left < 0:
+            raise ConfigError(f"{place}: the files have more than {MAX_TOTAL:,} bytes: serve fewer skills")
+        uri = _make_uri([*start, *path.relative_to(root).parts], path)
+        front = fronts[path] = _read_front(path, data) if path.name == SKILL_FILE else {}
+        files[path] = _make_resource(uri, data, front.get("name", path.name), front.get("description"), allowed)
+        entries[path] = SkillResource(uri=uri, digest=compute_file_digest(data), size=len(data))
+    skills: list[ServedSkill] = []
+    for home in sorted(homes):
+        own = [path for path in files if home in path.parents]
+        skill = Skill(
+            uri=entries[home / SKILL_FILE].uri,
+            frontmatter=fronts[home / SKILL_FILE],
+            resources=[entries[path] for path in own],
+        )
+        if (problem := find_entry_problem(skill)) is not None:
+            raise ConfigError(f"{home}: this skill cannot be served: {problem}")
+        skills.append(ServedSkill(skill, [files[path].definition for path in own], allowed))
+    return skills, list(files.values())
+
+
+class Directory(NamedTuple):
+    """What is directly in a directory, by URI, and the skills that it belongs to."""
+
+    files: dict[str, Resource]
+    skills: list[ServedSkill]
+
+
+def list_directory(uri: str, skills: Iterable[ServedSkill]) -> Directory:
+    """List a directory of skills; it has no files if there is no such directory."""
+    found = Directory({}, [])
+    start = f"{uri}/"
+    for skill in skills:
+        before = len(found.files)
+        for file in skill.files:
+            if file.uri.startswith(start):
+                name, slash, _ = file.uri.removeprefix(start).partition("/")
+                child = start + name
+                found.files[child] = Resource(uri=child, name=unquote(name), mime_type=DIRECTORY) if slash else file
+        if len(found.files) > before:
+            found.skills.append(skill)
+    return found
+
+
+def _list_files(folder: Path, depth: int) -> Iterator[Path]:
+    """List everything below a folder that is no folder, in order, without hidden files and compiled Python."""
+    try:
+        with os.scandir(folder) as scanned:
+            entries = sorted(scanned, key=lambda entry: entry.name)
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be read: {error.strerror}") from None
+    if len(entries) > _MAX_ENTRIES or not depth:
+        raise ConfigError(f"{folder}: it has too many entries, or is too deep, for a folder of skills")
+    for entry in entries:
+        if entry.name.startswith(".") or entry.name == "__pycache__":
+            continue
+        if not Path(entry.path).is_dir():
+            yield Path(entry.path)
+        elif entry.is_symlink():
+            raise ConfigError(f"{entry.path}: a link to a folder is not followed: serve that folder by its own path")
+        else:
+            yield from _list_files(Path(entry.path), depth - 1)
+
+
+def _read_file(path: Path, root: Path) -> bytes:
+    try:
+        real = path.resolve(strict=True)
+        if not real.is_relative_to(root):
+            raise ConfigError(f"{path}: a link out of the folder of skills is not followed")
+        with open_file(real, follow=False) as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, RuntimeError) as error:
+        # ``resolve`` raises RuntimeError for a link to itself, in Python 3.11.
+        raise ConfigError(f"{path}: cannot be read as a file of a skill: {error}") from None
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"{path}: has more than {MAX_BYTES:,} bytes, the most of a skill")
+    return data
+
+
+def _read_front(path: Path, data: bytes) -> dict[str, Any]:
+    try:
+        data.decode()
+        if not data.startswith(b"---"):
+            raise ValueError("it must begin with --- (and with no byte order mark before it)")
+        return read_front_matter(data)
+    except ValueError as error:
+        what = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        raise ConfigError(f"{path}: {what}") from None
+
+
+def _make_uri(parts: Sequence[str], path: Path) -> str:
+    try:
+        authority, *rest = (quote(part, safe="!$&'()*+,;=") for part in parts)
+    except UnicodeEncodeError:
+        raise ConfigError(f"{os.fsencode(path)!r}: the name of this file is not UTF-8: rename it") from None
+    return "/".join([f"skill://{authority}", *rest])
+
+
+def _make_resource(uri: str, data: bytes, name: str, description: str | None, scopes: Sequence[str]) -> ServedResource:
+    content: str | bytes = data
+    with suppress(UnicodeDecodeError):
+        content = data.decode()
+    kind = _TYPES.guess_type(uri.rpartition("/")[2])[0] or (TEXT if isinstance(content, str) else BINARY)
+    made = ServedResource.of(uri, content, name=name, description=description, mime_type=kind, scopes=scopes)
+    # Only skills are listed: a skill may have 512 files, and its entry names them.
+    made.is_listed = uri.endswith(f"/{SKILL_FILE}")
+    return made
