@@ -8,7 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from antiphon.host.checks.labels import LabelRule
 from antiphon.host.checks.policy_rules import Policy, Rule
+from antiphon.host.checks.result_rules import ResultRule
 from antiphon.host.config.settings import STANDARD, AccessTokens, Caps, Notify, Reviewing, ServerBudget, ServerEntry
 from antiphon.host.config.toml_files import DefaultsTable, parse_document
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT
@@ -24,7 +26,7 @@ SECTIONS = {
     )
 }
 ROW = re.compile(r"^\| `(?P<key>\w+)` \| (?P<default>[^|]*) ?\|", re.MULTILINE)
-IN_OTHER_SECTIONS = {"caps", "budget", "rules", "name"}
+IN_OTHER_SECTIONS = {"caps", "budget", "rules", "results", "labels", "name"}
 
 
 def keys(section: str) -> dict[str, str]:
@@ -45,6 +47,8 @@ def keys(section: str) -> dict[str, str]:
         ("[auth]", AccessTokens),
         ("[policy]", Policy),
         ("[[policy.rules]]", Rule),
+        ("[[policy.results]]", ResultRule),
+        ("[[policy.labels]]", LabelRule),
     ],
 )
 def test_every_key_is_on_the_page(section: str, kind: type[msgspec.Struct]):

@@ -235,5 +235,8 @@ class _Confirmation:
             raise Rejected("User rejected the call of the tool", data={"reason": "user"})
         return allowed
 
+    async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
+        return await self._host.examine(result, params, origin)
+
     def handed_over(self, origin: Origin, why: str | None) -> Awaitable[None] | None:
         return self._host.handed_over(origin, why)

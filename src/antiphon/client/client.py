@@ -290,7 +290,7 @@ class Client:
         time = TimeLeft(self._timeout(timeout))
         # The client's default timeout is for calls that somebody waits for; a task may take as long as the server lets
         # it.
-        follow = partial(self._follow, None if isinstance(timeout, UnsetType) else timeout, progress)
+        follow = partial(self._follow, None if isinstance(timeout, UnsetType) else timeout, progress, confirm)
         try:
             return await self._tool_calls.call(
                 Calls.rounds, params, time, progress, meta, follow=follow, confirm=confirm
@@ -346,17 +346,22 @@ class Client:
         params: CallToolRequestParams,
         begun: CreateTaskResult | CallToolResult | str,
         started: float | None = None,
+        confirm: Confirmer | Confirming | None = None,
     ) -> TaskHandle:
-        return TaskHandle(self._link, self._notices, params, self._limits, begun, self.timeout, started=started)
+        return TaskHandle(
+            self._link, self._notices, params, self._limits, begun, self.timeout,
+            started=started, examine=partial(self._tool_calls.examined, params, confirm),
+        )  # fmt: skip
 
     async def _follow(
         self,
         timeout: float | None,
         progress: OnProgress | None,
+        confirm: Confirmer | Confirming | None,
         params: CallToolRequestParams,
         task: CreateTaskResult,
     ) -> CallToolResult:
-        handle = self._handle(params, task)
+        handle = self._handle(params, task, confirm=confirm)
         try:
             async with asyncio.timeout(timeout):
                 return await handle.shown(progress)

@@ -71,8 +71,10 @@ class TaskHandle:
         timeout: float | None,
         *,
         started: float | None = None,
+        examine: Callable[[CallToolResult], Awaitable[CallToolResult]],
     ) -> None:
         self._link = link
+        self._examine = examine
         self._notices = notices
         self._params = params
         self._limits = limits
@@ -154,7 +156,7 @@ class TaskHandle:
                         pass
         except TimeoutError:
             raise CallTimeout(f"the task did not end within {timeout:g} s") from None
-        return self._outcome()
+        return await self._outcome()
 
     def looks(self) -> AsyncGenerator[Received]:
         """Yield the state of the task whenever it has changed, for a proxy, without answering its asks.
@@ -200,7 +202,7 @@ class TaskHandle:
                     outcome = progress(count, None, update.message)
                     if inspect.isawaitable(outcome):
                         await outcome
-        return self._outcome()
+        return await self._outcome()
 
     # --- following ----------------------------------------------------------------------------------------------
 
@@ -300,7 +302,7 @@ class TaskHandle:
     async def _request(self, method: str, params: Any, kind: Any) -> Any:
         return await self._link.run(Calls.plain, method, params, kind, timeout=self._timeout)
 
-    def _outcome(self) -> CallToolResult:
+    async def _outcome(self) -> CallToolResult:
         if self._result is not None:
             return self._result
         seen = self._seen
@@ -309,9 +311,10 @@ class TaskHandle:
         if seen.error is not None:
             raise from_wire(seen.error)
         try:
-            self._result = decode_wire(seen.result, CallToolResult)
+            result = decode_wire(seen.result, CallToolResult)
         except DecodeError as error:
             raise RemoteProtocolError(f"The result of a task cannot be read: {problem_of(error)}") from None
+        self._result = await self._examine(result)
         return self._result
 
 

@@ -19,9 +19,10 @@ from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import ServerLink
 from antiphon.client.notifications import Cache
 from antiphon.client.requests.attempts import BecameTask
-from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
+from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, PeerError, Rejected
 from antiphon.machine.call_time import CURRENT, TimeLeft
 from antiphon.machine.other_frameworks import explain_other_names
+from antiphon.wire.content import ContentBlock, TextContent
 from antiphon.wire.lossless import Received
 from antiphon.wire.origin import ChangedCall, Origin
 from antiphon.wire.task import CreateTaskResult
@@ -43,6 +44,21 @@ class Confirming(Protocol):
         """Decide about one call; see ``Confirmer``.
 
         Args:
+            params: the call.
+            origin: the server, and what it says about the tool.
+        """
+        ...
+
+
+@runtime_checkable
+class Examining(Protocol):
+    """A decider that also says what of a call's result is passed on, such as a ``Host``."""
+
+    async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
+        """Return what is passed on of a result.
+
+        Args:
+            result: what the server returned.
             params: the call.
             origin: the server, and what it says about the tool.
         """
@@ -75,6 +91,7 @@ class Consent:
         """What is asked, in this order; all must allow the call."""
         # Once for all calls: a comparison with a protocol class looks at each of its members.
         self._asks = tuple(map(_ask_deciders, deciders))
+        self._examiners = [each for each in deciders if isinstance(each, Examining)]
         self._behind, self._timeout = behind, timeout
 
     @property
@@ -120,6 +137,12 @@ class Consent:
             elif allowed is not True:
                 raise Rejected(f"User rejected the call of {params.name!r}", data={"reason": "user"})
         return changed
+
+    async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
+        """Return what is passed on of a result, after all deciders that look at results have seen it."""
+        for each in self._examiners:
+            result = await each.examine(result, params, origin)
+        return result
 
     async def _in_time(self, params: CallToolRequestParams, deciding: Awaitable[Any]) -> Any:
         limit = asyncio.timeout(self._timeout)
@@ -268,12 +291,33 @@ class ToolCalls:
             await self._known.look_up(params.name, lambda: self._tools(time))
         origin = self._link.calls.origin_of(params, self._known.definition(params.name))
         changed = await consent.ask(params, origin, time)
-        if changed is None:
-            return await self._report_ask(self.make(params.name, call, time), consent, origin)
-        if changed.params is None:
+        if changed is not None and changed.params is None:
             return answer(changed.result or CallToolResult(content=[]))
-        made = self.make(params.name, partial(call, changed.params), time)
-        return _with_note(await self._report_ask(made, consent, origin), changed)
+        if changed is not None and changed.params is not None:
+            params, call = changed.params, partial(call, changed.params)
+        try:
+            made = await self._report_ask(self.make(params.name, call, time), consent, origin)
+        except PeerError as error:
+            # The text of an error reaches a model as a result does.
+            said = CallToolResult(content=[TextContent(text=error.message)], is_error=True)
+            passed = said if not error.remote else await consent.examine(said, params, origin)
+            if passed is not said:
+                error.message, error.data = " ".join(map(_get_text, passed.content)), None
+            raise
+        read: object = made.read if type(made) is Received else made
+        if not isinstance(read, CallToolResult):
+            return made
+        passed = await consent.examine(read, params, origin)
+        passed = passed if changed is None else changed.add_note(passed)
+        return made if passed is read else cast("T", made.changed(passed) if type(made) is Received else passed)
+
+    async def examined(
+        self, params: CallToolRequestParams, confirm: Confirmer | Confirming | None, result: CallToolResult
+    ) -> CallToolResult:
+        """Return what is passed on of a result that came later than the reply to its call."""
+        consent = self._consent if confirm is None else self._consent.with_one_more(confirm)
+        origin = self._link.calls.origin_of(params, self._known.definition(params.name))
+        return await consent.examine(result, params, origin)
 
     async def _report_ask(self, made: Awaitable[T], consent: Consent, origin: Origin) -> T:
         calls, why = self._link.calls, None
@@ -320,10 +364,5 @@ class ToolCalls:
         return name in [tool.name async for tool in self._tools(time)]
 
 
-def _with_note(made: Any, changed: ChangedCall) -> Any:
-    """Add what the model is told to the result of a tool; anything else stays as it is."""
-    read = made.read if type(made) is Received else made
-    if not isinstance(read, CallToolResult):
-        return made
-    noted = changed.add_note(read)
-    return noted if type(made) is not Received else made if noted is read else made.changed(noted)
+def _get_text(block: ContentBlock) -> str:
+    return block.text if isinstance(block, TextContent) else ""

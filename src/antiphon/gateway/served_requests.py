@@ -148,7 +148,13 @@ async def _make_call(
     outcome: CallToolResult | None = None
     try:
         upstream = group.upstreams[owned.server]
-        tasks = not is_task and TASKS in upstream.offer.extensions and group.tasks.may_begin(request)
+        # The result of a task comes later, by a request of which no rule about results would know.
+        tasks = (
+            not is_task
+            and not _looks_at_results(group)
+            and TASKS in upstream.offer.extensions
+            and group.tasks.may_begin(request)
+        )
         # Experimental tasks do not pass: a call of 2025-11-25 that wants to be one is served within its request.
         params = structs.replace(params, name=owned.name, task=None)
         result = await _send_request(upstream, request, params, tasks=tasks)
@@ -182,6 +188,10 @@ async def _make_call(
     finally:
         if pending is not None and pending.begun is not None and group.terms.host is not None:
             await settle_call(group.terms.host.store, pending.begun, outcome)
+
+
+def _looks_at_results(group: PrincipalGroup) -> bool:
+    return group.terms.host is not None and bool(group.terms.host.policy.results)
 
 
 async def _run_when_decided(

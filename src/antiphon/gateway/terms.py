@@ -22,7 +22,7 @@ from antiphon.host.host import Host
 from antiphon.identity import may_download
 from antiphon.server.state.request_state import Seal
 from antiphon.wire.origin import ChangedCall, Origin
-from antiphon.wire.tools import CallToolRequestParams
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 START_TIMEOUT = 30.0
 """Seconds for the start of a server."""
@@ -208,6 +208,10 @@ class _ConfirmsFor:
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | ChangedCall:
         """See ``Host``."""
         return await self._host.confirm(params, structs.replace(origin, principal=self._principal))
+
+    async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
+        """See ``Host``."""
+        return await self._host.examine(result, params, structs.replace(origin, principal=self._principal))
 
 
 class GatewayTerms(Struct, frozen=True, kw_only=True):

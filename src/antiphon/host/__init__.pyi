@@ -20,6 +20,7 @@ from antiphon.host.budget import (
     Priced as Priced,
 )
 from antiphon.host.checks.ask_limits import Limits as Limits
+from antiphon.host.checks.labels import Label as Label, LabelRule as LabelRule
 from antiphon.host.checks.policy_rules import (
     ALLOW_ALL as ALLOW_ALL,
     Policy as Policy,
@@ -30,6 +31,7 @@ from antiphon.host.checks.policy_rules import (
     explain as explain,
 )
 from antiphon.host.checks.redact import Redaction as Redaction
+from antiphon.host.checks.result_rules import ResultRule as ResultRule
 from antiphon.host.checks.risk import Place as Place, Risk as Risk
 from antiphon.host.configured_host import ConfiguredHost as ConfiguredHost, open_host as open_host
 from antiphon.host.host import Host as Host

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 import msgspec
@@ -24,7 +25,8 @@ from antiphon.host.models.choice import Choose, make_chooser, names_of
 from antiphon.host.own_request import Messages, Offer, OwnAnswer, OwnMembers, RunMembers, make_request
 from antiphon.host.pipeline import sampling_stages as pipeline
 from antiphon.host.pipeline import tool_consent as consent
-from antiphon.host.pipeline.case import Desk
+from antiphon.host.pipeline.case import SESSION, Desk
+from antiphon.host.pipeline.result_stage import pass_result
 from antiphon.host.providers import Provider, make_named_provider
 from antiphon.host.providers.base import Completion
 from antiphon.host.providers.vectors import Embedded, EmbeddingParams
@@ -36,7 +38,7 @@ from antiphon.wire.common import ClientCapabilities, ElicitationCapability, Samp
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import ChangedCall, Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
-from antiphon.wire.tools import CallToolRequestParams
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 if TYPE_CHECKING:
     from antiphon.host.review_page import PageReviewer
@@ -263,6 +265,21 @@ class Host:
         """
         return await consent.confirm_tool(self._reviewed_by(reviewer, origin), params, origin) or True
 
+    async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
+        """Return what a model gets of a tool's result, by the policy's rules about results.
+
+        ``Client(target, confirm=host)`` asks this after each call.
+
+        Args:
+            result: what the server returned.
+            params: the call.
+            origin: the server, and what it says about the tool.
+
+        Raises:
+            InternalError: the reviewer or the store failed; the model gets nothing of the result.
+        """
+        return await pass_result(self._desk_for(*origin.identities), result, params, origin)
+
     async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
         """Return the models that may answer a request of one's own, the one that would be chosen first.
 
@@ -350,17 +367,17 @@ class Host:
             ConfigError: an argument cannot be used; or the run was begun with other messages, or another process goes
                 on with it.
         """
-        return await run_steps(
-            self,
-            make_request(messages, members),
-            as_sources(tools),
-            run_id=run_id,
-            max_steps=max_steps,
-            max_result=max_result,
-            on_event=on_event,
-            by=by,
-            model=model,
-        )
+        request, sources = make_request(messages, members), as_sources(tools)
+        session = token_hex(8)
+        before = SESSION.set(session)
+        try:
+            return await run_steps(
+                self, request, sources, run_id=run_id,
+                max_steps=max_steps, max_result=max_result, on_event=on_event, by=by, model=model,
+            )  # fmt: skip
+        finally:
+            SESSION.reset(before)
+            self._desk.passed.forget_session(session)
 
     async def forget_run(self, run_id: str) -> None:
         """Delete all that was recorded of a run. The same id then begins a new run.
@@ -420,7 +437,11 @@ def with_review(policy: Policy, review: str) -> Policy:
     rules = tuple(
         msgspec.structs.replace(rule, effect="allow") if rule.effect == "ask" else rule for rule in policy.rules
     )
-    return msgspec.structs.replace(policy, rules=rules, default="allow" if policy.default == "ask" else policy.default)
+    results = tuple(
+        msgspec.structs.replace(rule, effect="pass") if rule.effect == "ask" else rule for rule in policy.results
+    )
+    default = "allow" if policy.default in ("ask", "flow") else policy.default
+    return msgspec.structs.replace(policy, rules=rules, results=results, default=default)
 
 
 def _check_types(policy: object, limits: object, budget: object, redaction: object) -> None:

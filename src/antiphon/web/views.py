@@ -317,6 +317,7 @@ def _list_texts(shown: Shown) -> Iterator[tuple[str, Whole]]:
     yield "raw", Whole(text=shown.raw)
     yield "arguments", Whole(text=shown.arguments)
     yield "tool", Whole(text=shown.tool)
+    yield "result", Whole(text=shown.tool_result)
     if shown.params is not None:
         risks = () if shown.answer else shown.risks
         yield "system", Whole(text=shown.params.system_prompt or "", spots=list_spots(risks, "systemPrompt"))

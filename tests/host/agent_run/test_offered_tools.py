@@ -69,6 +69,10 @@ class Changing:
         """Return it."""
         return self._changed
 
+    async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
+        """Pass it on."""
+        return result
+
 
 async def test_what_a_person_wants_in_place_of_a_call_of_a_plain_source():
     """The changed call is made, and the model is told; an answer by hand calls nothing."""

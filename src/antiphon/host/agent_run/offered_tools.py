@@ -55,6 +55,10 @@ class ConfirmsCalls(Protocol):
         """Decide about one call: true allows it, a ``ChangedCall`` takes its place, anything else refuses it."""
         ...
 
+    async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
+        """Return what is passed on of a result."""
+        ...
+
 
 @runtime_checkable
 class ToolClient(ToolSource, Protocol):
@@ -134,13 +138,16 @@ async def call_tool(
         # It knows no server, so that its class stands for who it is.
         place = [MEMORY, f"{type(source).__module__}.{type(source).__qualname__}"]
         origin = Origin(id=token_hex(8), identity=identify_target(place), target=place[1], tool=offered.tool)
-        allowed = await confirm.confirm(CallToolRequestParams.of(name, arguments), origin)
+        params = CallToolRequestParams.of(name, arguments)
+        allowed = await confirm.confirm(params, origin)
         if isinstance(allowed, ChangedCall):
             if allowed.params is None:
                 return allowed.result or CallToolResult(content=[])
-            return allowed.add_note(await source.call_tool(name, allowed.decode_arguments()))
+            result = await source.call_tool(name, allowed.decode_arguments())
+            return allowed.add_note(await confirm.examine(result, allowed.params, origin))
         if allowed is not True:
             raise Rejected(f"User rejected the call of {name!r}", data={"reason": "user"})
+        return await confirm.examine(await source.call_tool(name, arguments), params, origin)
     return await source.call_tool(name, arguments)
 
 

@@ -50,6 +50,8 @@ VARIABLES: Mapping[str, str] = {
     "principal": "who calls, as the gateway knows them; empty if it does not",
     "time": "hour, minute, weekday (1 is Monday) and date on this machine",
     "calls": "how often this host has let each tool be called before, by name",
+    "labels": "the labels of the tool: private, untrusted, outbound",
+    "session": "the labels of what this session has read: private, untrusted",
 }
 """The names that a condition may use, and their meanings."""
 
@@ -157,12 +159,20 @@ class CallFacts:
     """The values of all variables for one call, made when they are first used."""
 
     def __init__(
-        self, params: CallToolRequestParams, origin: Origin, now: datetime, calls: Mapping[str, int] = NOTHING
+        self,
+        params: CallToolRequestParams,
+        origin: Origin,
+        now: datetime,
+        calls: Mapping[str, int] = NOTHING,
+        *,
+        labels: Iterable[str] = (),
+        session: Iterable[str] = (),
     ) -> None:
         self._params = params
         self._origin = origin
         self._now = now
         self._earlier = calls
+        self._tool_labels, self._flowed = labels, session
         self._items: int | str | None = None
         self._values: dict[str, object] = {}
 
@@ -216,6 +226,12 @@ class CallFacts:
 
     def _calls(self) -> dict[str, int]:
         return dict(self._earlier)
+
+    def _labels(self) -> list[str]:
+        return sorted(self._tool_labels)
+
+    def _session(self) -> list[str]:
+        return sorted(self._flowed)
 
 
 def _decode_arguments(raw: msgspec.Raw) -> object:

@@ -23,6 +23,7 @@ from antiphon.wire.content import (
 )
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
+from antiphon.wire.tools import CallToolResult
 
 AnyBlock = SamplingContent | ContentBlock
 
@@ -106,7 +107,7 @@ def rewrite_texts(value: msgspec.Struct | msgspec.Raw, change: Callable[[Leaf], 
 
 def _data_of(value: msgspec.Struct | msgspec.Raw) -> frozenset[str]:
     """Return the places of base64 data. Found by the type of the block, since any member may be called ``data``."""
-    if isinstance(value, CreateMessageRequestParams | CreateMessageResult):
+    if isinstance(value, CreateMessageRequestParams | CreateMessageResult | CallToolResult):
         return frozenset(binary.place for binary in list_binaries(value))
     return frozenset()
 
@@ -151,8 +152,11 @@ def message_blocks(message: SamplingMessage | CreateMessageResult, place: str) -
     return [PlacedBlock(f"{path}[{at}]", block) for at, block in enumerate(message.content)]
 
 
-def list_blocks(asked: CreateMessageRequestParams | CreateMessageResult) -> Iterator[PlacedBlock]:
+def list_blocks(asked: CreateMessageRequestParams | CreateMessageResult | CallToolResult) -> Iterator[PlacedBlock]:
     """Yield every block; those inside a tool result follow after the result."""
+    if isinstance(asked, CallToolResult):
+        yield from (PlacedBlock(f"content[{at}]", block) for at, block in enumerate(asked.content))
+        return
     messages = [("", asked)] if isinstance(asked, CreateMessageResult) else _list_messages(asked)
     for place, message in messages:
         for placed in message_blocks(message, place):
@@ -172,7 +176,7 @@ def list_texts(asked: CreateMessageRequestParams | CreateMessageResult) -> Itera
         yield from _block_texts(place, block)
 
 
-def list_binaries(asked: CreateMessageRequestParams | CreateMessageResult) -> Iterator[Binary]:
+def list_binaries(asked: CreateMessageRequestParams | CreateMessageResult | CallToolResult) -> Iterator[Binary]:
     """Yield every piece of base64 data."""
     for place, block in list_blocks(asked):
         if isinstance(block, ImageContent | AudioContent):

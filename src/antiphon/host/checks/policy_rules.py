@@ -5,7 +5,7 @@ Pure: no person, no clock, no I/O. Remembered permissions are in ``grants``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -15,6 +15,8 @@ import msgspec
 from antiphon.errors import ConfigError
 from antiphon.host.checks.ask_limits import check_options
 from antiphon.host.checks.conditions import CallFacts, Unclear, read_condition
+from antiphon.host.checks.labels import Label, LabelRule, find_labels, meets_all
+from antiphon.host.checks.result_rules import ResultRule
 from antiphon.host.providers.vectors import EmbeddingParams
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin
@@ -24,7 +26,7 @@ from antiphon.wire.tools import CallToolRequestParams
 Effect = Literal["deny", "ask", "allow"]
 Kind = Literal["sampling", "elicitation", "tool", "embedding"]
 Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
-Reason = Literal["rule", "default", "no-reviewer", "definition", "unclear"]
+Reason = Literal["rule", "default", "no-reviewer", "definition", "unclear", "flow"]
 
 _ORDER: tuple[Effect, ...] = ("deny", "ask", "allow")
 
@@ -75,9 +77,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     rules: tuple[Rule, ...] = ()
-    default: Effect = "ask"
+    default: Effect | Literal["flow"] = "ask"
+    """``flow``: a call of a tool is asked about the first time, if its server says that it destroys something, and if
+    it could send what is private by order of a stranger (see ``labels``). All that is no call of a tool is asked
+    about."""
     headless: Literal["deny", "allow"] = "deny"
     """What "ask" becomes if no person can be asked."""
+    labels: tuple[LabelRule, ...] = ()
+    """The labels of tools; others have those that a person gave them at first use, or that their server claims."""
+    results: tuple[ResultRule, ...] = ()
+    """What happens to results of tools in which something is found; without such rules nobody looks at them."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -87,6 +96,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Whether a rule has a ``when``."""
         return any(rule.when is not None for rule in self.rules)
 
+    @property
+    def uses_labels(self) -> bool:
+        """Whether a decision may depend on labels."""
+        conditions = (read_condition(rule.when).names for rule in self.rules if rule.when is not None)
+        return self.default == "flow" or any(names & {"labels", "session"} for names in conditions)
+
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """What conditions may depend on besides the call itself."""
@@ -95,13 +110,19 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """The time on this machine."""
     calls: Mapping[str, int] = {}
     """How often each tool was let pass before, for the same principal."""
+    flowed: frozenset[Label] = frozenset()
+    """The labels of what the session has read."""
+    given: frozenset[Label] | None = None
+    """The labels that a person gave the tool; ``None`` for none."""
+    is_known: bool = False
+    """Whether the tool was allowed before."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The effect, and the rule it comes from (``None``: no rule matched).
 
     The reason is ``definition`` if the rule would allow it, but not with the changed definition of its tool, and
-    ``unclear`` if it cannot be found out whether the rule matches.
+    ``unclear`` if it cannot be found out whether the rule matches. It is ``flow`` if all three labels meet.
     """
 
     effect: Effect
@@ -111,7 +132,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_exact(self) -> bool:
         """Whether a person is to be asked about these very arguments, so that no grant covers the call."""
-        return self.effect == "ask" and self.condition is not None
+        return self.effect == "ask" and (self.condition is not None or self.reason == "flow")
 
     @property
     def condition(self) -> str | None:
@@ -146,7 +167,10 @@ def decide(
     rule, unclear = found[0] if found else (None, "")
     if unclear:
         return Verdict(effect="deny" if headless else "ask", reason="unclear", rule=rule)
-    verdict = Verdict(effect=rule.effect if rule else policy.default, reason="rule" if rule else "default", rule=rule)
+    if rule is None:
+        verdict = _decide_default(policy, params, origin, situation or _make_situation(), headless=headless)
+    else:
+        verdict = Verdict(effect=rule.effect, reason="rule", rule=rule)
     if rule is None and policy.default == "ask" and isinstance(params, EmbeddingParams):
         return Verdict(effect="allow", reason="default")
     if redefined and rule is not None and rule.effect == "allow" and not any(one.any_definition for one, _ in found):
@@ -156,6 +180,18 @@ def decide(
     if verdict.effect == "ask" and headless:
         return Verdict(effect=policy.headless, reason="no-reviewer", rule=rule)
     return verdict
+
+
+def _decide_default(policy: Policy, params: Asked, origin: Origin, situation: Situation, *, headless: bool) -> Verdict:
+    if policy.default != "flow":
+        return Verdict(effect=policy.default, reason="default")
+    if not isinstance(params, CallToolRequestParams):
+        return Verdict(effect="ask", reason="default")
+    if meets_all(find_labels(policy.labels, params.name, origin, situation.given), situation.flowed):
+        return Verdict(effect="deny" if headless else "ask", reason="flow")
+    hints = None if origin.tool is None else origin.tool.annotations
+    is_safe = situation.is_known and (hints is None or hints.destructive_hint is not True)
+    return Verdict(effect="allow" if is_safe else "ask", reason="default")
 
 
 def explain(
@@ -175,7 +211,7 @@ def explain(
         headless: whether no person can be asked.
         situation: what conditions may depend on; default now, without earlier calls.
     """
-    facts = _gather_facts(params, origin, situation)
+    facts = _gather_facts(params, origin, situation, policy.labels)
     lines: list[str] = []
     for rule in _rank_rules(policy):
         differs, unclear = _compare_rule(rule, params, origin, facts)
@@ -183,6 +219,7 @@ def explain(
         lines.append(f"{_name_rule(rule)}: {differs or doubt}")
     verdict = decide(policy, params, origin, headless=headless, situation=situation)
     source = _name_rule(verdict.rule) if verdict.rule else f"no rule matches, the default is {policy.default}"
+    source += ", and all three labels meet" if verdict.reason == "flow" else ""
     nobody = verdict.reason == "no-reviewer" or (verdict.reason == "unclear" and verdict.effect == "deny")
     because = f"nobody can be asked ({source})" if nobody else source
     return [*lines, f"=> {verdict.effect}: {because}"]
@@ -195,7 +232,7 @@ def find_mismatch(rule: Rule, params: Asked, origin: Origin, situation: Situatio
 
 def _find_matches(policy: Policy, params: Asked, origin: Origin, situation: Situation | None) -> list[tuple[Rule, str]]:
     """Return the rules that match, the one that decides first, each with the reason if it is unclear."""
-    facts = _gather_facts(params, origin, situation) if policy.has_conditions else None
+    facts = _gather_facts(params, origin, situation, policy.labels) if policy.has_conditions else None
     compared = ((rule, *_compare_rule(rule, params, origin, facts)) for rule in _rank_rules(policy))
     found = [(rule, unclear) for rule, differs, unclear in compared if differs is None]
     # A rule that is unclear counts as one that asks, so that no rule after it allows the call, and comes before others
@@ -206,11 +243,18 @@ def _find_matches(policy: Policy, params: Asked, origin: Origin, situation: Situ
     )
 
 
-def _gather_facts(params: Asked, origin: Origin, situation: Situation | None) -> CallFacts | None:
+def _make_situation() -> Situation:
+    return Situation(now=datetime.now().astimezone())
+
+
+def _gather_facts(
+    params: Asked, origin: Origin, situation: Situation | None, rules: Sequence[LabelRule] = ()
+) -> CallFacts | None:
     if not isinstance(params, CallToolRequestParams):
         return None
-    situation = situation or Situation(now=datetime.now().astimezone())
-    return CallFacts(params, origin, situation.now, situation.calls)
+    situation = situation or _make_situation()
+    labels = find_labels(rules, params.name, origin, situation.given)
+    return CallFacts(params, origin, situation.now, situation.calls, labels=labels, session=situation.flowed)
 
 
 def _compare_rule(rule: Rule, params: Asked, origin: Origin, facts: CallFacts | None) -> tuple[str | None, str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Literal
 
 import msgspec
 
+from antiphon.host.checks.labels import FLOWING, Label
 from antiphon.host.checks.message_parts import Leaf, list_binaries, list_leaves
 from antiphon.host.checks.redact import Asked, has_secrets, make_masked_json, mask_content, secrets_of
 from antiphon.host.checks.visible import blank_runs, count_hidden, find_lookalikes, first_hidden
@@ -23,7 +24,7 @@ from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.envelope import encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
-from antiphon.wire.tools import CallToolRequestParams
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 Level = Literal["note", "warning"]
 RiskKind = Literal[
@@ -47,6 +48,9 @@ RiskKind = Literal[
     "redefined",
     "claims",
     "instructions",
+    "orders",
+    "leak",
+    "flow",
 ]
 
 LARGE_TOKENS = 4_000
@@ -133,6 +137,40 @@ def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
     ]
     risks += _assess_instructions(said)
     return sorted(risks, key=lambda risk: risk.level != "warning")
+
+
+def assess_result(result: CallToolResult) -> list[Risk]:
+    """List the risks of a tool's result, as a model would get it."""
+    found = list(list_leaves(result))
+    orders = [Place(leaf.place, *span) for leaf in found for span in list_instructions(leaf.text)]
+    risks = [
+        *_assess_size(found),
+        *_assess_hidden_text(found),
+        *_assess_blank_space(found),
+        *_assess_lookalikes(found),
+        *_assess_secrets(result),
+    ]
+    if orders:
+        where = _format_count(len(orders), "place")
+        risks.append(_make_risk("orders", "warning", f"{where} of the result may give orders to the model", orders))
+    return risks
+
+
+def make_flow_risk(flowed: frozenset[Label]) -> Risk:
+    """Return the risk of a call that could send what is private by order of a stranger."""
+    if flowed >= FLOWING:
+        return _make_risk(
+            "flow", "warning", "this session has read text of strangers and data of yours; now it can send"
+        )
+    return _make_risk("flow", "warning", "this tool by itself can read data of yours and text of strangers, and send")
+
+
+def make_leak_risk(places: Sequence[Place]) -> Risk:
+    """Return the risk of addresses that would send data to hosts which a call did not name."""
+    where = _format_count(len(places), "address")
+    return _make_risk(
+        "leak", "warning", f"{where} in the result would send data to a host that the call did not name", places
+    )
 
 
 def list_spots(risks: Iterable[Risk], place: str) -> tuple[tuple[int, int], ...]:
@@ -312,6 +350,16 @@ def first_instruction(text: str) -> tuple[int, int] | None:
     """Return the place of the first order to the model in a text of a tool's definition, or ``None``."""
     found = _INSTRUCTION.search(text)
     return None if found is None else found.span()
+
+
+def list_instructions(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of the lines of a text that give orders to the model."""
+    end = 0
+    for found in _INSTRUCTION.finditer(text):
+        if found.start() >= end:
+            start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+            end = len(text) if end < 0 else end
+            yield start, end
 
 
 MAX_HERE = 64 * 1024

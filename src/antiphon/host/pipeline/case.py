@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -24,6 +24,7 @@ from antiphon.host.audit import Audit, Facts
 from antiphon.host.budget import Account, Amount, Budget, estimate_usage, find_dearest
 from antiphon.host.checks.ask_limits import AskGate
 from antiphon.host.checks.conditions import MOST_COUNTED
+from antiphon.host.checks.labels import FLOWING, LABELS, Label
 from antiphon.host.checks.policy_rules import Asked, Policy, Situation, Verdict, decide
 from antiphon.host.checks.redact import Redaction, mask_text
 from antiphon.host.checks.risk import mask_to_json
@@ -106,14 +107,19 @@ def note_unanswered(causes: list[str]) -> Generator[None]:
         _UNANSWERED.reset(before)
 
 
+SESSION: ContextVar[str | None] = ContextVar("antiphon_session", default=None)
+"""The run that makes the calls; without one, all calls of a principal are one session."""
+
+
 class PassedCalls:
-    """How often a host has let each tool be called, by principal. The counts end with the process.
+    """How often a host has let each tool be called, by principal, and what was read. All this ends with the process.
 
     A call counts from the moment it is asked about, so that of several at once only as many pass as a rule allows.
     """
 
     def __init__(self) -> None:
         self._calls: dict[str | None, dict[str, int]] = {}
+        self._flowed: dict[str | None, frozenset[Label]] = {}
 
     def add(self, name: str, origin: Origin, count: int = 1) -> None:
         """Count a call, or with -1 take it back."""
@@ -130,7 +136,22 @@ class PassedCalls:
     def situation(self, origin: Origin, but: str | None = None) -> Situation:
         """Return what conditions may depend on; ``but``: without one call of this tool."""
         calls = Counter(self._count_characters(origin)) - Counter([but] if but is not None else ())
-        return Situation(now=datetime.now().astimezone(), calls=calls)
+        return Situation(now=datetime.now().astimezone(), calls=calls, flowed=self._find_flowed(origin))
+
+    def flow(self, origin: Origin, labels: Iterable[Label]) -> None:
+        """Remember what the session of a call that is made reads by it."""
+        key, flowed = SESSION.get() or origin.principal, self._find_flowed(origin)
+        if FLOWING.intersection(labels) - flowed:
+            self._flowed[key] = flowed | FLOWING.intersection(labels)
+
+    def forget_session(self, session: str) -> None:
+        """Forget what a session has read, because it has ended."""
+        self._flowed.pop(session, None)
+
+    def _find_flowed(self, origin: Origin) -> frozenset[Label]:
+        # A session that has no room is taken for one that has read everything.
+        has_room = len(self._flowed) < _MOST_PRINCIPALS
+        return self._flowed.get(SESSION.get() or origin.principal, frozenset() if has_room else FLOWING)
 
     def _count_characters(self, origin: Origin) -> dict[str, int]:
         return self._calls.get(origin.principal, {} if len(self._calls) < _MOST_PRINCIPALS else _FULL)
@@ -289,6 +310,8 @@ class Case:
     """What became of the ask in the end, if it got no answer."""
     answerer: str | None = None
     """The model whose answer a person chose, if two models answered."""
+    labels: str | None = None
+    """The labels that a person gave the tool, as they are stored."""
     is_own = False
     """Whether it is a request of the person's own."""
     by_person = False
@@ -345,6 +368,13 @@ class Case:
         if verdict.effect != "ask" or not desk.headless:
             return verdict
         return decide(desk.policy, params, origin, headless=True, redefined=redefined, situation=situation)
+
+    def note_tool(self, labels: str | None, *, is_known: bool) -> None:
+        """Note the labels that a person gave the tool, and whether it was allowed before."""
+        self.labels = labels
+        if self.situation is not None:
+            given = None if labels is None else frozenset(label for label in LABELS if label in labels.split())
+            self.situation = msgspec.structs.replace(self.situation, given=given, is_known=is_known)
 
     def note(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> None:
         """Record a step; it is saved with the next change."""

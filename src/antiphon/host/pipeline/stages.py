@@ -49,6 +49,7 @@ from antiphon.host.review.review import (
     can_tell,
     decider_of,
     digest,
+    digest_item,
     name_of,
 )
 from antiphon.host.store.base import BlockRow
@@ -260,8 +261,7 @@ async def decided(
     if decision.ticket is not None:
         case.ticket = decision.ticket.id
         case.reviews.append(decision.ticket.id)
-    response = isinstance(item, ReviewItem) and item.result is not None
-    step = "response" if response else "review"
+    step = "review" if item.result is None else "response"
     for name in decision.undone:
         case.note(step, f"undone:{name}", by=by)
     if isinstance(decision, Deny):
@@ -291,7 +291,7 @@ def check_approval(case: Case, item: ReviewItem | ToolItem, decision: object) ->
     """Return a decision that approves exactly what was asked for. Anything else is raised."""
     if not isinstance(decision, Approve):
         raise case.failure("the reviewer's decision is none of the choices")
-    if decision.digest != digest(item.params):
+    if decision.digest != digest_item(item):
         raise case.refusal("changed")
     return decision
 

@@ -12,8 +12,9 @@ import asyncio
 import msgspec
 
 from antiphon.host.checks.ask_limits import LimitReached, Pass
+from antiphon.host.checks.labels import LABELS, Label, find_labels
 from antiphon.host.checks.policy_rules import Verdict, decide
-from antiphon.host.checks.risk import make_redefined_risk, risks_of
+from antiphon.host.checks.risk import make_flow_risk, make_redefined_risk, risks_of
 from antiphon.host.pipeline.call_outcome import begin_call, repeat_outcome
 from antiphon.host.pipeline.case import TOOL, Case, Desk
 from antiphon.host.pipeline.stages import admit_ask, check_approval, conclude_ask, decided
@@ -51,13 +52,15 @@ async def confirm_tool(desk: Desk, params: CallToolRequestParams, origin: Origin
         InternalError: the reviewer or the store failed; the reason is not sent to the server.
     """
     case = Case(desk, origin, TOOL)
-    if not (desk.policy.rules and desk.policy.has_conditions):
+    if not (desk.policy.rules and desk.policy.has_conditions) and desk.policy.default != "flow":
         return await conclude_ask(case, _run_consent(case, params))
     case.situation, made = desk.passed.situation(origin), False
     desk.passed.add(params.name, origin)
     try:
         changed = await conclude_ask(case, _run_consent(case, params))
         made = changed is None or changed.params is not None
+        if made or ((pending := PENDING.get()) is not None and pending.is_repeated):
+            desk.passed.flow(origin, find_labels(desk.policy.labels, params.name, origin, case.situation.given))
     finally:
         if not made:
             desk.passed.add(params.name, origin, -1)
@@ -80,7 +83,7 @@ async def _run_consent(case: Case, params: CallToolRequestParams) -> ChangedCall
         case.note("policy", "redefined", shown.digest)
     if verdict.effect == "deny":
         unseen = "definition" if shown.is_changed else "no-reviewer"
-        raise case.refusal(unseen if verdict.reason in ("no-reviewer", "unclear", "definition") else "policy")
+        raise case.refusal(unseen if verdict.reason in ("no-reviewer", "unclear", "definition", "flow") else "policy")
     entered, pending = admit_ask(case), PENDING.get()
     try:
         changed = None if verdict.effect == "allow" else await _repeat_call(case, params, pending)
@@ -122,10 +125,11 @@ async def _allow_by_rule(case: Case, params: CallToolRequestParams, hashed: str)
     allowed. Returns false if any of this does not hold; nothing was recorded then.
     """
     desk, origin = case.desk, case.origin
-    allowed = desk.allowed.get(origin, params.name)
+    allowed, labels = desk.allowed.get(origin, params.name) or (None, None)
     now = desk.digests.known(origin.identity, origin.tool)
     if allowed is None or allowed != (now or await case.scan_message(desk.digests.of(origin.identity, origin.tool))):
         return False
+    case.note_tool(labels, is_known=True)
     verdict = case.verdict(params)
     if verdict.effect != "allow" or desk.gate.is_stopped(origin):
         return False
@@ -168,6 +172,8 @@ async def _compare_definition(case: Case, params: CallToolRequestParams) -> _Def
     known = standing.definition
     if known is not None and known.off is not None:
         raise case.refusal("policy", "switched off", why="a person has switched this tool off")
+    is_known = known is not None and bool(known.digest) and known.digest == now
+    case.note_tool(None if known is None else known.labels, is_known=is_known)
     return _DefinitionPair(digest=now, allowed=known if known is not None and known.digest else None)
 
 
@@ -184,9 +190,19 @@ async def _is_allowed(case: Case, params: CallToolRequestParams, verdict: Verdic
     return prevents is None
 
 
+def _list_labels(case: Case, params: CallToolRequestParams, shown: _DefinitionPair) -> tuple[Label, ...] | None:
+    """Return the labels of a tool that a person is to check: those that neither a person nor a rule has given it."""
+    policy, situation = case.desk.policy, case.situation
+    if situation is None or not policy.uses_labels or (situation.given is not None and not shown.is_changed):
+        return None
+    found = find_labels(policy.labels, params.name, case.origin, situation.given)
+    by_rule = find_labels(policy.labels, params.name, case.origin, ())
+    return None if by_rule else tuple(label for label in LABELS if label in found)
+
+
 def _keep_definition(case: Case, shown: _DefinitionPair, by: str | None = None) -> DefinitionRow | None:
     tool = case.origin.tool
-    return None if tool is None or shown.digest is None else row_of(case.origin, tool, shown.digest, by)
+    return None if tool is None or shown.digest is None else row_of(case.origin, tool, shown.digest, by, case.labels)
 
 
 async def _use_grant(case: Case, params: CallToolRequestParams) -> bool:
@@ -201,31 +217,24 @@ async def _use_grant(case: Case, params: CallToolRequestParams) -> bool:
 async def _review_call(
     case: Case, params: CallToolRequestParams, entered: Pass, shown: _DefinitionPair, verdict: Verdict
 ) -> ChangedCall | None:
-    await case.save()
-    risks = await case.scan_message(risks_of(params, case.origin))
-    item = ToolItem(
-        origin=case.origin,
-        params=params,
-        choices=_CHOICES - {"grant"} if verdict.is_exact else _CHOICES,
-        risks=(make_redefined_risk(), *risks) if shown.is_changed else risks,
-        expires_in=case.expires_in,
-        allowed=shown.allowed.body if shown.is_changed and shown.allowed is not None else None,
-    )
+    item = await _make_item(case, params, shown, verdict)
     pending = PENDING.get()
     try:
         decision = await decided(case, item, entered)
     except CallTaken as taken:
         return await _repeat_call(case, params, pending, since=taken.id)
     changed = await _decide_replacement(case, item, decision)
-    if changed is None or changed.params is not None:
-        # The policy has the last word: about an edited call, and about what has happened while the person thought.
-        now = case.desk.passed.situation(case.origin, params.name)
-        runs = params if changed is None or changed.params is None else changed.params
-        if decide(case.desk.policy, runs, case.origin, redefined=shown.is_changed, situation=now).effect == "deny":
-            raise case.refusal("policy")
+    _check_policy_again(case, params, changed, shown)
     by = decider_of(decision)
     ticket, case.ticket = case.ticket, None
-    define = None if shown.allowed is not None and not shown.is_changed else _keep_definition(case, shown, by)
+    chosen = decision.labels if isinstance(decision, Approve) and item.labels is not None else None
+    if chosen is not None:
+        case.note_tool(" ".join(chosen), is_known=True)
+    define = (
+        None
+        if shown.allowed is not None and not shown.is_changed and chosen is None
+        else _keep_definition(case, shown, by)
+    )
     begin = None if pending is None or ticket is None else begin_call(case, params, ticket)
     prevents = await _carry_out(case, Change(finish=ticket, define=define, begin=begin), pending)
     if prevents == "definition":
@@ -243,6 +252,40 @@ async def _review_call(
     if isinstance(decision, Approve) and decision.scope != "once":
         await case.desk.grants.add(Grant.give(params, case.origin, decision.scope, decision.terms))
     return changed
+
+
+async def _make_item(case: Case, params: CallToolRequestParams, shown: _DefinitionPair, verdict: Verdict) -> ToolItem:
+    """Make what a person is shown of a call."""
+    await case.save()
+    risks = await case.scan_message(risks_of(params, case.origin))
+    flowed = frozenset[Label]() if case.situation is None else case.situation.flowed
+    if verdict.reason == "flow":
+        risks = (make_flow_risk(flowed), *risks)
+    return ToolItem(
+        origin=case.origin,
+        params=params,
+        choices=_CHOICES - {"grant"} if verdict.is_exact else _CHOICES,
+        risks=(make_redefined_risk(), *risks) if shown.is_changed else risks,
+        expires_in=case.expires_in,
+        labels=_list_labels(case, params, shown),
+        allowed=shown.allowed.body if shown.is_changed and shown.allowed is not None else None,
+    )
+
+
+def _check_policy_again(
+    case: Case, params: CallToolRequestParams, changed: ChangedCall | None, shown: _DefinitionPair
+) -> None:
+    """Let the policy have the last word: about an edited call, and about what has happened while the person thought.
+
+    Raises:
+        Rejected: the policy denies the call that would run.
+    """
+    if changed is not None and changed.params is None:
+        return
+    now = case.desk.passed.situation(case.origin, params.name)
+    runs = params if changed is None or changed.params is None else changed.params
+    if decide(case.desk.policy, runs, case.origin, redefined=shown.is_changed, situation=now).effect == "deny":
+        raise case.refusal("policy")
 
 
 async def _carry_out(case: Case, change: Change, pending: PendingCall | None) -> str | None:

@@ -205,10 +205,10 @@ class Allowed:
     """
 
     def __init__(self) -> None:
-        self._digests: OrderedDict[tuple[tuple[str, ...], str], str] = OrderedDict()
+        self._digests: OrderedDict[tuple[tuple[str, ...], str], tuple[str, str | None]] = OrderedDict()
 
-    def get(self, origin: Origin, tool: str) -> str | None:
-        """Return the hash of the definition that was allowed, if that is remembered.
+    def get(self, origin: Origin, tool: str) -> tuple[str, str | None] | None:
+        """Return the hash of the definition that was allowed and the tool's labels, if that is remembered.
 
         Args:
             origin: the server.
@@ -228,7 +228,7 @@ class Allowed:
         if standing.blocked or row is None or row.off is not None:
             self._digests.pop(key, None)
             return
-        self._digests[key] = row.digest
+        self._digests[key] = (row.digest, row.labels)
         while len(self._digests) > _MOST_KNOWN:
             self._digests.popitem(last=False)
 
@@ -244,7 +244,7 @@ def speaks_to_the_model(tool: Tool) -> bool:
     return any(count_hidden(text) or first_instruction(text) is not None for text in found)
 
 
-def row_of(origin: Origin, tool: Tool, digest: str, by: str | None = None) -> DefinitionRow:
+def row_of(origin: Origin, tool: Tool, digest: str, by: str | None = None, labels: str | None = None) -> DefinitionRow:
     """Make what is stored of a definition that is allowed now."""
     body = encode_value(keep_defining_part(tool))
     return DefinitionRow(
@@ -254,6 +254,7 @@ def row_of(origin: Origin, tool: Tool, digest: str, by: str | None = None) -> De
         body=body.decode() if len(body) <= MAX_KEPT else "",
         allowed=time.time(),
         by=by,
+        labels=labels,
     )
 
 

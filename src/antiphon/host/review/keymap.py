@@ -144,7 +144,7 @@ def find_subject(shown: Shown) -> Subject:
         case "elicitation":
             return "form" if shown.url is None else "url"
         case "request" | "response" | "tool":
-            return shown.kind
+            return "response" if shown.tool_result else shown.kind
 
 
 def list_offered_keys(shown: Shown, surface: Surface) -> list[Key]:

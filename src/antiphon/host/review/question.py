@@ -165,7 +165,7 @@ def check(item: AnyItem, decision: review.Decision | ElicitResult) -> None:
 
 
 def _check_shown(item: review.ReviewItem | review.ToolItem, decision: review.Decision) -> None:
-    result = item.result if isinstance(item, review.ReviewItem) else None
+    result = item.result
     rival = item.rival.result if isinstance(item, review.ReviewItem) and item.rival is not None else None
     shown = [each for each in (item.params if result is None else result, rival) if each is not None]
     if isinstance(decision, review.Approve) and decision.digest not in map(review.digest, shown):

@@ -369,10 +369,10 @@ class Queue:
         Raises:
             NoReviewer: the question was ended from outside.
         """
-        asked, now = PENDING.get(), self._clock()
+        asked, now = None if item.result is not None else PENDING.get(), self._clock()
         leaves_at = None if asked is None else asked.find_deadline(item)
         expires_in = item.expires_in if asked is None or leaves_at is None else asked.kept
-        digests = digest_call(item.params, item.origin)
+        digests = digest_call(item.params, item.origin) + ([] if item.result is None else [digest(item.result)])
         row = await self._put("tool", item, item.origin, digests, expires_in, joins=leaves_at is not None)
         if asked is None or leaves_at is None:
             return await self._decision(row)

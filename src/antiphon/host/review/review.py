@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from antiphon.host.budget import Costs, find_dearest, worst_case
+from antiphon.host.checks.labels import Label
 from antiphon.host.checks.risk import Risk
 from antiphon.host.model_catalogue import ModelPrice
 from antiphon.host.providers.base import Usage
@@ -19,7 +20,7 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.envelope import encode_canonical, encode_value
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
-from antiphon.wire.tools import CallToolRequestParams
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 _decode_any = msgspec.json.Decoder().decode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -120,7 +121,7 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool call that waits for a person; ``origin.tool`` has the server's description of the tool."""
+    """One tool call, or its result, that waits for a person; ``origin.tool`` is how the server describes the tool."""
 
     origin: Origin
     params: CallToolRequestParams
@@ -131,6 +132,10 @@ class ToolItem(msgspec.Struct, frozen=True, kw_only=True):
     allowed: str | None = None
     """The definition of the tool as it was allowed before, as JSON, if the server has changed it since; empty if it was
     too long to keep."""
+    result: CallToolResult | None = None
+    """The result under review, as the model would get it; ``None`` while the call is."""
+    labels: tuple[Label, ...] | None = None
+    """The labels of the tool, if the person is to check and correct them; ``None`` if not."""
 
 
 class ElicitItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,6 +176,8 @@ class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
     undone: Undone = ()
     by: str | None = None
     """Who decided, if no ticket says so."""
+    labels: tuple[Label, ...] | None = None
+    """The labels of the tool from now on; ``None`` leaves them as they are. Only if the call's item has some."""
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
@@ -412,6 +419,15 @@ def can_tell(item: ReviewItem | ToolItem | ElicitItem) -> bool:
     declined without a reason.
     """
     return isinstance(item, ToolItem) or (isinstance(item, ReviewItem) and item.origin.round is None)
+
+
+def digest_item(item: ReviewItem | ToolItem) -> str:
+    """Compute the digest of what an approval lets pass: the request, or the answer if that is reviewed.
+
+    Args:
+        item: the request or call that waits.
+    """
+    return digest(item.params if item.result is None else item.result)
 
 
 def digest(value: msgspec.Struct) -> str:

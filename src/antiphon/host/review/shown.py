@@ -27,6 +27,7 @@ from antiphon.host.review.review import (
     ToolItem,
     can_tell,
     digest,
+    digest_item,
     hash_of,
     name_of,
     scopes_of,
@@ -96,6 +97,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """The server's description of the tool to be called, as JSON."""
     is_redefined: bool = False
     """Whether the server has changed the definition of the tool; ``changes`` are those since it was allowed."""
+    labels: tuple[str, ...] | None = None
+    """The labels of the tool, if the person is to check them."""
+    tool_result: str = ""
+    """The result of a tool under review, as JSON; empty while its call is."""
     arguments: str = ""
     table: tuple[Argument, ...] = ()
     """The arguments one by one, those that differ from their default first; empty if they are too long for a table."""
@@ -114,7 +119,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         shown = [turn for turn in (self.answer, self.rival) if turn is not None] or self.turns
         parts = [part.text for turn in shown for part in turn.parts]
         if self.answer is not None or self.params is None:
-            return [*parts, self.message, self.arguments, self.tool]
+            return [*parts, self.message, self.arguments, self.tool, self.tool_result]
         return [*parts, self.params.system_prompt or "", *map(format_json, self.params.tools or ())]
 
 
@@ -177,6 +182,9 @@ def _show_tool(shown: Shown, item: ToolItem) -> Shown:
     return msgspec.structs.replace(
         shown,
         choices=item.choices,
+        digest=digest_item(item),
+        labels=item.labels,
+        tool_result="" if item.result is None else format_json(item.result),
         message=item.params.name,
         arguments=format_json(item.params),
         table=_table(item),

@@ -94,6 +94,8 @@ class DefinitionRow(msgspec.Struct, frozen=True, kw_only=True):
     """The person who allowed it, or switched it off; ``None`` for a rule, or where nobody gave a name."""
     off: float | None = None
     """Since when it is switched off, in seconds since the epoch; ``None`` if it is not. Then no call of it is made."""
+    labels: str | None = None
+    """The labels that a person gave it, separated by blanks; ``None`` if nobody has."""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,7 +65,7 @@ grants = _table(
 )
 
 definitions = _table(
-    "definitions", "identity text*, tool text*, digest text, body text, allowed time, by text?, off time?"
+    "definitions", "identity text*, tool text*, digest text, body text, allowed time, by text?, off time?, labels text?"
 )
 """The definitions of tools as they were allowed, and since when a tool is switched off."""
 

@@ -107,11 +107,14 @@ def _draw_rival(rival: Rival, layout: Layout, words: Texts) -> Iterator[str]:
 
 
 def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
-    """Show a tool call before it is sent: the tool, all arguments, the server's description of it, and the server."""
-    yield layout.title(words("ask.tool"))
+    """Show a tool call before it is sent, or its result: all arguments, the server's description, and the server."""
+    yield layout.title(words("ask.tool" if item.result is None else "ask.tool.result"))
     yield from _draw_headline(item.origin, None, item.expires_in, layout, words)
     yield from _draw_risks(item.risks, layout, words)
     yield from layout.labelled(words("show.tool"), item.params.name, "1")
+    if item.result is not None:
+        yield layout.paint("1", f" {words('tool.result')}")
+        yield from layout.quoted(format_json(item.result))
     yield layout.paint("1", f" {words('show.arguments')}")
     yield from layout.quoted(format_json(msgspec.Raw(bytes(item.params.arguments) or b"{}")))
     tool = item.origin.tool

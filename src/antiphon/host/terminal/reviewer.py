@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 import msgspec
 
 from antiphon.host.budget import format_dollars
+from antiphon.host.checks.labels import LABELS, Label
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.keymap import Key, describe_key, find_subject, key_for, label_key, list_offered_keys
 from antiphon.host.review.question import AnyDecision, AnyItem, Outcome
@@ -325,7 +326,21 @@ class Talk:
             if item.params.mode == "url":
                 return ElicitResult(action="accept")
             return await fill_in(self._console, item.params, self._words)
+        if isinstance(item, ToolItem) and item.labels is not None:
+            return await self._approve_with_labels(item.labels)
         return self._approval("once", None)
+
+    async def _approve_with_labels(self, labels: tuple[Label, ...]) -> Decision | None:
+        """Let the person check the labels of a tool that is used the first time."""
+        console, words = self._console, self._words
+        await console.show(f" {label[0]}  {words(f'label.{label}')}" for label in LABELS)
+        typed = await console.line(words("inline.labels", now="".join(label[0] for label in labels) or "-"))
+        if typed is None or set(typed) - set("puo-"):
+            await console.say(words("inline.unchanged"))
+            return None
+        chosen: tuple[Label, ...] = tuple(label for label in LABELS if label[0] in typed)
+        chosen = chosen if typed else labels
+        return Approve(digest=self._shown.digest, labels=chosen)
 
     def _approval(self, scope: Scope, terms: Terms | None) -> Decision:
         if self._edit_request and self._params is not None:

@@ -20,6 +20,7 @@ from antiphon.cli.output.formats import print_json, print_text
 from antiphon.cli.request_file import Asked, read_ask
 from antiphon.cli.target_text import origin_at
 from antiphon.errors import ConfigError
+from antiphon.host.checks.labels import Label
 from antiphon.host.checks.policy_rules import Effect, Policy, Situation, decide, explain, find_mismatch
 from antiphon.machine.toml import parse_toml
 from antiphon.wire.origin import Origin, OriginCall
@@ -38,6 +39,8 @@ class CallCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     principal: str | None = None
     called: tuple[str, ...] = ()
     """Tools that were called before; a name may stand several times."""
+    flowed: tuple[Label, ...] = ()
+    """The labels of what the session has read."""
     at: datetime | None = None
     """The time; default now."""
     headless: bool = False
@@ -79,7 +82,10 @@ def judge_case(case: CallCase, *, headless: bool = False) -> Judged:
         tool=Tool(name=case.tool, input_schema={}, annotations=case.annotations),
         principal=case.principal,
     )
-    situation = Situation(now=case.at or _now(), calls=Counter(case.called))
+    # A person has allowed the tool before, and left its labels as its server claims them.
+    situation = Situation(
+        now=case.at or _now(), calls=Counter(case.called), flowed=frozenset(case.flowed), is_known=True
+    )
     return Judged(asked=params, origin=origin, situation=situation, headless=headless or case.headless)
 
 

@@ -83,6 +83,10 @@ def _list_policy_lines(config: Config, policy: Policy) -> Iterator[str]:
     yield "\nPolicy: a deny outranks an ask, an ask an allow."
     for rule in rank_rules(policy):
         yield f"  {_describe_rule(rule)}"
+    for rule in policy.labels:
+        yield f"  labels of {rule.name}: {', '.join(rule.labels) or 'none'}"
+    for rule in policy.results:
+        yield f"  result of {rule.name} with {', '.join(rule.found)}: {rule.effect}"
     yield f"  no rule matches: {policy.default}"
     yield f"  nobody can be asked: {policy.headless}"
 

@@ -147,6 +147,7 @@ async def approve(
     end: Annotated[str | None, "--until WHEN: With --scope: until when it holds: 30m, 8h, 7d, or a date."] = None,
     unbounded: bool = False,
     arguments: str | None = None,
+    labels: str | None = None,
     told: DecisionOptions,
 ) -> None:
     """Approve requests, and answers that wait to be sent.
@@ -160,6 +161,7 @@ async def approve(
         --uses N: With --scope: how many more requests are permitted.
         --up-to $X: With --scope: how much those may cost together, in US dollars.
         --unbounded: With --scope: set no bounds, in place of the usual 10 requests and $0.50.
+        --labels LABELS: For a tool that is used the first time: private,untrusted,outbound or some of them, or none.
         --arguments JSON: For the call of a tool: run it with these arguments instead. The model is told.
     """
     bounds = Terms(uses=uses, money=parse_money("--up-to", up_to), until=parse_future_time(end, time.time()))
@@ -176,7 +178,7 @@ async def approve(
         )
     word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
     return await _decide_questions(
-        ids, lambda question: make_approval(question, scope, terms, model), word, told, verb="approve"
+        ids, lambda question: make_approval(question, scope, terms, model, labels), word, told, verb="approve"
     )
 
 

@@ -18,6 +18,7 @@ from antiphon.cli.options import user_name
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.errors import ConfigError
 from antiphon.host.checks.form_fields import fields_of, list_suggestions
+from antiphon.host.checks.labels import LABELS, Label
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.decisions import edit_call
 from antiphon.host.review.question import AnyDecision, Question
@@ -29,12 +30,11 @@ from antiphon.host.review.review import (
     EditCall,
     ElicitItem,
     Reach,
-    ReviewItem,
     Scope,
     Terms,
     ToolItem,
     can_tell,
-    digest,
+    digest_item,
 )
 from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
@@ -70,8 +70,10 @@ async def decide_questions(
             print_text(f"{question.id}: {word}{kept}")
 
 
-def make_approval(question: Question, scope: Scope, terms: Terms | None, model: str | None) -> Approve | ElicitResult:
-    """Make the decision that allows what is shown; ``terms``: ``None`` for the usual bounds."""
+def make_approval(
+    question: Question, scope: Scope, terms: Terms | None, model: str | None, labels: str | None = None
+) -> Approve | ElicitResult:
+    """Make the decision that allows what is shown. ``terms``: ``None`` for the usual bounds; ``labels``: of a tool."""
     item = question.item
     if isinstance(item, ElicitItem):
         if scope != "once" or model is not None:
@@ -81,13 +83,22 @@ def make_approval(question: Question, scope: Scope, terms: Terms | None, model: 
         return _make_acceptance(question.id, item)
     if item is None:
         raise Failed(explain_lateness(question))
-    result = item.result if isinstance(item, ReviewItem) else None
     return Approve(
-        digest=digest(item.params if result is None else result),
+        digest=digest_item(item),
         scope=scope,
         terms=terms,
         model=model,
+        labels=None if labels is None else _read_labels(question, labels),
     )
+
+
+def _read_labels(question: Question, text: str) -> tuple[Label, ...]:
+    if not isinstance(question.item, ToolItem) or question.item.labels is None:
+        raise ConfigError(f"{question.id}: the labels of this tool are not asked about: leave --labels out")
+    named: set[str] = set() if text == "none" else set(text.split(","))
+    if named - set(LABELS):
+        raise ConfigError(f"labels are {', '.join(LABELS)}, or none; not {text}")
+    return tuple(label for label in LABELS if label in named)
 
 
 async def make_edited_call(question: Question, text: str) -> EditCall:

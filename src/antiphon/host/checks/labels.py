@@ -1,0 +1,79 @@
+"""Labels of tools: what their results and calls carry, and when all that is needed to steal data meets in a session.
+
+Pure. Owns what a label means, who gives it, and the rule about all three. ``pipeline.case`` remembers what has flowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
+from typing import Literal, Protocol, get_args
+
+import msgspec
+
+from antiphon.host.checks.ask_limits import check_options
+from antiphon.wire.origin import Origin
+from antiphon.wire.tools import Tool
+
+Label = Literal["private", "untrusted", "outbound"]
+"""``private``: reads what is yours. ``untrusted``: brings text of strangers. ``outbound``: can send."""
+LABELS: tuple[Label, ...] = get_args(Label)
+FLOWING: frozenset[Label] = frozenset({"private", "untrusted"})
+"""The labels of what a session has read, which stays in the model's context."""
+
+
+class LabelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The labels of the tools that it covers; the first rule that covers a tool counts."""
+
+    labels: tuple[Label, ...]
+    """All labels that the tools have; none if empty."""
+    name: str = "*"
+    """Glob over the server's own name of the tool."""
+    server: str = "*"
+    """Glob over the server's identity, or a coarser one."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+class CoversTools(Protocol):
+    """A rule about some tools of some servers."""
+
+    @property
+    def name(self) -> str:
+        """Glob over the server's own name of the tool."""
+        ...
+
+    @property
+    def server(self) -> str:
+        """Glob over the server's identity, or a coarser one."""
+        ...
+
+
+def covers_tool(rule: CoversTools, name: str, origin: Origin) -> bool:
+    """Return whether a rule is about a tool of a server."""
+    return fnmatchcase(name, rule.name) and any(fnmatchcase(each, rule.server) for each in origin.identities)
+
+
+def find_labels(
+    rules: Sequence[LabelRule], name: str, origin: Origin, given: Collection[Label] | None
+) -> frozenset[Label]:
+    """Return the labels of a tool: by a rule, else as a person ``given`` them, else as its server claims."""
+    for rule in rules:
+        if covers_tool(rule, name, origin):
+            return frozenset(rule.labels)
+    return claim_labels(origin.tool) if given is None else frozenset(given)
+
+
+def claim_labels(tool: Tool | None) -> frozenset[Label]:
+    """Return the labels that follow from a server's annotations: all three where it does not say how far it reaches."""
+    hints = None if tool is None else tool.annotations
+    if hints is None or hints.open_world_hint is None:
+        return frozenset(LABELS)
+    return frozenset({"untrusted", "outbound"}) if hints.open_world_hint else frozenset({"private"})
+
+
+def meets_all(labels: frozenset[Label], flowed: frozenset[Label]) -> bool:
+    """Return whether a call could send private data by order of a stranger: all three labels meet in the session."""
+    # A tool that has all three needs no other one.
+    return len(labels) == len(LABELS) or ("outbound" in labels and flowed >= FLOWING)

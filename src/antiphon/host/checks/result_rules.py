@@ -1,0 +1,190 @@
+"""Results of tools before a model reads them: what a rule can find in one, and what then happens.
+
+Pure. Owns the forms that are found and how each is masked; ``pipeline.result_stage`` asks and records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, cast, get_args
+from urllib.parse import urlsplit
+
+import msgspec
+
+from antiphon.host.agent_run.offered_tools import fit_for_model
+from antiphon.host.checks.ask_limits import check_options
+from antiphon.host.checks.message_parts import list_leaves, rewrite_texts
+from antiphon.host.checks.redact import secrets_of
+from antiphon.host.checks.risk import (
+    LARGE_TEXT,
+    MAX_HERE,
+    MAX_SECONDS,
+    Place,
+    Risk,
+    assess_result,
+    list_instructions,
+    make_leak_risk,
+)
+from antiphon.host.checks.visible import count_hidden, first_hidden, replace_hidden, strip_invisible
+from antiphon.machine.side_process.pool import run_aside
+from antiphon.wire.envelope import encode_value
+from antiphon.wire.origin import Origin
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
+
+ResultForm = Literal["secret", "instructions", "hidden", "size", "leak"]
+ResultEffect = Literal["pass", "mask", "ask", "refuse"]
+FORMS: tuple[ResultForm, ...] = get_args(ResultForm)
+
+_ADDRESS = re.compile(r"https?://[^\s\"'<>)\]`]{1,4000}+", re.IGNORECASE)
+_HOST = re.compile(r"[a-z0-9.-]+", re.IGNORECASE)
+_MASKS: Mapping[ResultForm, str] = {"instructions": "[instructions removed]", "leak": "?[query removed]"}
+
+
+class ResultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What happens to a result in which something is found. The first rule about a form decides about that form."""
+
+    effect: ResultEffect
+    """``pass`` it, ``mask`` what is found, ``ask`` a person with the result in view, or ``refuse`` all of it."""
+    found: tuple[ResultForm, ...] = FORMS
+    """The forms that it is about; all by default."""
+    name: str = "*"
+    """Glob over the server's own name of the tool."""
+    server: str = "*"
+    """Glob over the server's identity, or a coarser one."""
+    max_characters: int = LARGE_TEXT
+    """Longer results are of the form ``size``."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.max_characters < 1:
+            raise ValueError("max_characters is above 0")
+
+
+class ResultFinding(NamedTuple):
+    """One place of a result that a rule may be about."""
+
+    form: ResultForm
+    place: str
+    start: int
+    end: int
+    kind: str = ""
+    """What a secret looks like."""
+    is_name: bool = False
+
+
+class ExaminedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found in a result, and the result without what is masked."""
+
+    effects: dict[ResultForm, ResultEffect]
+    """The forms that were found, and what the rules say about each."""
+    masked: CallToolResult
+    risks: tuple[Risk, ...] = ()
+
+    def list_forms(self, effect: ResultEffect) -> str:
+        """Return the forms with this effect, in one text."""
+        return ", ".join(form for form in FORMS if self.effects.get(form) == effect)
+
+
+class _ResultJob(msgspec.Struct):
+    """What a side process examines."""
+
+    rules: tuple[ResultRule, ...]
+    result: CallToolResult
+    hosts: tuple[str, ...]
+
+
+async def examine_result(
+    rules: Sequence[ResultRule], result: CallToolResult, params: CallToolRequestParams, origin: Origin
+) -> ExaminedResult:
+    """Find what the rules are about, all of which cover this tool; may raise ``TooCostly``.
+
+    Args:
+        rules: the rules.
+        result: what the server returned.
+        params: the call; hosts that it names may be sent data.
+        origin: the server.
+    """
+    named = {host.lower() for host in _HOST.findall(bytes(params.arguments).decode(errors="replace"))}
+    own = urlsplit(origin.target).hostname if "://" in origin.target else None
+    job = _ResultJob(tuple(rules), result, tuple(named | {own or ""}))
+    # Several patterns run over each text, so that less fits into a few milliseconds.
+    if len(encode_value(result)) <= MAX_HERE // 4:
+        return _examine(job)
+    return msgspec.json.decode(
+        await run_aside(examine_document, encode_value(job), seconds=MAX_SECONDS), type=ExaminedResult
+    )
+
+
+def examine_document(payload: bytes) -> bytes:
+    """Examine a result, in a side process."""
+    return encode_value(_examine(msgspec.json.decode(payload, type=_ResultJob)))
+
+
+def _examine(job: _ResultJob) -> ExaminedResult:
+    about = {form: next((rule for rule in job.rules if form in rule.found), None) for form in FORMS}
+    most = about["size"].max_characters if about["size"] is not None else None
+    found = [each for each in _find_all(job.result, frozenset(job.hosts), most) if about[each.form] is not None]
+    effects: dict[ResultForm, ResultEffect] = {each.form: cast("ResultRule", about[each.form]).effect for each in found}
+    masked = _mask_findings(job.result, [each for each in found if effects[each.form] == "mask"])
+    if effects.get("size") == "mask" and most is not None:
+        masked = fit_for_model(masked, most)
+    leaks = [Place(each.place, each.start, each.end) for each in found if each.form == "leak"]
+    asks = "ask" in effects.values()
+    risks = [*assess_result(masked), *([make_leak_risk(leaks)] if leaks else [])] if asks else []
+    return ExaminedResult(effects=effects, masked=masked, risks=tuple(risks))
+
+
+def _find_all(result: CallToolResult, hosts: frozenset[str], most: int | None) -> Iterator[ResultFinding]:
+    size = 0
+    for leaf in list_leaves(result):
+        size += len(leaf.text)
+        # Searched without invisible characters, which would hide what a model reads all the same.
+        plain, place = strip_invisible(leaf.text) or (leaf.text, int)
+        for start, end in list_instructions(plain):
+            yield ResultFinding("instructions", leaf.place, place(start), place(end - 1) + 1, is_name=leaf.is_name)
+        for start, end in _list_leaks(plain, hosts):
+            yield ResultFinding("leak", leaf.place, place(start), place(end - 1) + 1, is_name=leaf.is_name)
+        if count_hidden(leaf.text):
+            at = first_hidden(leaf.text)
+            yield ResultFinding("hidden", leaf.place, at, at + 1, is_name=leaf.is_name)
+    for leaf, (kind, start, end) in secrets_of(result):
+        yield ResultFinding("secret", leaf.place, start, end, kind, leaf.is_name)
+    if most is not None and size > most:
+        yield ResultFinding("size", "", 0, size)
+
+
+def _list_leaks(text: str, hosts: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Yield the queries of addresses that would send data to a host which is not among ``hosts``."""
+    for found in _ADDRESS.finditer(text):
+        before, mark, query = found[0].partition("?")
+        if not mark or "=" not in query.partition("#")[0]:
+            continue
+        try:
+            host = urlsplit(before).hostname or ""
+        except ValueError:
+            host = ""
+        if host not in hosts:
+            yield found.start() + len(before), found.end()
+
+
+def _mask_findings(result: CallToolResult, found: Sequence[ResultFinding]) -> CallToolResult:
+    if not found:
+        return result
+    spans: dict[tuple[str, bool], list[ResultFinding]] = {}
+    hides = {each.form for each in found}
+    for each in sorted(found, key=lambda each: each.start):
+        if each.form not in ("hidden", "size"):
+            spans.setdefault((each.place, each.is_name), []).append(each)
+
+    def rewrite(place: str, text: str, *, is_name: bool) -> str:
+        parts, at = list[str](), 0
+        for form, _, start, end, kind, _ in spans.get((place, is_name), ()):
+            if end > at:
+                parts += [text[at : max(start, at)], _MASKS.get(form, f"[{kind}]")]
+                at = end
+        text = "".join(parts) + text[at:]
+        return replace_hidden(text, lambda _: "") if "hidden" in hides else text
+
+    made = rewrite_texts(result, lambda leaf: rewrite(leaf.place, leaf.text, is_name=leaf.is_name))
+    return msgspec.json.decode(encode_value(made), type=CallToolResult)
