@@ -13,11 +13,10 @@ from typing import Annotated
 
 import click
 
+from antiphon.cli.commands.audit.export import ExportPosition, Format, export_records, send_records
 from antiphon.cli.commands.audit.list import By, list_records, show_records, show_spending
 from antiphon.cli.commands.audit.verify import (
-    Format,
     anchor_record,
-    export_records,
     print_proof,
     read_anchors,
     read_head,
@@ -143,19 +142,36 @@ def anchor_(
 @commands.command("export")
 async def export_(
     *,
-    form: Annotated[Format, "--format: jsonl can be checked again; csv is for spreadsheets."] = "jsonl",
+    form: Annotated[
+        Format,
+        "--format: jsonl can be checked again; csv is for spreadsheets; ocsf and otel are for systems that collect "
+        "events: OCSF, and logs of OpenTelemetry.",
+    ] = "jsonl",
     output: Path | None = None,
+    collector: str | None = None,
+    follow: bool = False,
+    position: Path | None = None,
     where: StoreOptions,
 ) -> None:
     """Write all records, for other programs.
 
     Usage:
         --output, -o FILE: Write to this file, which only you may read (mode 0600).
+        --collector URL: With --format otel: send them to this collector (OTLP over HTTP, as JSON).
+        --follow: Go on with the records that come, until you stop it. A file is then appended to.
+        --position FILE: Note in this file how far it came, and go on from there the next time.
     """
+    if collector is not None and (form != "otel" or output is not None):
+        raise ConfigError("--collector takes --format otel, and no --output")
+    passed = ExportPosition(position)
     async with open_chosen_store(where) as store:
-        count = await export_records(store, form, output)
-    if output is not None and str(output) != "-":
-        write_line(f"{count} records in {output}", sys.stderr)
+        if collector is not None:
+            await send_records(store, collector, passed, follow=follow)
+        else:
+            await export_records(store, form, output, passed, follow=follow)
+    place = (collector and "sent") or (output is not None and str(output) != "-" and f"in {output}")
+    if place:
+        write_line(f"{passed.count} records {place}", sys.stderr)
 
 
 @commands.command("spend")

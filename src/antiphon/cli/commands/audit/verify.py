@@ -1,9 +1,9 @@
-"""The whole record: verified, exported, and its head noted elsewhere.
+"""The whole record: verified, and its head noted elsewhere.
 
-A record in the store or in an exported file is verified by the host's ``chain``. An export goes to standard output, or
-to a file of mode 0600 that is written completely or not at all. Someone who can write the store can cut off its newest
-records and adjust the head stored beside them. A head that was noted where they cannot write reveals this: ``verify
---anchors``. Owns the texts, the head as it is printed and typed (``12:9f86...``), and the format of a note.
+A record in the store or in an exported file is verified by the host's ``chain``. Someone who can write the store can
+cut off its newest records and adjust the head stored beside them. A head that was noted where they cannot write reveals
+this: ``verify --anchors``. Owns the texts, the head as it is printed and typed (``12:9f86...``), and the format of a
+note.
 """
 
 from __future__ import annotations
@@ -12,24 +12,21 @@ import asyncio
 import os
 import re
 import socket
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from antiphon.cli.arguments import read_input
 from antiphon.cli.error_messages import FAILED, Failed
-from antiphon.cli.output.formats import is_terminal, print_json, print_text, write_line
+from antiphon.cli.output.formats import print_json, print_text
 from antiphon.errors import ConfigError
-from antiphon.host.audit import Audit, Proof, check_lines, csv_lines, json_lines
-from antiphon.host.checks.visible import inert_line
+from antiphon.host.audit import Audit, Proof, check_lines
 from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store
 from antiphon.host.store.chain import Fault, Head, verify_entries
-from antiphon.machine.files import open_file, open_replacement
+from antiphon.machine.files import open_file
 
 _HEAD = re.compile(r"(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64})")
 _LONGEST_LINE = 64 * 1024 * 1024
@@ -42,9 +39,6 @@ _TIMEOUT = 10.0
 _SYSTEM_LOGS = (Path("/dev/log"), Path("/var/run/syslog"))
 _NOTICE = 4 * 8 + 5
 """RFC 5424, 6.2.1: facility 4 (security) and severity 5 (notice)."""
-
-Format = Literal["jsonl", "csv"]
-_PAGE = 1_000
 
 
 def read_head(text: str | None) -> Head | None:
@@ -192,37 +186,3 @@ def _tell_system(line: bytes) -> None:
                 sending.send(b"<%d>antiphon[%d]: audit head " % (_NOTICE, os.getpid()) + line)
             return
     raise Failed("--log: there is no system log here")
-
-
-async def export_records(store: Store, form: Format, output: Path | None) -> int:
-    """Write all records, and return how many there were."""
-    count = after = 0
-    with _open_output(output) as write:
-        while page := await store.entries(after, _PAGE):
-            try:
-                lines = list(json_lines(page) if form == "jsonl" else csv_lines(page, heading=count == 0))
-            except msgspec.DecodeError:
-                raise Failed("a record cannot be read: antiphon audit verify") from None
-            for line in lines:
-                write(line)
-            count += len(page)
-            after = page[-1].seq
-    return count
-
-
-@contextmanager
-def _open_output(output: Path | None) -> Generator[Callable[[str], object]]:
-    if output is None or str(output) == "-":
-        yield _print_line
-        return
-    with open_replacement(output) as file:
-        yield lambda line: file.write(line.encode())
-
-
-def _print_line(line: str) -> None:
-    """Print a line unchanged into a pipe; on a terminal, control characters are marked."""
-    text = line.rstrip("\r\n")
-    if not is_terminal():
-        write_line(text)
-    else:
-        write_line(inert_line(text))
