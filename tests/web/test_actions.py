@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 
 import pytest
 from msgspec import structs
 
 from antiphon.errors import Rejected
-from antiphon.host import ChangedCall, Echo, Scripted
+from antiphon.host import ChangedCall, Echo, Policy, ResultRule, Scripted
+from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.tools import CallToolRequestParams, Tool
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 from tests.host.asks import origin, request
 from tests.web.pages import desk
 
@@ -131,6 +133,55 @@ async def test_a_grant_is_given_and_revoked():
         assert (await page.post(f"/grants/{given.id}/revoke", {})).status_code == 200
         assert (await page.post(f"/grants/{given.id}/revoke", {})).status_code == 404
         assert await page.host.grants.all() == []
+
+
+async def test_a_rule_for_calls_like_this_is_shown_before_it_is_saved():
+    """In words and as it is kept; afterwards it is among the grants."""
+    async with desk() as page:
+        asked = structs.replace(origin("1"), tool=Tool(name="order", input_schema={}))
+        call = CallToolRequestParams.of("order", {"sku": "P-1", "n": 5})
+        page.tasks.append(asyncio.create_task(page.host.confirm(call, asked)))
+        question = await page.arrived(set())
+        shown = (await page.get(f"/review/{question.id}")).text
+        assert f"/review/{question.id}/like" in shown
+        form = (await page.get(f"/review/{question.id}/like?arg-1=most")).text
+        assert "n is at most 5" in form
+        assert "sku is &#34;P-1&#34;" in form
+        found = re.search(r'name="when" value="([^"]*)"', form)
+        assert found is not None
+        when = html.unescape(found[1])
+        await page.post(
+            f"/review/{question.id}/approve", page.about(question, scope="always", unbounded="true", when=when)
+        )
+        assert await page.tasks[-1]
+        assert await page.host.confirm(CallToolRequestParams.of("order", {"sku": "P-1", "n": 4}), asked)
+        assert html.escape(when, quote=True).replace("&quot;", "&#34;") in (await page.get("/grants")).text
+
+
+async def test_labels_and_results_are_decided_on_the_page():
+    """Boxes for the labels at first use; a result is shown with its risks, and passed on by one button."""
+    policy = Policy(default="flow", results=(ResultRule(effect="ask", found=("secret",)),))
+    async with desk(policy=policy) as page:
+        asked = structs.replace(origin("1"), tool=Tool(name="order", input_schema={}))
+        call = CallToolRequestParams.of("order", {"sku": "P-1"})
+        page.tasks.append(asyncio.create_task(page.host.confirm(call, asked)))
+        question = await page.arrived(set())
+        shown = (await page.get(f"/review/{question.id}")).text
+        assert shown.count('name="label"') == 3
+        assert "this tool by itself can read data of yours" in shown
+        await page.post(f"/review/{question.id}/approve", page.about(question, of_labels="1", label="private"))
+        assert await page.tasks[-1]
+        row = await page.store.definition(asked.identity, "order")
+        assert row is not None
+        assert row.labels == "private"
+        result = CallToolResult(content=[TextContent(text="key AKIAIOSFODNN7EXAMPLE")])
+        page.tasks.append(asyncio.create_task(page.host.examine(result, call, asked)))
+        question = await page.arrived({question.id})
+        shown = (await page.get(f"/review/{question.id}")).text
+        assert "has run: may the model get its result?" in shown.replace("</b>", "").replace("<b>", "")
+        assert "AKIAIOSFODNN7EXAMPLE" in shown
+        await page.post(f"/review/{question.id}/approve", page.about(question))
+        assert await page.tasks[-1] == result
 
 
 async def test_a_grant_that_a_script_gives_without_bounds_is_bounded():

@@ -36,6 +36,7 @@ _LOOKING: dict[str, View] = {
     "/": views.show_queue,
     "/review/{id}": views.show_question,
     "/review/{id}/edit": views.show_edit_form,
+    "/review/{id}/like": views.show_like_rule,
     "/review/{id}/withdrawn": views.show_withdrawn,
     "/review/{id}/text/{key}": views.show_text_piece,
     "/review/{id}/{of}/{number:int}": views.send_media,

@@ -21,9 +21,10 @@ from antiphon.host.checks.risk import list_spots
 from antiphon.host.checks.validate import inspect_media
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.pipeline.growth import LOOK, Partial, partials_in
-from antiphon.host.review.decisions import argument_fields
-from antiphon.host.review.diff import format_json
+from antiphon.host.review.decisions import argument_fields, arguments_of
+from antiphon.host.review.diff import compact, format_json
 from antiphon.host.review.given_grants import find_covered
+from antiphon.host.review.like_calls import list_likenesses, list_rule_words, read_likenesses, write_condition
 from antiphon.host.review.question import Question, reaches_question
 from antiphon.host.review.review import ReviewItem, ToolItem
 from antiphon.host.review.shown import MessageTurn, Shown, collect_shown, shape_of
@@ -178,6 +179,28 @@ async def show_edit_form(site: Site, request: Request) -> Response:
     kept = {name: value for name, value in await site.queue.draft(found.id) or () if not part_of(name)}
     call = argument_fields(found.item) if isinstance(found.item, ToolItem) else ()
     return site.html(request, template, q=collect_shown(found), over=found, draft=kept or None, call=call)
+
+
+async def show_like_rule(site: Site, request: Request) -> Response:
+    """Show the rule that would allow calls like one that waits, before it is saved."""
+    try:
+        found = await site.queue.get(request.path_params["id"])
+    except LookupError:
+        return site.gone(request)
+    item = found.item
+    if not isinstance(item, ToolItem) or "grant" not in item.choices or found.state != "pending":
+        return site.gone(request)
+    arguments = arguments_of(item.params)
+    chosen = {name: request.query_params.get(f"arg-{at}", "") for at, name in enumerate(arguments)}
+    likenesses = read_likenesses(item, chosen)
+    return site.html(
+        request,
+        "like.html",
+        q=collect_shown(found),
+        rows=[(name, compact(value), list_likenesses(value), likenesses[name]) for name, value in arguments.items()],
+        lines=list(list_rule_words(item, likenesses, site.texts(request))),
+        when=write_condition(item, likenesses),
+    )
 
 
 async def show_text_piece(site: Site, request: Request) -> Response:

@@ -234,6 +234,20 @@ class CallFacts:
         return sorted(self._flowed)
 
 
+def holds_for(when: str, params: CallToolRequestParams, origin: Origin) -> bool:
+    """Return whether a call meets a condition; one about which that is unclear does not.
+
+    Args:
+        when: the condition.
+        params: the call.
+        origin: its server.
+    """
+    try:
+        return read_condition(when).holds(CallFacts(params, origin, datetime.now().astimezone()))
+    except (Unclear, ValueError):
+        return False
+
+
 def _decode_arguments(raw: msgspec.Raw) -> object:
     """Decode the arguments. A name that stands twice would let the server read another value than the condition."""
     if len(raw) > MAX_BYTES:

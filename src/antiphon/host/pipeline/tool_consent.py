@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+from msgspec import structs
 
 from antiphon.host.checks.ask_limits import LimitReached, Pass
 from antiphon.host.checks.labels import LABELS, Label, find_labels
@@ -250,7 +251,8 @@ async def _review_call(
         if changed is None or changed.params is not None:
             pending.approve(params if changed is None or changed.params is None else changed.params, case.origin, by)
     if isinstance(decision, Approve) and decision.scope != "once":
-        await case.desk.grants.add(Grant.give(params, case.origin, decision.scope, decision.terms))
+        grant = Grant.give(params, case.origin, decision.scope, decision.terms)
+        await case.desk.grants.add(structs.replace(grant, when=decision.when))
     return changed
 
 

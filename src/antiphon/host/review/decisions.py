@@ -106,7 +106,7 @@ def read_approval(form: DecisionForm, now: float, usual: review.Terms = review.U
     ``usual``: the bounds if the form names none. A field that is sent empty means no such bound; ``unbounded=true``
     means no bounds at all.
     """
-    scope = _SCOPES.get(form("scope") or "once")
+    scope, when = _SCOPES.get(form("scope") or "once"), form("when") or None
     if scope is None:
         raise InvalidInput("problem.form")
     if scope == "once":
@@ -118,7 +118,7 @@ def read_approval(form: DecisionForm, now: float, usual: review.Terms = review.U
         )
     if form("unbounded") != "true" and not any(name in form for name in _BOUNDS):
         # A script, or a form without these fields, has not decided about bounds.
-        return review.Approve(digest=form("digest"), scope=scope, terms=usual, model=form("model") or None)
+        return review.Approve(digest=form("digest"), scope=scope, terms=usual, model=form("model") or None, when=when)
     uses, money = form.number("uses", _MOST_USES), form.number("dollars", 1_000_000)
     minutes = form.number("minutes", _MOST_MINUTES)
     terms = review.Terms(
@@ -127,7 +127,7 @@ def read_approval(form: DecisionForm, now: float, usual: review.Terms = review.U
         until=None if minutes is None else now + minutes * 60,
     )
     bounds = terms if terms.named else review.UNBOUNDED
-    return review.Approve(digest=form("digest"), scope=scope, terms=bounds, model=form("model") or None)
+    return review.Approve(digest=form("digest"), scope=scope, terms=bounds, model=form("model") or None, when=when)
 
 
 def _read_labels(form: DecisionForm) -> tuple[Label, ...] | None:

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.budget import Account, Cap
+from antiphon.host.checks.conditions import holds_for
 from antiphon.host.model_catalogue import LOCAL
 from antiphon.host.models.choice import Chosen
 from antiphon.host.review.question import Question
@@ -69,6 +70,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     Empty if the model was the provider's own; ``None`` in grants of releases that did not record it."""
     price_class: int = 0
     """The highest cost of what was approved; see ``Chosen.price_class``."""
+    when: str | None = None
+    """The condition that calls of the tool must meet; ``None`` for none."""
     script: str = ""
     """Of a lasting grant, SHA-256 of the server's script (``origin.script``): it is asked again once that changes."""
 
@@ -152,11 +155,14 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         wanted = Grant.give(params, origin, self.scope)
         within = wanted.max_tokens <= self.max_tokens and wanted.size_class <= self.size_class
         # Everything else must be equal, so that a member added to ``Grant`` narrows it by default.
+        if self.when is not None and isinstance(params, CallToolRequestParams):
+            within = within and holds_for(self.when, params, origin)
         return within and self == msgspec.structs.replace(
             wanted,
             max_tokens=self.max_tokens,
             size_class=self.size_class,
             terms=self.terms,
+            when=self.when,
             # ``reduced`` decides about the model.
             models=self.models,
             reaches=self.reaches,

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from antiphon.host.checks.conditions import holds_for
 from antiphon.host.checks.form_fields import check_content, fields_of
 from antiphon.host.review import review
 from antiphon.host.store.base import ReviewKind, ReviewRow, ReviewState
@@ -170,6 +171,11 @@ def _check_shown(item: review.ReviewItem | review.ToolItem, decision: review.Dec
     shown = [each for each in (item.params if result is None else result, rival) if each is not None]
     if isinstance(decision, review.Approve) and decision.digest not in map(review.digest, shown):
         raise Mismatch("what was approved is not what is kept")
+    if isinstance(decision, review.Approve) and decision.when is not None:
+        if not isinstance(item, review.ToolItem) or decision.scope == "once":
+            raise Mismatch("a condition is for a permission to call a tool more than once")
+        if not holds_for(decision.when, item.params, item.origin):
+            raise Mismatch("the call that was shown does not meet the condition")
     if isinstance(decision, review.Edit | review.EditCall) and decision.digest != review.digest(decision.params):
         raise Mismatch("what was edited is not what was shown")
     model = decision.model if isinstance(decision, review.Approve | review.Edit | review.Regenerate) else None

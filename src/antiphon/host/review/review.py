@@ -178,6 +178,8 @@ class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
     """Who decided, if no ticket says so."""
     labels: tuple[Label, ...] | None = None
     """The labels of the tool from now on; ``None`` leaves them as they are. Only if the call's item has some."""
+    when: str | None = None
+    """With a wider scope, for a call of a tool: the grant covers only calls that meet this condition in CEL."""
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):

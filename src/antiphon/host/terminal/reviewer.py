@@ -17,6 +17,7 @@ from antiphon.host.budget import format_dollars
 from antiphon.host.checks.labels import LABELS, Label
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.keymap import Key, describe_key, find_subject, key_for, label_key, list_offered_keys
+from antiphon.host.review.like_calls import list_rule_words, read_likenesses, write_condition
 from antiphon.host.review.question import AnyDecision, AnyItem, Outcome
 from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import (
@@ -351,7 +352,12 @@ class Talk:
         console, words = self._console, self._words
         scopes: dict[str, Scope] = {number: scope for number, scope in _SCOPES.items() if scope in self._shown.scopes}
         named = ", ".join(f"{number} {words(f'scope.{scope}')}" for number, scope in scopes.items())
-        scope = scopes.get(await console.line(words("inline.scope", choices=named)) or "")
+        item = self._item if "always" in self._shown.scopes and isinstance(self._item, ToolItem) else None
+        named += "" if item is None else f", 4 {words('inline.like')}"
+        typed = await console.line(words("inline.scope", choices=named)) or ""
+        if item is not None and typed == "4":
+            return await self._grant_like(item)
+        scope = scopes.get(typed)
         if scope is None:
             await console.say(words("inline.unchanged"))
             return None
@@ -367,6 +373,16 @@ class Talk:
         if typed == "-":
             return self._approval(scope, UNBOUNDED)
         return self._approval(scope, msgspec.structs.replace(usual, uses=int(typed[:9])) if typed else usual)
+
+    async def _grant_like(self, item: ToolItem) -> Decision | None:
+        """Show the rule for calls with the same arguments, and keep it if the person wants it."""
+        likenesses = read_likenesses(item, {})
+        await self._console.show(f" {row}" for row in list_rule_words(item, likenesses, self._words))
+        if (await self._console.line(self._words("inline.keep")) or "").lower() in _YES:
+            when = write_condition(item, likenesses)
+            return Approve(digest=self._shown.digest, scope="always", terms=UNBOUNDED, when=when)
+        await self._console.say(self._words("inline.unchanged"))
+        return None
 
     async def _deny(self, reach: Reach, *, with_reason: bool = True) -> Deny:
         if not with_reason:

@@ -83,6 +83,8 @@ async def lift_block(store: Store, identity: str) -> None:
 
 def _describe_purpose(given: Given) -> str:
     grant = given.grant
+    if grant.when is not None:
+        return f"the tool {grant.tool}, when {grant.when}"
     return f"the tool {grant.tool}" if grant.tool is not None else f"up to {grant.max_tokens} tokens"
 
 

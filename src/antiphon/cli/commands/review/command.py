@@ -148,6 +148,7 @@ async def approve(
     unbounded: bool = False,
     arguments: str | None = None,
     labels: str | None = None,
+    when: str | None = None,
     told: DecisionOptions,
 ) -> None:
     """Approve requests, and answers that wait to be sent.
@@ -162,6 +163,7 @@ async def approve(
         --up-to $X: With --scope: how much those may cost together, in US dollars.
         --unbounded: With --scope: set no bounds, in place of the usual 10 requests and $0.50.
         --labels LABELS: For a tool that is used the first time: private,untrusted,outbound or some of them, or none.
+        --when CONDITION: With --scope, for a tool: only calls that meet this condition, as rules have them (CEL).
         --arguments JSON: For the call of a tool: run it with these arguments instead. The model is told.
     """
     bounds = Terms(uses=uses, money=parse_money("--up-to", up_to), until=parse_future_time(end, time.time()))
@@ -169,6 +171,8 @@ async def approve(
         raise ConfigError("--uses, --up-to, --until and --unbounded bound a --scope: call, session or always")
     if unbounded and bounds.named:
         raise ConfigError("--unbounded is without --uses, --up-to and --until")
+    if when is not None and scope == "once":
+        raise ConfigError("--when is for a --scope: call, session or always")
     terms = UNBOUNDED if unbounded else bounds if bounds.named else None
     if arguments is not None:
         if scope != "once" or model is not None:
@@ -178,7 +182,7 @@ async def approve(
         )
     word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
     return await _decide_questions(
-        ids, lambda question: make_approval(question, scope, terms, model, labels), word, told, verb="approve"
+        ids, lambda question: make_approval(question, scope, terms, model, labels, when), word, told, verb="approve"
     )
 
 

@@ -71,7 +71,12 @@ async def decide_questions(
 
 
 def make_approval(
-    question: Question, scope: Scope, terms: Terms | None, model: str | None, labels: str | None = None
+    question: Question,
+    scope: Scope,
+    terms: Terms | None,
+    model: str | None,
+    labels: str | None = None,
+    when: str | None = None,
 ) -> Approve | ElicitResult:
     """Make the decision that allows what is shown. ``terms``: ``None`` for the usual bounds; ``labels``: of a tool."""
     item = question.item
@@ -88,6 +93,7 @@ def make_approval(
         scope=scope,
         terms=terms,
         model=model,
+        when=when,
         labels=None if labels is None else _read_labels(question, labels),
     )
 
