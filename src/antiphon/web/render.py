@@ -58,9 +58,9 @@ def make_environment() -> Environment:
     pointing: dict[str, Any] = {"list_spots": list_spots, "has_spots": has_spots, "figures": figures_text}
     pointing |= {"beside": split_changed_words}
     pointing |= {"unloaded": _count_unloaded, "typed": _write_editable}
-    made.filters.update(pointing)
     cast("dict[str, Any]", made.globals).update(icon=_icon, usual=USUAL)
-    made.filters.update(money=format_dollars, exact=partial(format_dollars, rounding="none"), nano=convert_to_nano)
+    pointing |= {"money": format_dollars, "exact": partial(format_dollars, rounding="none"), "nano": convert_to_nano}
+    made.filters.update(pointing)
     return made
 
 

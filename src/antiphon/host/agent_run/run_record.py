@@ -154,6 +154,10 @@ class RecordedConfirmation:
             await self._record.add(RunEntry(began=arguments, place=self._place))
         return allowed
 
+    async def examine(self, result: CallToolResult, params: CallToolRequestParams, origin: Origin) -> CallToolResult:
+        """Have the host look at the result; see ``Host.examine``."""
+        return await self._host.examine(result, params, origin)
+
 
 async def ask_what_became(host: Elicits, name: str, arguments: Mapping[str, Any]) -> CallToolResult | None:
     """Ask a person about a call that began before the run was interrupted; ``None`` to make it now.

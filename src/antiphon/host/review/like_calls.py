@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.decisions import arguments_of
@@ -27,7 +27,7 @@ def read_likenesses(item: ToolItem, chosen: Mapping[str, str]) -> dict[str, Like
         chosen: what a person chose, by the names of arguments; anything unknown means the same.
     """
     return {
-        name: cast("Likeness", choice) if (choice := chosen.get(name, "")) in list_likenesses(value) else "same"
+        name: choice if (choice := chosen.get(name, "")) in list_likenesses(value) else "same"
         for name, value in arguments_of(item.params).items()
     }
 
