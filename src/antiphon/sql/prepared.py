@@ -38,6 +38,8 @@ class Prepared:
     def __init__(self, statement: Executable) -> None:
         self._statement = statement
         self._text = ""
+        self._names: list[str] = []
+        """The parameters in the order of the statement."""
         self._fixed: dict[str, object] = {}
         """Parameters whose values stand in the statement."""
 
@@ -59,7 +61,7 @@ class Prepared:
         """Run it once for each of the values."""
         driver = self._driver(connection)
         if driver is not None:
-            driver.executemany(self._text, [self._all(each) for each in values] if self._fixed else values)
+            driver.executemany(self._text, [self._all(each) for each in values])
         else:
             connection.execute(self._statement, [dict(each) for each in values])
 
@@ -68,13 +70,14 @@ class Prepared:
         if connection.dialect.name != "sqlite":
             return None
         if not self._text:
-            # By name: the driver then looks the values up itself, in C.
-            by_name = cast("type[DefaultDialect]", type(connection.dialect))(paramstyle="named")
-            compiled = cast("SQLCompiler", cast("ClauseElement", self._statement).compile(dialect=by_name))
+            # By position: for each name the driver would make a text of its own first.
+            by_position = cast("type[DefaultDialect]", type(connection.dialect))(paramstyle="qmark")
+            compiled = cast("SQLCompiler", cast("ClauseElement", self._statement).compile(dialect=by_position))
+            self._names = list(compiled.positiontup or ())
             self._fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
             self._text = str(compiled)
         driver: Any = connection.connection.dbapi_connection
         return driver
 
-    def _all(self, values: Values) -> Mapping[str, Any]:
-        return {**self._fixed, **values} if self._fixed else values
+    def _all(self, values: Values) -> list[Any]:
+        return list(map(({**self._fixed, **values} if self._fixed else values).__getitem__, self._names))

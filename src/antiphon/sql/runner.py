@@ -49,10 +49,10 @@ _BRIEF = 0.05
 """Most seconds that a brief transaction may keep the event loop. After a longer one, as on a slow disk, all run in the
 thread for ``_THREAD_ONLY`` times as long as it took."""
 _THREAD_ONLY = 10.0
-"""Slow transactions then take less than a tenth of the event loop's time. A call takes up to a fifth more processor
-time in the thread, so a disk that stops for a moment must not keep all transactions there for seconds."""
-_UNMERGED = 256
-"""Transactions on the event loop, of some three pages each, after which the thread merges the log into the file. That
+"""Slow transactions then take less than a tenth of the event loop's time. A call takes a fifth more processor time
+in the thread, so a disk that stops for a moment must not keep all transactions there for seconds."""
+_UNMERGED = 128
+"""Transactions on the event loop, of some four pages each, after which the thread merges the log into the file. That
 waits for the disk. SQLite does it by itself in the thread, once there are 1,000 pages."""
 _OPENING = threading.Lock()
 """Held while a file is created and opened, so that no thread has it open while ``_make_file`` closes it."""
