@@ -305,6 +305,16 @@ async def test_a_result_that_breaks_its_schema_is_refused(annotation, value, pla
     assert not made
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("-inf")])
+async def test_a_key_that_is_no_number_in_json_is_refused(number):
+    """Text stands for a key, and would be read as this number."""
+    place = "tool"
+    converter = ResultConverter(place, shape=output_shape(dict[str, dict[float, int]], place), validator=None)
+    with pytest.raises(ResultInvalid, match="does not fit the output schema"):
+        await converter.checked({"a": {number: 1}})
+    assert (await converter.checked({"a": {1.5: 1}})).structured_content is not None
+
+
 async def test_a_finished_result_needs_the_structure_that_its_tool_declares():
     """The schema is published, so that clients wait for it; a failure has none."""
     with pytest.raises(ResultInvalid, match="no structured content"):

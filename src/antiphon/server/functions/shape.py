@@ -131,13 +131,10 @@ class Shape:
             self._adapter.decode if self._adapter else partial(decode_with, msgspec.json.Decoder(self.annotation))
         )
 
-        self.checks_results = self._adapter is None and not any(
-            hasattr(kind, "__post_init__") or issubclass(kind, enum.Flag) for kind in classes_of([self.annotation])
-        )
+        self.checks_results = self._adapter is None and not any(map(_reads_more, walk_types([self.annotation])))
         """Whether ``decode`` holds a result to the schema, and does nothing else.
 
-        It does not for pydantic's types, whose readers and writers may differ, for flags, whose combinations are read
-        though the schema has none, nor where reading runs the author's code.
+        It does not for pydantic's types, whose readers and writers may differ.
         """
 
     def decode(self, raw: bytes | Raw) -> Any:
@@ -157,6 +154,17 @@ class Shape:
         except ValueError:
             # A value of another type is written as what it is, so that a check by the schema can name its place.
             return encode_value(value)
+
+
+def _reads_more(kind: Any) -> bool:
+    """Return whether a type is read from more than its schema says, or runs the author's code.
+
+    Flags are read from combinations, and keys that are numbers from ``nan`` and ``inf``.
+    """
+    origin: Any = get_origin(kind)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return float in walk_types(get_args(kind)[:1])
+    return hasattr(kind, "__post_init__") or (isinstance(kind, type) and issubclass(kind, enum.Flag))
 
 
 def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
