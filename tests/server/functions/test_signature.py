@@ -321,10 +321,24 @@ def dressed(function: Any, *values: Any, **named: Any) -> Any:
     return functools.update_wrapper(functools.partial(function, *values, **named), function)
 
 
+def decorated(function: Any) -> Any:
+    """Wrap a function as decorators do."""
+
+    @wraps(function)
+    def call(*values: Any, **named: Any) -> Any:
+        return function(*values, **named)
+
+    return call
+
+
 @pytest.mark.parametrize(
     ("function", "given", "expected"),
     [
         (functools.partial(bound, 1), {"b": "y"}, "1y"),
+        (decorated(functools.partial(bound, 1)), {"b": "y"}, "1y"),
+        (decorated(dressed(bound, b="z")), {"a": 1}, "1z"),
+        (decorated(decorated(dressed(bound_later, 1))), {"b": "y"}, "1y"),
+        (dressed(decorated(bound), b="z"), {"a": 1}, "1z"),
         (functools.partial(bound, b="z"), {"a": 1}, "1z"),
         (dressed(bound, 1), {"b": "y"}, "1y"),
         (dressed(bound, b="z"), {"a": 1}, "1z"),
@@ -357,7 +371,9 @@ async def test_bound_arguments_are_not_in_the_schema(function, given, expected):
             assert contents[0].text == expected
 
 
-@pytest.mark.parametrize("function", [dispatched, Joins().dispatched, functools.partial(dispatched)])
+@pytest.mark.parametrize(
+    "function", [dispatched, Joins().dispatched, functools.partial(dispatched), decorated(dispatched)]
+)
 def test_a_function_that_dispatches_by_position_is_refused(function):
     """It cannot be called with named arguments."""
     with pytest.raises(ConfigError, match="by the type of its first argument"):

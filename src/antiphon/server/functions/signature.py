@@ -95,13 +95,17 @@ def read_signature(
     if isinstance(function, str):
         raise ConfigError(f"a {noun} is made of a function, not of {function!r}; a name is given as name={function!r}")
     function = _undress_partial(function)
+    # A decorated partial takes the same as the partial does; its ``__wrapped__`` may be the function inside.
+    wrapped = inspect.unwrap(function, stop=lambda each: isinstance(each, partial))
+    if isinstance(wrapped, partial):
+        function = _undress_partial(wrapped)
     inner, bound = _find_innermost(function)
     own_name = getattr(inner, "__name__", type(inner).__name__)
     place = f'{noun} "{name or own_name}" ({_describe_location(inner)})'
     if not callable(function) or isinstance(inner, type):
         raise ConfigError(f"{place}: {type(function).__name__} is not a function; decorate a function or bound method")
     code = inner if hasattr(inner, "__name__") else type(inner).__call__
-    if getattr(getattr(code, "__code__", None), "co_filename", None) == functools.singledispatch.__code__.co_filename:
+    if _is_dispatcher(inspect.unwrap(code, stop=_is_dispatcher)):
         raise ConfigError(
             f"{place} chooses its code by the type of its first argument, which has no name in JSON: "
             "write a function that calls it"
@@ -120,6 +124,12 @@ def read_signature(
         docstring=code.__doc__ or (inner.__doc__ if code is not inner else None),
         dependencies=dependencies,
     )
+
+
+def _is_dispatcher(function: Any) -> bool:
+    """Return whether ``singledispatch`` made a function, or ``singledispatchmethod``."""
+    code = getattr(function, "__code__", None)
+    return getattr(code, "co_filename", None) == functools.singledispatch.__code__.co_filename
 
 
 def is_context(annotation: Any) -> bool:
