@@ -51,6 +51,7 @@ def resource(path: str = "/svc/mcp", at: str = "") -> dict[str, Any]:
 
 
 BELOW = {RESOURCE + "/svc/mcp": resource(at="/t"), "/t" + OPENID: issuer("/t")}
+TWO = {"resource": f"{BASE}/svc/mcp", "authorization_servers": [f"{BASE}/p", f"{BASE}/t"]}
 AT_ROOT = {RESOURCE: resource(""), SERVER: issuer()}
 CASES: dict[str, dict[str | None, Any]] = {
     "a page below the path": {RESOURCE + "/svc/mcp": PAGE, **AT_ROOT},
@@ -64,9 +65,13 @@ CASES: dict[str, dict[str | None, Any]] = {
     "a broken description": {RESOURCE + "/svc/mcp": {"authorization_servers": 5}, **AT_ROOT},
     "a page for OAuth": {**BELOW, SERVER + "/t": PAGE},
     "an array for OAuth": {**BELOW, SERVER + "/t": []},
+    "nothing of the first server": {**BELOW, RESOURCE + "/svc/mcp": TWO},
+    "pages of the first server": {
+        **BELOW, RESOURCE + "/svc/mcp": TWO, SERVER + "/p": PAGE, OPENID + "/p": PAGE, "/p" + OPENID: PAGE,
+    },
     "another issuer for OAuth": {**BELOW, SERVER + "/t": issuer("/other")},
     "no token endpoint for OAuth": {**BELOW, SERVER + "/t": issuer("/t", token_endpoint=None)},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -37,6 +37,10 @@ MAX_SCOPES = 256
 """Scopes that are requested at most, however many a server names."""
 
 
+_MAX_ISSUERS = 4
+"""Most authorization servers of a resource whose metadata is asked for; usual are 1 or 2."""
+
+
 class _NoMetadata(Unauthorized):
     """An address has no metadata, or that of another server; the next address may have it."""
 
@@ -133,17 +137,16 @@ async def _discover_server(
             f"signing in was stopped: {show_address(url)} asks for tokens for {make_printable(described.resource)}, "
             "which is another server"
         )
-    chosen = _choose_issuer(described, url, issuer, used)
     return FoundServer(
-        server=await _read_server(fetch, chosen),
+        server=await _read_first_server(fetch, _list_issuers(described, url, issuer, used)),
         resource=described.resource,
         scopes=None if described.scopes_supported is None else tuple(described.scopes_supported),
         wants_dpop=described.dpop_bound_access_tokens_required,
     )
 
 
-def _choose_issuer(described: ResourceMetadata, url: URL, issuer: str | None, used: str | None) -> str:
-    """Choose among the authorization servers of a resource: the configured one, the last one, otherwise the first."""
+def _list_issuers(described: ResourceMetadata, url: URL, issuer: str | None, used: str | None) -> list[str]:
+    """List the authorization servers of a resource: only the configured one, or the last one before the others."""
     offered = described.authorization_servers
     if issuer is not None:
         if issuer not in offered:
@@ -152,10 +155,10 @@ def _choose_issuer(described: ResourceMetadata, url: URL, issuer: str | None, us
                 "client was set up; it names "
                 + (", ".join(map(make_printable, offered[:3])) or "no authorization server")
             )
-        return issuer
+        return [issuer]
     if not offered:
         raise Unauthorized(f"{show_address(url)} wants a login, but names no authorization server")
-    return used if used is not None and used in offered else offered[0]
+    return sorted(dict.fromkeys(offered), key=lambda each: each != used)[:_MAX_ISSUERS]
 
 
 async def _read_resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMetadata | None:
@@ -173,6 +176,18 @@ async def _read_resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMe
     return None
 
 
+async def _read_first_server(fetch: Fetch, issuers: Sequence[str]) -> ServerMetadata:
+    """Read the metadata of the first of these authorization servers that has any."""
+    problem: _NoMetadata | None = None
+    for issuer in issuers:
+        try:
+            return await _read_server(fetch, issuer)
+        except _NoMetadata as error:
+            problem = problem or error
+    assert problem is not None
+    raise problem
+
+
 async def _read_server(fetch: Fetch, issuer: str) -> ServerMetadata:
     checked_address(issuer, "the authorization server")
     problem: _NoMetadata | None = None
@@ -186,7 +201,7 @@ async def _read_server(fetch: Fetch, issuer: str) -> ServerMetadata:
             problem = problem or error
     if problem is not None:
         raise problem
-    raise Unauthorized(f"signing in was stopped: {make_printable(issuer)} has no metadata at a well-known address")
+    raise _NoMetadata(f"signing in was stopped: {make_printable(issuer)} has no metadata at a well-known address")
 
 
 async def _discover_at_root(fetch: Fetch, url: URL, issuer: str | None) -> FoundServer:
