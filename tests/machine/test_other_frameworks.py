@@ -10,7 +10,7 @@ import pytest
 
 import antiphon
 import antiphon.server
-from antiphon import CallToolResult, Client, ConfigError, Context, CreateMessageResult, Elicited, Sample, Server
+from antiphon import CallToolResult, Client, ConfigError, Context, CreateMessageResult, Elicited, Sample, Server, types
 from antiphon.machine.other_frameworks import ELSEWHERE
 from antiphon.server.features.tools import ServedTool
 
@@ -108,7 +108,7 @@ def test_what_is_proposed_exists(place: str):
             cls = {"server": Server, "ctx": Context, "client": Client}[owner]
             assert hasattr(cls, name) or f"self.{name}:" in inspect.getsource(cls.__mro__[-2]) or name == "rounds"
         for name in re.findall(r"\b([A-Z]\w+)\(", remedy):
-            assert name in {*antiphon.__all__, *antiphon.types.__all__, *antiphon.server.__all__, "Caller"}
+            assert name in {*antiphon.__all__, *types.__all__, *antiphon.server.__all__, "Caller"}
     options = {
         "Client()": Client.__init__,
         "Server()": Server.__init__,
