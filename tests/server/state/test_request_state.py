@@ -8,7 +8,7 @@ import json
 import os
 import tracemalloc
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -197,6 +197,12 @@ def test_a_short_key_is_refused_with_the_remedy() -> None:
     """A key that is too short is an error of the configuration."""
     with pytest.raises(ConfigError, match="32 bytes, not 5"):
         Seal([b"short"])
+
+
+def test_a_key_that_is_text_is_refused() -> None:
+    """Every call would fail with it."""
+    with pytest.raises(ConfigError, match="not 32 of str"):
+        Seal(cast("Any", ["k" * 32]))
 
 
 @pytest.mark.parametrize("keys", [b"k" * 32, "k" * 32])

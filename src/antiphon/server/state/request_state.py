@@ -117,9 +117,10 @@ class Seal:
         if isinstance(keys, (bytes, str)):
             raise ConfigError("keys= is a list of keys, the newest first: write keys=[key]")
         for key in keys:
-            if len(key) != 32:
+            if type(key) is not bytes or len(key) != 32:
                 raise ConfigError(
-                    f"A key for request states has 32 bytes, not {len(key)}; make one with os.urandom(32)"
+                    f"A key for request states has 32 bytes, not {len(key)} of {type(key).__name__}; make one with "
+                    "os.urandom(32)"
                 )
         self.is_shared = bool(keys)
         """Whether other processes may have the same keys."""
