@@ -65,11 +65,11 @@ async def test_the_button_names_number_cost_models_and_unseen_text(chromium: Bro
             for id, _ in alike:
                 await seen.page.check(f"input[value='{id}']")
             said = await seen.page.inner_text(BUTTON)
-            assert "Approve 2" in said and "plain" in said and "not seen" not in said
+            assert "Approve 2" in said and "plain" in said and "unseen" not in said
             shown = float(said.partition("at most $")[2].split()[0])
             assert 0 <= shown - sum(costs[:2]) / DOLLAR < 0.00001
             await seen.page.locator("input[name=id]").nth(2).check()
-            await seen.page.wait_for_function(f"document.querySelector('{BUTTON}').innerText.includes('not seen')")
+            await seen.page.wait_for_function(f"document.querySelector('{BUTTON}').innerText.includes('unseen')")
             assert "Approve 3" in await seen.page.inner_text(BUTTON)
 
 

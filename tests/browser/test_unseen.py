@@ -23,7 +23,7 @@ async def test_characters_that_were_not_loaded_are_named(chromium: Browser):
         missing = f"{len(text) - 50_000:,}"
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
-            await seen.page.wait_for_function(f"document.querySelector('{NOTE}').textContent.includes('not seen')")
+            await seen.page.wait_for_function(f"document.querySelector('{NOTE}').textContent.includes('unseen')")
             left = int((await seen.page.inner_text(NOTE)).split()[0].replace(",", ""))
             assert left > len(text) - 50_000
             await seen.page.click(".turn [data-rest]")
@@ -43,7 +43,7 @@ async def test_characters_that_were_not_loaded_are_named(chromium: Browser):
         tab = await context.new_page()
         await tab.goto(page.running.address())
         await tab.goto(f"{page.running.origin}/review/{question.id}")
-        assert f"{missing} characters not seen" in await tab.inner_text("#detail .approve")
+        assert f"{missing} characters unseen" in await tab.inner_text("#detail .approve")
         await context.close()
 
 
@@ -56,7 +56,7 @@ async def test_text_below_the_edge_is_named_until_it_was_seen(chromium: Browser)
             for question, named in ((short, False), (long, True)):
                 await seen.page.goto(f"{page.running.origin}/review/{question.id}")
                 await seen.page.wait_for_selector("#detail .approve:not([aria-disabled])")
-                assert ("not seen" in await seen.page.inner_text(NOTE)) == named
+                assert ("unseen" in await seen.page.inner_text(NOTE)) == named
             for at in range(0, 6_000, 200):
                 await seen.page.evaluate(
                     """at => {

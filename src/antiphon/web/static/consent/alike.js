@@ -23,9 +23,10 @@ function label() {
   const left = chosen.reduce((sum, box) => sum + unseen(box.closest("fieldset")), 0);
   const models = [...new Set(chosen.map((box) => box.dataset.model))].join(", ");
   const parts = [models, cost && most.replace("%", money(cost)), left && words.replace("%", spelled(left))];
+  const named = parts.map((part, at) => Object.assign(document.createElement("span"), { textContent: part || "", className: at ? "" : "yields" }));
   const button = form.querySelector("button.primary");
   button.querySelector("span").textContent = chosen.length ? together.replace("%", chosen.length) : nothing;
-  button.querySelector("small").textContent = chosen.length ? parts.filter(Boolean).join(" · ") : "";
+  button.querySelector("small").replaceChildren(...(chosen.length ? named : []));
 }
 
 document.addEventListener("seen", label);
