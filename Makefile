@@ -73,6 +73,7 @@ screenshots: $(STAMP) ## the pictures of the review page in docs/images, taken a
 	$(BIN)/python -m tests.browser.pictures docs/images
 	$(BIN)/python -m tests.browser.recording docs/images
 	$(BIN)/python -m tests.browser.minute docs/images
+	$(BIN)/python -m tests.browser.compared docs/images
 
 endurance: $(STAMP) ## 200 clients at once for a minute, 10,000 questions at once
 	$(BIN)/pytest -m "endurance and not postgres" --timeout 300 tests/faults $(ARGS)
