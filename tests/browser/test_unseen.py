@@ -84,3 +84,24 @@ async def test_a_part_that_is_folded_is_named_until_it_is_opened(chromium: Brows
                 f"before => parseInt(document.querySelector('{NOTE}').textContent.replace(',', '')) < before - 300",
                 arg=before,
             )
+
+
+async def test_every_button_that_sends_a_text_names_what_was_not_seen(chromium: Browser):
+    """Also the one that sends an edited request, the one that allows its like, and the one that asks two models."""
+    async with desk(provider=models()) as page:
+        question, _ = await page.asked(text="word " * 6_000)
+        async with visit(chromium, page) as seen:
+            await seen.open(question.id)
+            further = seen.page.locator("#detail .further button [data-unseen]")
+            assert [("unseen" in text) for text in await further.all_text_contents()] == [True, True]
+            await seen.key("e")
+            await seen.page.fill("[name=max_tokens]", "50")
+            await seen.key("Control+Enter")
+            await seen.page.wait_for_selector("#preview button [data-unseen] >> text=unseen")
+            field = seen.page.locator("textarea[name=text-0-0]")
+            await field.scroll_into_view_if_needed()
+            for part in range(100):
+                await field.evaluate("(each, part) => { each.scrollTop = each.scrollHeight * part / 100; }", part)
+                await seen.page.evaluate("new Promise(requestAnimationFrame)")
+            shown = await seen.page.text_content("#preview button [data-unseen]")
+            assert int((shown or "0").split()[0].replace(",", "")) < 30_000

@@ -1,4 +1,5 @@
 // What a person does about a question, or with any other form: it is sent once, and what became of it is said.
+import { watchTexts } from "./consent/seen.js";
 import { arm } from "./consent/arming.js";
 import { discard } from "./drafts.js";
 import { following, go, here } from "./navigation.js";
@@ -74,6 +75,7 @@ export async function preview(form) {
     if (late()) return;
     problem(form, "");
     document.getElementById("preview").replaceWith(document.adoptNode(found));
+    watchTexts();
     arm(found);
     found.scrollIntoView({ block: "start" });
     found.querySelector("h2").focus({ preventScroll: true });
