@@ -38,7 +38,8 @@ PLACES = (
 """The modules that users import from; docs/reference/api.md lists what is in them."""
 
 ELSEWHERE = tuple(
-    f"antiphon.adapters.{name}" for name in ("google_adk", "langchain", "langchain_models", "openai_agents")
+    f"antiphon.adapters.{name}"
+    for name in ("google_adk", "langchain", "langchain_models", "openai_agents", "openai_agents_models")
 )
 """Public places that can be imported only beside their framework; its environment tests and type-checks them."""
 

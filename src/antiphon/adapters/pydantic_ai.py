@@ -23,7 +23,7 @@ from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolResult
 
-__all__ = ["AntiphonToolset", "from_pydantic_ai"]
+__all__ = ["AgentOptions", "AntiphonToolset", "from_pydantic_ai"]
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
 """Arguments are checked by the server, against the tool's own schema."""
