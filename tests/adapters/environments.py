@@ -43,9 +43,9 @@ def count_passed_cases(framework: str, module: str) -> int:
     return int(told.strip().splitlines()[-1].split(" passed")[0])
 
 
-def run_example(framework: str) -> str:
-    """Run the example of a framework; return what it prints."""
-    return run_there(framework, [ROOT / "examples" / "agents" / f"{framework}_agent.py"])
+def run_example(framework: str, example: str = "") -> str:
+    """Run an example in the environment of a framework, by default its own; return what it prints."""
+    return run_there(framework, [ROOT / "examples" / "agents" / f"{example or framework}_agent.py"])
 
 
 def check_types(framework: str, folder: Path, module: str) -> None:

@@ -25,6 +25,13 @@ def test_its_example_prints_what_it_should():
     assert run_example("langchain") == "to approve: order {'product': 'scarf'}\nordered a scarf\n"
 
 
+def test_agents_of_two_frameworks_share_a_gateway_a_queue_and_a_budget():
+    """One queue has the questions of both, and what one has spent is not left for the other."""
+    *asked, ordered, spent = run_example("langchain", "two_frameworks").splitlines()
+    assert asked == ['to approve: order {"product":"hat"}', 'to approve: order {"product":"scarf"}']
+    assert (ordered, spent) == ("[False, True]", "spent: 29 tokens; held: 0")
+
+
 def test_the_types_are_strict(tmp_path: Path):
     """Against the framework's own types, which the other environments do not have."""
     check_types("langchain", tmp_path, "langchain")
