@@ -21,7 +21,8 @@ from antiphon.machine.side_process.pool import run_aside
 from antiphon.model_api.dialects.asked import DialectAnswer
 from antiphon.model_api.dialects.dialect_errors import Failure
 from antiphon.model_api.model_calls import ModelCall
-from antiphon.transports.http.server.asgi import HeaderPair, Http
+from antiphon.protocol.http.rules import HeaderPair
+from antiphon.transports.http.server.asgi import Http
 from antiphon.transports.http.server.body import read_body
 from antiphon.wire.envelope import too_deep, without_strings
 

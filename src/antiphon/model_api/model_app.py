@@ -27,7 +27,8 @@ from antiphon.model_api.dialects.messages import Messages
 from antiphon.model_api.dialects.responses import Responses
 from antiphon.model_api.json_body import EventStream, Writer, read_json
 from antiphon.model_api.model_calls import Answered, ModelCall, too_many
-from antiphon.transports.http.server.asgi import HeaderPair, Http, Receive, Scope, Send, send_json
+from antiphon.protocol.http.rules import HeaderPair
+from antiphon.transports.http.server.asgi import Http, Receive, Scope, Send, send_json
 from antiphon.wire.origin import Origin
 
 KEEP_ALIVE = 10.0

@@ -13,9 +13,8 @@ from msgspec import Raw, Struct
 
 from antiphon.protocol.call_record import CallRecord
 from antiphon.protocol.caller import Caller
-from antiphon.wire.common import RequestMeta
+from antiphon.wire.common import ClientCapabilities, RequestMeta
 from antiphon.wire.envelope import ErrorObject, RequestId
-from antiphon.wire.lifecycle import ClientCapabilities
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.revisions import Revision

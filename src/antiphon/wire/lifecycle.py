@@ -16,19 +16,6 @@ from antiphon.wire.common import (
     Wire,
 )
 
-__all__ = [
-    "CancelledNotificationParams",
-    "ClientCapabilities",
-    "DiscoverResult",
-    "InitializeRequestParams",
-    "InitializeResult",
-    "ListChangedCapability",
-    "ProgressNotificationParams",
-    "ResourcesCapability",
-    "ServerCapabilities",
-    "TasksCapability",
-]
-
 
 class ListChangedCapability(Wire, frozen=True, kw_only=True, gc=False):
     """The server has tools, or prompts; with ``list_changed`` it notifies clients when their list changes."""

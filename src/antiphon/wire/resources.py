@@ -19,19 +19,6 @@ from antiphon.wire.common import (
 )
 from antiphon.wire.content import ResourceContents
 
-__all__ = [
-    "ListResourceTemplatesResult",
-    "ListResourcesResult",
-    "ReadResourceRequestParams",
-    "ReadResourceResult",
-    "Resource",
-    "ResourceContents",
-    "ResourceTemplate",
-    "ResourceUpdatedNotificationParams",
-    "SubscribeRequestParams",
-    "UnsubscribeRequestParams",
-]
-
 
 class Resource(Wire, frozen=True, kw_only=True):
     """Definition of a resource that can be read."""

@@ -12,17 +12,10 @@ from collections.abc import Awaitable, Callable
 
 from antiphon.errors import PeerError
 from antiphon.protocol.http import rules
-from antiphon.protocol.http.rules import HttpRefusal
+from antiphon.protocol.http.rules import HeaderPair, HttpRefusal
 from antiphon.replicas.engines.base import LEASE
 from antiphon.replicas.http.relay import Cut, Relays, give_up, unavailable_unless_begun
-from antiphon.transports.http.server.asgi import (
-    HeaderPair,
-    Http,
-    Message,
-    Scope,
-    send_refusal,
-    send_unavailable,
-)
+from antiphon.transports.http.server.asgi import Http, Message, Scope, send_refusal, send_unavailable
 from antiphon.wire.envelope import decode_envelope
 
 MAX_MOVES = 100

@@ -13,23 +13,6 @@ from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import NOT_ACCEPTED, Denied, Gate, HeaderPair, Headers, HttpRefusal, has_null_ids
 from antiphon.wire.envelope import RequestId
 
-__all__ = [
-    "MOVE",
-    "HeaderPair",
-    "Http",
-    "Message",
-    "Receive",
-    "RequestHeaders",
-    "Scope",
-    "Send",
-    "follow_lifespan",
-    "send_denial",
-    "send_empty",
-    "send_json",
-    "send_refusal",
-    "send_unavailable",
-]
-
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 
+from antiphon.protocol.http.rules import HeaderPair
 from antiphon.protocol.http.sse import COMMENT
 from antiphon.transports.deadline import at_once_or_within
-from antiphon.transports.http.server.asgi import HeaderPair, Http
+from antiphon.transports.http.server.asgi import Http
 
 STALL = 30.0
 """Seconds without reading after which a client's connection counts as lost; its stream can be resumed."""
