@@ -18,7 +18,7 @@ from antiphon.types import CallToolRequestParams, ElicitResult
 from tests.adapters.servers import PNG, Size
 from tests.host.asks import Person
 
-__all__ = ["CASES", "REVISIONS", "Carried", "Drive", "check"]
+__all__ = ["CASES", "EXPECTED", "REVISIONS", "SINCE", "TOOLS", "Carried", "Drive", "check", "make_server"]
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 CASES = (
@@ -51,9 +51,9 @@ Drive = Callable[[Client, Host, str, Mapping[str, Any]], Awaitable[str]]
 """Has an agent call a tool of a client once, under a host; returns all that its model got, as text."""
 
 
-def make_server(carried: Carried) -> Server:
-    """Make a server with a tool for each case."""
-    server = Server("every-case")
+def make_server(carried: Carried, revision: str | None = None) -> Server:
+    """Make a server with a tool for each case, by default for all revisions."""
+    server = Server("every-case", revisions=None if revision is None else [revision])
     _add_asking_tools(server)
 
     @server.tool(task="allowed")
@@ -121,7 +121,7 @@ def _add_asking_tools(server: Server) -> None:
         return str((await ctx.elicit_url("Pay here", "https://shop.example/pay")).action)
 
 
-_TOOLS = {
+TOOLS = {
     "sampling": ("describe", {"product": "hat"}),
     "sampling with tools": ("count", {}),
     "form": ("order", {}),
@@ -136,7 +136,22 @@ _TOOLS = {
     "structured": ("price", {"product": "hat"}),
     "error": ("fail", {}),
 }
-_SINCE = {"form": "2025-06-18", "url": "2025-11-25", "sampling with tools": "2025-11-25"}
+SINCE = {"form": "2025-06-18", "url": "2025-11-25", "sampling with tools": "2025-11-25"}
+EXPECTED = {
+    "sampling": "a warm hat",
+    "sampling with tools": "a warm hat",
+    "form": "accept",
+    "url": "accept",
+    "task": "produced: hat",
+    "approve": "bought: hat",
+    "edit": "bought: cap",
+    "refuse": "too dear",
+    "budget": "budget",
+    "image": "image/png",
+    "structured": "19.5",
+    "error": "Ask for a scarf",
+}
+"""What the model reads of each case."""
 
 
 def _decide(case: str) -> Any:
@@ -167,7 +182,7 @@ async def check(drive: Drive, case: str, revision: str) -> None:
         budget=budget,
     )
     client = Client(make_server(carried), sampling=host, elicitation=host.elicit, revision=revision)
-    name, arguments = _TOOLS[case]
+    name, arguments = TOOLS[case]
     if case == "cancel":
         running = asyncio.ensure_future(drive(client, host, name, arguments))
         await carried.waiting.wait()
@@ -176,23 +191,10 @@ async def check(drive: Drive, case: str, revision: str) -> None:
         await carried.cancelled.wait()
         return
     got = await drive(client, host, name, arguments)
-    if revision < _SINCE.get(case, ""):
+    if revision < SINCE.get(case, ""):
         assert f"revision {revision} has no" in got, got
         return
-    expected = {
-        "sampling": "a warm hat",
-        "sampling with tools": "a warm hat",
-        "form": "accept",
-        "url": "accept",
-        "task": "produced: hat",
-        "approve": "bought: hat",
-        "edit": "bought: cap",
-        "refuse": "too dear",
-        "budget": "budget" if revision >= "2026-07-28" else "User rejected sampling",
-        "image": "image/png",
-        "structured": "19.5",
-        "error": "Ask for a scarf",
-    }
-    assert expected[case] in got, got
+    wanted = "User rejected sampling" if case == "budget" and revision < "2026-07-28" else EXPECTED[case]
+    assert wanted in got, got
     assert carried.ran == {"approve": ["hat"], "edit": ["cap"]}.get(case, [])
     assert len(person.shown) == (1 if asks else 0)

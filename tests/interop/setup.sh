@@ -18,9 +18,11 @@ PYTHONSERVERS_PEERS=(mcp==2.3.0 mcp-server-time==2026.10.19 mcp-server-git==2026
 # Programs that call a vendor's API themselves, for the model API.
 PYTHONAPI_PEERS=('litellm[proxy]==1.106.2' langchain-openai==1.7.3 langchain-anthropic==1.7.7)
 # Frameworks in which agents are built; each excludes packages of the others, so each has an environment of its own.
-ADAPTER_LANGCHAIN=(langchain==1.5.2 langgraph==1.2.24)
+# Each with the framework's own MCP client, which is measured beside ours.
+ADAPTER_LANGCHAIN=(langchain==1.5.2 langgraph==1.2.24 langchain-mcp-adapters==0.3.2)
 ADAPTER_OPENAI_AGENTS=(openai-agents==0.24.0)
-ADAPTER_GOOGLE_ADK=(google-adk==2.13.0)
+ADAPTER_GOOGLE_ADK=('google-adk[mcp]==2.13.0')
+ADAPTER_PYDANTIC_AI=('pydantic-ai-slim[mcp]==2.68.0')
 ADAPTER_TESTS=(pytest==9.2.0 pytest-asyncio==1.5.0 pytest-timeout==2.4.0)
 NODE_PEERS=(
   @modelcontextprotocol/server-everything@2026.8.31
@@ -59,7 +61,7 @@ HOSTS=(
 STAMP="$DIR/installed"
 WANTED="${PYTHON2_PEERS[*]} ${PYTHONAPI_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]} ${HOSTS[*]}
 ${PYTHONSERVERS_PEERS[*]} ${SERVERS[*]}
-${ADAPTER_LANGCHAIN[*]} ${ADAPTER_OPENAI_AGENTS[*]} ${ADAPTER_GOOGLE_ADK[*]} ${ADAPTER_TESTS[*]}"
+${ADAPTER_LANGCHAIN[*]} ${ADAPTER_OPENAI_AGENTS[*]} ${ADAPTER_GOOGLE_ADK[*]} ${ADAPTER_PYDANTIC_AI[*]} ${ADAPTER_TESTS[*]}"
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
   echo "interop peers: already in $DIR"
   exit 0
@@ -89,7 +91,7 @@ echo "interop peers: installing into $DIR"
 (install_python python2 "${PYTHON2_PEERS[@]}" && install_python python1 "${PYTHON1_PEERS[@]}" &&
   install_python pythonapi "${PYTHONAPI_PEERS[@]}" && install_python pythonservers "${PYTHONSERVERS_PEERS[@]}" &&
   install_adapter langchain "${ADAPTER_LANGCHAIN[@]}" && install_adapter openai_agents "${ADAPTER_OPENAI_AGENTS[@]}" &&
-  install_adapter google_adk "${ADAPTER_GOOGLE_ADK[@]}") &
+  install_adapter google_adk "${ADAPTER_GOOGLE_ADK[@]}" && install_adapter pydantic_ai "${ADAPTER_PYDANTIC_AI[@]}") &
 python_job=$!
 install_node npm "${NODE_PEERS[@]}"
 install_node servers "${SERVERS[@]}"
